@@ -1,0 +1,90 @@
+"""The protocol of a check: one ailment, whatever reveals it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import ClassVar
+
+from gpudoctor.model.evidence import Evidence
+from gpudoctor.model.finding import Code, Cost, Finding, Resource
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.threshold import Threshold
+
+
+class Reads(Enum):
+    """The kinds of sign that reveal an ailment; the letters are the catalogue's."""
+
+    ENVIRONMENT = "environment"
+    SOURCE = "source"
+    CONFIG = "config"
+    RECORDING = "recording"
+    PROCESS = "process"
+
+
+class Maturity(Enum):
+    """The life of a check."""
+
+    PREVIEW = "preview"
+    STABLE = "stable"
+    DEPRECATED = "deprecated"
+
+
+class Check(ABC):
+    """A pure reader of a patient. The class docstring is its manual page (see checks/README.md).
+
+    `examine` may raise `Unavailable`: the check is then skipped with that reason. It never prints, writes,
+    fixes, imports a framework or names another check.
+    """
+
+    code: ClassVar[Code]
+    """Topic and number."""
+    name: ClassVar[str]
+    """The ailment in kebab case; the module's name with dashes."""
+    reads: ClassVar[frozenset[Reads]]
+    """What reveals it. Best evidence first is the check's own business."""
+    severity: ClassVar[Severity] = Severity.WARNING
+    """The severity when `finding` is not told otherwise."""
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+    """Its life."""
+    thresholds: ClassVar[tuple[Threshold, ...]] = ()
+    """Every number it compares with."""
+    no_rule: ClassVar[str | None] = None
+    """Why no rule answers it, when none does."""
+
+    def __init__(self, overrides: Mapping[str, float] | None = None) -> None:
+        self._limits = {item.name: item.default for item in self.thresholds} | dict(overrides or {})
+
+    @abstractmethod
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        """Yield a finding for each place where the patient has the ailment."""
+
+    def limit(self, name: str) -> float:
+        """The threshold in force: the default, or the user's override."""
+        return self._limits[name]
+
+    def finding(
+        self,
+        message: str,
+        *,
+        evidence: tuple[Evidence, ...],
+        confidence: Confidence,
+        severity: Severity | None = None,
+        cost: Cost | None = None,
+        subject: str = "",
+        scarce: frozenset[Resource] = frozenset(),
+        facts: tuple[tuple[str, float | int | str | bool], ...] = (),
+    ) -> Finding:
+        """A finding that carries this check's code, name and default severity."""
+        return Finding(
+            code=self.code,
+            name=self.name,
+            severity=severity or self.severity,
+            confidence=confidence,
+            message=message,
+            evidence=evidence,
+            cost=cost or Cost(),
+            subject=subject,
+            scarce=scarce,
+            facts=facts,
+        )

@@ -1,0 +1,73 @@
+"""A finding: one ailment, on one patient, with its evidence and its price."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NewType
+
+from gpudoctor.model.evidence import Evidence, SourceSpan
+from gpudoctor.model.severity import Confidence, Severity
+
+Code = NewType("Code", str)
+"""A topic and a number, e.g. `DATA001`; append-only and never reused."""
+
+
+class Resource(Enum):
+    """What a remedy may use up and a finding may declare scarce; ranking keeps the two apart."""
+
+    DEVICE_MEMORY = "device memory"
+    HOST_MEMORY = "host memory"
+    SHARED_MEMORY = "shared memory"
+    CPU = "CPU cores"
+    DISK = "disk space"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a finding costs; None is "not known", never zero."""
+
+    step_share: float | None = None
+    """Share of step time lost to it (0..1)."""
+    bytes: int | None = None
+    """Bytes lost or missing."""
+    breaks: str | None = None
+    """What it breaks, as a short clause, when the run dies or its result is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One ailment found."""
+
+    code: Code
+    """The check's code."""
+    name: str
+    """The ailment's name, e.g. `loader-bound`."""
+    severity: Severity
+    """What happens to the job."""
+    confidence: Confidence
+    """How sure we are."""
+    message: str
+    """One or two sentences with the numbers that were compared; no trailing advice (that is a remedy)."""
+    evidence: tuple[Evidence, ...]
+    """What proves it; never empty."""
+    cost: Cost = field(default_factory=Cost)
+    """What it costs."""
+    subject: str = ""
+    """What it is about when a patient has several: "GPU 5", "train.py:41", a package name."""
+    scarce: frozenset[Resource] = frozenset()
+    """Resources that this finding says are short: remedies that use them are set aside by ranking."""
+    facts: tuple[tuple[str, float | int | str | bool], ...] = ()
+    """Named values for the rule that answers it, where the evidence alone would have to be parsed."""
+
+    def __post_init__(self) -> None:
+        """Refuse a finding without evidence: it would be an opinion."""
+        if not self.evidence:
+            raise ValueError(f"{self.code}: a finding needs evidence")
+
+    @property
+    def span(self) -> SourceSpan | None:
+        """The first place in a source file among the evidence."""
+        return next((item for item in self.evidence if isinstance(item, SourceSpan)), None)
+
+    def fact(self, name: str) -> float | int | str | bool | None:
+        """The named fact, or None."""
+        return next((value for key, value in self.facts if key == name), None)

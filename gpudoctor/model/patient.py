@@ -1,0 +1,154 @@
+"""The patient: one training job, whose signs are taken when first asked for, once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from threading import Lock
+from typing import Generic, TypeVar
+
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
+from gpudoctor.model.signs.host import Host
+from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.packages import Packages, TorchBuild
+from gpudoctor.model.signs.source import Source
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+
+T = TypeVar("T")
+
+
+class PatientKind(Enum):
+    """What was brought to the doctor."""
+
+    MACHINE = "machine"
+    SCRIPT = "script"
+    COMMAND = "command"
+    PROCESS = "process"
+    RECORDING = "recording"
+
+
+class Sign(Generic[T]):
+    """One lazily taken sign: a value, or the reason why it cannot be taken, remembered either way."""
+
+    def __init__(self, name: str, reader: Callable[[], T]) -> None:
+        self.name = name
+        self._reader = reader
+        self._lock = Lock()
+        self._value: T | None = None
+        self._error: Exception | None = None
+        self._taken = False
+
+    @classmethod
+    def of(cls, name: str, value: T) -> "Sign[T]":
+        """A sign that is known already."""
+        return cls(name, lambda: value)
+
+    @classmethod
+    def missing(cls, name: str, reason: str) -> "Sign[T]":
+        """A sign that cannot be taken on this patient."""
+
+        def refuse() -> T:
+            raise Unavailable(reason)
+
+        return cls(name, refuse)
+
+    def take(self) -> T:
+        """The value; raises `Unavailable` or `ReaderCrashed`, the same one each time."""
+        with self._lock:
+            if not self._taken:
+                self._read()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # None only when T admits it
+
+    def _read(self) -> None:
+        self._taken = True
+        try:
+            self._value = self._reader()
+        except Unavailable as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001  # a reader of ours failed: a result, the rest goes on
+            self._error = ReaderCrashed(f"the reader of {self.name} failed: {type(error).__name__}: {error}")
+            self._error.__cause__ = error
+
+
+def _no(name: str, reason: str) -> Callable[[], Sign[T]]:
+    return lambda: Sign.missing(name, reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Every sign a patient can have. A field left out is one that this patient does not have."""
+
+    environment: Sign[Environment] = field(default_factory=_no("the environment", "no environment was given"))
+    host: Sign[Host] = field(default_factory=_no("the host", "the host was not examined"))
+    gpu_survey: Sign[GpuSurvey] = field(default_factory=_no("the GPUs", "the GPUs were not examined"))
+    kernel_log: Sign[KernelLog] = field(default_factory=_no("the kernel log", "the kernel log was not read"))
+    packages: Sign[Packages] = field(default_factory=_no("the packages", "no Python environment was examined"))
+    torch: Sign[TorchBuild] = field(default_factory=_no("torch", "no Python environment was examined"))
+    job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
+    source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
+
+
+class Patient:
+    """One training job: its machine, scripts, configs, process or recording.
+
+    Each property takes its sign on first use and raises `Unavailable` when that cannot be done.
+    """
+
+    def __init__(self, kind: PatientKind, title: str, signs: Signs, targets: tuple[str, ...] = ()) -> None:
+        self.kind = kind
+        self.title = title
+        """A short name for headings: the script's name, or "this machine"."""
+        self.targets = targets
+        """What the user named, in their words."""
+        self.signs = signs
+
+    @property
+    def environment(self) -> Environment:
+        """Environment variables of the job (or of this shell, when the job has not started)."""
+        return self.signs.environment.take()
+
+    @property
+    def host(self) -> Host:
+        """CPUs, memory, limits, disks of the machine, as the job will see them."""
+        return self.signs.host.take()
+
+    @property
+    def gpu_survey(self) -> GpuSurvey:
+        """What the driver, the PCI bus and the device nodes say; there even when no GPU is."""
+        return self.signs.gpu_survey.take()
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that answered, at least one; raises `Unavailable` with the reason when none did."""
+        survey = self.gpu_survey
+        if not survey.gpus:
+            raise Unavailable(survey.absence)
+        return survey.gpus
+
+    @property
+    def kernel_log(self) -> KernelLog:
+        """Kernel messages of this boot."""
+        return self.signs.kernel_log.take()
+
+    @property
+    def packages(self) -> Packages:
+        """Distributions installed in the environment that the training will use."""
+        return self.signs.packages.take()
+
+    @property
+    def torch(self) -> TorchBuild:
+        """Facts about the installed torch; raises `Unavailable` when it is not installed."""
+        return self.signs.torch.take()
+
+    @property
+    def job(self) -> Job:
+        """The launch: ranks, nodes, script arguments, scheduler limits."""
+        return self.signs.job.take()
+
+    @property
+    def source(self) -> Source:
+        """The scripts, read and resolved."""
+        return self.signs.source.take()

@@ -1,0 +1,121 @@
+"""A remedy: what to do about a finding, what it is worth and whether a machine may do it."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from gpudoctor.model.finding import Resource
+
+
+class Applicability(Enum):
+    """May it be applied without asking? Ruff's words."""
+
+    SAFE = "safe"
+    """Same numerics."""
+    UNSAFE = "unsafe"
+    """May change results."""
+    DISPLAY_ONLY = "display-only"
+    """A person must act."""
+
+
+class Effort(Enum):
+    """What it takes, least first; ranking uses the order."""
+
+    ONE_LINE = "one line"
+    SETTING = "one setting"
+    COMMAND = "one command"
+    SMALL_EDIT = "a small edit"
+    REWRITE = "a rewrite"
+    ADMINISTRATOR = "an administrator"
+
+    @property
+    def rank(self) -> int:
+        """0 is the least effort."""
+        return list(Effort).index(self)
+
+
+class EffectOrigin(Enum):
+    """Where an expected effect comes from."""
+
+    BOUND = "bound"
+    """An Amdahl bound on a measured share."""
+    ESTIMATE = "estimate"
+    """A formula with this machine's numbers."""
+    PUBLISHED = "published"
+    """Somebody's measurement, named in the remedy's references."""
+    MEASURED = "measured"
+    """A trial here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """An expected effect: a range, never a point."""
+
+    quantity: str
+    """`throughput`, `memory`, `step_time`, `start_time`, `disk`."""
+    low: float
+    """Lower end, in `unit`."""
+    high: float
+    """Upper end, in `unit`."""
+    unit: str
+    """`x` for a factor, `B` for bytes, `s` for seconds."""
+    provenance: EffectOrigin
+    """Where the range comes from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordEdit:
+    """Set keyword arguments of the call that stands at a place in a Python file."""
+
+    path: str
+    line: int
+    column: int
+    set: tuple[tuple[str, str], ...] = ()
+    """Keyword and the Python expression to give it."""
+    remove: tuple[str, ...] = ()
+    """Keywords to drop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextEdit:
+    """Replace a span of text in a file; lines and columns are 1-based, the end is exclusive."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    new_text: str
+    expected: str
+    """What stands there now; an editor that finds something else must refuse."""
+
+
+Edit: TypeAlias = KeywordEdit | TextEdit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One thing to do about one finding."""
+
+    id: str
+    """`CODE-word`, unique among the remedies of a code, e.g. `DATA001-workers`."""
+    title: str
+    """What to do, with the number to set: `num_workers=6, persistent_workers=True`."""
+    steps: tuple[str, ...]
+    """How: sentences or commands to copy. Never empty."""
+    applicability: Applicability
+    """May a machine apply it?"""
+    effort: Effort
+    """What it takes."""
+    effect: Effect | None = None
+    """What it is expected to give; None where nobody knows, never a guess."""
+    sets: tuple[tuple[str, str], ...] = ()
+    """Knobs that it turns and their new values, so that two remedies that disagree are seen."""
+    uses: frozenset[Resource] = frozenset()
+    """Resources that it uses more of."""
+    edits: tuple[Edit, ...] = ()
+    """The edit that does it, where there is one."""
+    override: tuple[tuple[str, str], ...] = ()
+    """Runtime overrides for a trial: the probe's names and values."""
+    references: tuple[str, ...] = field(default_factory=tuple)
+    """Documents and threads."""

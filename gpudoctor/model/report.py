@@ -1,0 +1,108 @@
+"""The report: everything a reporter needs, decided already."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpudoctor.model.finding import Code, Finding
+from gpudoctor.model.outcome import Outcome
+from gpudoctor.model.remedy import Remedy
+
+SCHEMA = "gpudoctor.report/1"
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A remedy that ranking took out, with the reason."""
+
+    remedy: Remedy
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A finding in its place."""
+
+    rank: int
+    """1 is the first to act on."""
+    finding: Finding
+    remedies: tuple[Remedy, ...]
+    """Best first."""
+    set_aside: tuple[SetAside, ...]
+    """Remedies that conflict with a better placed one or use what is scarce."""
+    reason: str
+    """Why it stands here, one clause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silenced:
+    """A finding that the user silenced; counted, not ranked."""
+
+    finding: Finding
+    where: str
+    """`comment in train.py:41`, `per-file-ignores`, `baseline`."""
+    reason: str | None
+    """The user's reason, when one was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A check as reports name it."""
+
+    code: Code
+    name: str
+    title: str
+    """The first line of its manual page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The verdict and the counts."""
+
+    verdict: str
+    """One or two sentences: the answer first."""
+    error: int
+    warning: int
+    note: int
+    silenced: int
+    passed: int
+    skipped: int
+    """Skipped for want of a sign (deselected checks are not counted)."""
+    crashed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Who was examined."""
+
+    kind: str
+    """`machine`, `script`, `command`, `process` or `recording`."""
+    title: str
+    targets: tuple[str, ...]
+    host: str
+    """Node name; stripped by `--share`."""
+    gpus: tuple[str, ...]
+    """Names of the GPUs, in order; empty without one."""
+    details: tuple[tuple[str, str], ...] = ()
+    """Label and value of a few facts for the heading: driver, torch, CPUs, memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One examination, ready to render."""
+
+    version: str
+    """gpudoctor's version."""
+    subject: Subject
+    summary: Summary
+    findings: tuple[Ranked, ...]
+    silenced: tuple[Silenced, ...]
+    outcomes: tuple[Outcome, ...]
+    """Every registered check, in code order."""
+    checks: tuple[Named, ...]
+    """Code, name and title of every registered check, in code order."""
+    problems: tuple[str, ...] = ()
+    """What went wrong with the examination itself: an unreadable target, a broken plugin."""
+    run: Json = None
+    """The recording's numbers (DESIGN 6); None when nothing was run."""

@@ -1,0 +1,201 @@
+"""What NVML, the PCI bus and the device nodes say about the GPUs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from gpudoctor.model.unavailable import Absent, Reading, Unavailable
+
+T = TypeVar("T")
+
+
+class DriverState(Enum):
+    """How NVML answered."""
+
+    READY = "ready"
+    NO_LIBRARY = "no driver library"
+    NOT_LOADED = "driver not loaded"
+    MISMATCH = "driver and library differ"
+    NO_PERMISSION = "no permission"
+    FAILED = "failed"
+    HUNG = "hung"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciDevice:
+    """An NVIDIA display or 3D controller on the PCI bus, whether or not a driver has it."""
+
+    address: str
+    """`0000:3b:00.0`."""
+    device_id: str
+    """`10de:2330`."""
+    driver: str | None
+    """The kernel driver bound to it: `nvidia`, `nouveau`, `vfio-pci`, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostGpu:
+    """A GPU that the driver counts but that does not answer."""
+
+    index: int
+    error: str
+    """NVML's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """A process that holds memory on a GPU."""
+
+    pid: int
+    """As NVML says it: a host pid, which a container cannot map."""
+    memory: Reading[int]
+    """Bytes."""
+    kind: str
+    """`compute` or `graphics`."""
+    name: str | None = None
+    """The process's name, where this pid is visible here."""
+    ours: bool = False
+    """True for this examination's own job (the target process and its children)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRemap:
+    """Row remapping of HBM cards (Ampere and later)."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failure: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvLink:
+    """One NVLink port."""
+
+    index: int
+    active: bool
+    crc_errors: Reading[int]
+    replay_errors: Reading[int]
+    recovery_errors: Reading[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU's readings at one moment. Bytes, watts, degrees Celsius, megahertz."""
+
+    index: int
+    name: str
+    uuid: Reading[str]
+    pci_address: Reading[str]
+    memory_total: Reading[int]
+    memory_used: Reading[int]
+    compute_capability: Reading[tuple[int, int]]
+    architecture: Reading[str]
+    """`hopper`, `ada`, `ampere`..."""
+    utilization: Reading[float]
+    """NVML's busy share (0..1): time with at least one kernel, not how full the card is."""
+    ecc_enabled: Reading[bool]
+    ecc_pending: Reading[bool]
+    ecc_uncorrected_volatile: Reading[int]
+    """Since the driver was loaded."""
+    ecc_uncorrected_aggregate: Reading[int]
+    ecc_corrected_volatile: Reading[int]
+    ecc_sram_uncorrected_aggregate: Reading[int]
+    ecc_sram_threshold_exceeded: Reading[bool]
+    row_remap: Reading[RowRemap]
+    row_remap_exhausted_banks: Reading[int]
+    """Banks with no spare row left."""
+    retired_pages: Reading[int]
+    retired_pages_pending: Reading[bool]
+    recovery_action: Reading[int]
+    """NVML field 230: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, ..."""
+    event_reasons: Reading[int]
+    """Bit mask of current clocks event (throttle) reasons."""
+    throttle_time: Reading[dict[str, float]]
+    """Seconds since driver load by reason: `power`, `thermal`, `hw_thermal`, `power_brake`..."""
+    clock_sm: Reading[int]
+    clock_sm_max: Reading[int]
+    clock_application: Reading[int]
+    clock_application_default: Reading[int]
+    power: Reading[float]
+    power_limit: Reading[float]
+    """The enforced limit, watts."""
+    power_limit_default: Reading[float]
+    temperature: Reading[float]
+    temperature_slowdown: Reading[float]
+    temperature_max: Reading[float]
+    """GPU_MAX threshold: where performance is no longer guaranteed."""
+    temperature_memory: Reading[float]
+    temperature_memory_max: Reading[float]
+    temperature_margin: Reading[float]
+    pcie_width: Reading[int]
+    pcie_width_max: Reading[int]
+    pcie_generation: Reading[int]
+    pcie_generation_max: Reading[int]
+    pcie_replays: Reading[int]
+    nvlinks: Reading[tuple[NvLink, ...]]
+    fabric_state: Reading[int]
+    """0 not applicable, 1 not started, 2 in progress, 3 done."""
+    fabric_unhealthy: Reading[bool]
+    persistence: Reading[bool]
+    compute_mode: Reading[int]
+    """0 default, 2 prohibited, 3 exclusive process."""
+    mig_enabled: Reading[bool]
+    mig_instances: Reading[tuple[str, ...]]
+    """UUIDs of the MIG devices."""
+    processes: Reading[tuple[GpuProcess, ...]]
+    inforom_valid: Reading[bool]
+    vbios: Reading[str]
+    numa_node: Reading[int]
+    display_active: Reading[bool]
+
+    @property
+    def label(self) -> str:
+        """How messages name it: `GPU 5`."""
+        return f"GPU {self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSurvey:
+    """The driver, the bus and every GPU; always takeable, even where there is no GPU."""
+
+    driver: DriverState
+    driver_error: str = ""
+    """NVML's words, or ours, when the driver is not ready."""
+    driver_version: Reading[str]
+    """`570.86.15`."""
+    cuda_driver_version: Reading[tuple[int, int]]
+    """Newest CUDA that the driver speaks, e.g. (12, 8)."""
+    kernel_module_version: Reading[str]
+    """From /proc/driver/nvidia/version."""
+    pci_devices: tuple[PciDevice, ...]
+    """NVIDIA controllers on the bus."""
+    device_nodes: tuple[str, ...]
+    """/dev/nvidia0, ..."""
+    gpus: tuple[Gpu, ...]
+    lost: tuple[LostGpu, ...] = ()
+    p2p_blocked: Reading[tuple[tuple[int, int], ...]] = Absent("not asked")
+    """Pairs of GPU indices that cannot reach each other's memory."""
+    compat_libcuda: str | None = None
+    """A CUDA forward-compatibility libcuda on the loader path."""
+
+    @property
+    def absence(self) -> str:
+        """Why there is no GPU to examine, as a clause."""
+        if self.driver is DriverState.READY:
+            return "the driver sees no GPU" if not self.lost else "no GPU answers"
+        if self.driver is DriverState.NO_LIBRARY and not self.pci_devices:
+            return "no NVIDIA GPU on this machine"
+        return f"NVIDIA driver: {self.driver.value}" + (f" ({self.driver_error})" if self.driver_error else "")
+
+
+def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> Iterator[tuple[Gpu, T]]:
+    """Pairs of a GPU and a reading, for those that have it; raises `Unavailable` when none has."""
+    values = [(gpu, reading(gpu)) for gpu in gpus]
+    known = [(gpu, value) for gpu, value in values if not isinstance(value, Absent)]
+    if values and not known:
+        first = values[0][1]
+        raise Unavailable(first.reason if isinstance(first, Absent) else "no reading")
+    yield from known

@@ -1,0 +1,88 @@
+"""The host as the job sees it: quotas and limits, not what the hardware could do."""
+
+from dataclasses import dataclass
+
+from gpudoctor.model.unavailable import Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """The file system under a folder that matters to the job."""
+
+    role: str
+    """Why it matters: `working folder`, `output`, `Hugging Face cache`, `temporary files`."""
+    path: str
+    """The folder."""
+    mount: str
+    """Its mount point."""
+    kind: str
+    """File-system type, `ext4`, `nfs4`."""
+    total: int
+    """Bytes."""
+    free: int
+    """Bytes that this user may still write."""
+    read_only: bool = False
+    """Mounted read-only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A resource limit; None is unlimited."""
+
+    soft: int | None
+    hard: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """CPUs, memory, limits and disks."""
+
+    cpus_installed: int
+    """Logical CPUs of the machine."""
+    cpus_affinity: int
+    """Logical CPUs that this process may run on (affinity and cpuset)."""
+    cpu_quota: float | None
+    """CPUs' worth of time per second that the cgroup grants; None without a quota."""
+    memory_total: int
+    """Bytes of the machine."""
+    memory_available: int
+    """Bytes that can be had now without swapping, within the cgroup's limit too."""
+    memory_limit: int | None
+    """Bytes that the cgroup grants; None without a limit."""
+    memory_used_in_cgroup: int | None
+    """Bytes charged to the cgroup, page cache excluded; None when it is not known."""
+    swap_total: int
+    """Bytes."""
+    swap_used: int
+    """Bytes."""
+    swap_rate: Reading[float]
+    """Bytes a second swapped in and out over the reader's short look."""
+    shm_total: Reading[int]
+    """Bytes of /dev/shm."""
+    shm_free: Reading[int]
+    """Bytes."""
+    open_files: Limit
+    """RLIMIT_NOFILE."""
+    locked_memory: Limit
+    """RLIMIT_MEMLOCK, bytes."""
+    processes: Limit
+    """RLIMIT_NPROC and the cgroup's pids.max, the smaller."""
+    disks: tuple[Disk, ...]
+    """File systems that matter, one a role."""
+    infiniband: tuple[str, ...]
+    """InfiniBand or RoCE devices, e.g. `mlx5_0`."""
+    iommu: Reading[bool]
+    """Whether the IOMMU translates DMA (not passthrough)."""
+    acs: Reading[bool]
+    """Whether PCIe access control redirects peer-to-peer traffic on a bridge above a GPU."""
+    container: str | None
+    """`docker`, `podman`, `kubernetes`, `singularity`, or None on bare metal."""
+    system: str
+    """`Linux 5.15 x86_64`."""
+    hostname: str
+    """The node's name; stripped from shared reports."""
+
+    @property
+    def cpu_budget(self) -> float:
+        """CPUs that the job can really use: the smaller of affinity and quota."""
+        return min(float(self.cpus_affinity), self.cpu_quota or float("inf"))

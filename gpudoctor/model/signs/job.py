@@ -1,0 +1,68 @@
+"""The launch of the job: what the scheduler granted and what the launch line asks for."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Profile(Enum):
+    """The world that the job is launched in."""
+
+    SLURM = "slurm"
+    KUBERNETES = "k8s"
+    TORCHRUN = "torchrun"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One launch line: `torchrun --nproc_per_node=4 train.py --lr 3e-4`."""
+
+    launcher: str
+    """`python`, `torchrun`, `accelerate`, `deepspeed`, `srun`, `mpirun`."""
+    script: str | None
+    """The script's path as written; None for `-m`."""
+    module: str | None
+    """The module of `-m`."""
+    arguments: tuple[str, ...]
+    """What follows the script."""
+    ranks_per_node: int | None
+    """Processes a node; None when the line does not say."""
+    nodes: int | None
+    """Nodes; None when the line does not say."""
+    path: str | None = None
+    """The job script that holds it."""
+    line: int | None = None
+    """1-based line in it."""
+    text: str = ""
+    """The line itself, joined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is known of the job's launch, from a job script, the scheduler's environment or flags."""
+
+    profile: Profile
+    launches: tuple[Launch, ...] = ()
+    """Launch lines, in order."""
+    gpus_granted: int | None = None
+    """GPUs that the scheduler gives this node (`--gres`, `nvidia.com/gpu`, SLURM_GPUS_ON_NODE)."""
+    gpus_origin: str = ""
+    """Where `gpus_granted` was read."""
+    ranks_per_node: int | None = None
+    """Processes that will run here; None when unknown."""
+    nodes: int | None = None
+    cpus_granted: float | None = None
+    """CPUs that the scheduler gives this node's tasks together."""
+    cpus_per_task: int | None = None
+    memory_granted: int | None = None
+    """Bytes on this node."""
+    time_limit: float | None = None
+    """Seconds; None without a limit or unknown."""
+    preemptible: bool | None = None
+    """Whether the scheduler may stop it early (requeue, spot)."""
+    signal: str | None = None
+    """The scheduler's warning signal (`--signal=B:USR1@120`)."""
+    script_path: str | None = None
+    """The job script."""
+    script_text: str = ""
+    """Its text, secrets masked."""

@@ -1,0 +1,59 @@
+"""Installed distributions, read from their metadata, and the facts of the torch build."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpudoctor.model.unavailable import Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """One installed distribution."""
+
+    name: str
+    """Normalised name (PEP 503)."""
+    version: str
+    """As its metadata says, local part included (`2.13.0+cpu`)."""
+    requires: tuple[str, ...]
+    """`Requires-Dist` lines."""
+    location: str
+    """The folder that holds its metadata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packages:
+    """What is installed in one Python environment."""
+
+    prefix: str
+    """The environment's folder."""
+    python: str
+    """Its Python version, `3.11.7`."""
+    executable: str
+    """Its interpreter."""
+    distributions: Mapping[str, Distribution]
+    """Normalised name to distribution; on a duplicate the one first on the path."""
+    duplicates: tuple[Distribution, ...] = ()
+    """Distributions shadowed by one of the same name."""
+
+    def version(self, name: str) -> str | None:
+        """Version of a distribution by normalised name, or None."""
+        found = self.distributions.get(name)
+        return found.version if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchBuild:
+    """What the installed torch was built for, read from its files (or a child process)."""
+
+    version: str
+    """`2.13.0+cpu`."""
+    cuda: str | None
+    """CUDA version that it was built with, `12.8`; None for a build without CUDA."""
+    hip: str | None
+    """ROCm version; None for a build without it."""
+    arch_list: Reading[tuple[str, ...]]
+    """`sm_80`, `compute_90`...; empty for a CPU build."""
+    cxx11_abi: Reading[bool]
+    """Whether it was built with the new C++ ABI."""
+    path: str
+    """The package's folder."""

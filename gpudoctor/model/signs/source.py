@@ -1,0 +1,290 @@
+"""Training scripts as checks see them: resolved calls, loops with a role, guards, values.
+
+The reader (`gpudoctor.vitals.source`) never runs or imports user code. What it cannot know is `Unknown`, and
+a check that needs it says "suspected" or stays silent.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from gpudoctor.model.evidence import SourceSpan
+
+Literal: TypeAlias = "int | float | str | bool | None | tuple[Literal, ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A value that could be told without running anything."""
+
+    value: Literal
+    """The Python value."""
+    origin: str = "literal"
+    """`literal`, `constant`, `default of --workers`, `command line`, `field default`, `config ds.json`."""
+    text: str = ""
+    """The expression as written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """A value that only a run can tell."""
+
+    text: str = ""
+    """The expression as written."""
+
+
+Value: TypeAlias = Known | Unknown
+
+
+class LoopRole(Enum):
+    """What a loop does."""
+
+    TRAINING = "training"
+    """One pass of its body is one training step (backward or an engine's step inside)."""
+    EPOCHS = "epochs"
+    """It encloses training loops."""
+    EVALUATION = "evaluation"
+    """It runs a model forward over data without backward."""
+    OTHER = "other"
+    """Anything else: set-up, preprocessing, printing."""
+
+
+class GuardKind(Enum):
+    """What a condition around a statement means for how often it runs."""
+
+    PERIOD = "period"
+    """Every N passes: `if step % N == 0`; `period` holds N."""
+    ONCE = "once"
+    """On one pass, or on a few: `if step == 10`, `if step < 5`, `if not initialised`, the last batch."""
+    RANK = "rank"
+    """On one rank only: `if rank == 0`, `is_main_process`."""
+    SWITCH = "switch"
+    """A configuration switch: `if args.profile`; `value` holds its default where it could be told."""
+    FAILURE = "failure"
+    """An except handler, or a test for NaN, Inf or an error."""
+    OTHER = "other"
+    """A condition that says nothing about frequency."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """One condition between the loop's head and a statement in its body."""
+
+    kind: GuardKind
+    text: str
+    """The condition as written."""
+    line: int
+    """1-based line of the condition."""
+    period: Value | None = None
+    """N of a PERIOD guard."""
+    value: Value | None = None
+    """The default of a SWITCH guard, already negated for an else branch."""
+
+    @property
+    def never(self) -> bool:
+        """Whether a switch is known to be off, so the statement does not run by default."""
+        return self.kind is GuardKind.SWITCH and isinstance(self.value, Known) and not self.value.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call in a script."""
+
+    name: str
+    """The resolved dotted name, `torch.utils.data.DataLoader`; `wandb.log` whatever the alias. A method of an
+    object whose type is known is `<type>.<method>` (`torch.Tensor.item`, `torch.optim.Optimizer.step`,
+    `torch.nn.Module.train`, `torch.amp.GradScaler.step`); of an unknown one, `?.<method>`."""
+    method: str
+    """The last part of the name."""
+    receiver: str
+    """The object's expression as written for a method call, else ""."""
+    positional: tuple[Value, ...]
+    keywords: Mapping[str, Value]
+    open_ended: bool
+    """True with `*args` or `**kwargs` that could not be followed: an argument not seen may still be there."""
+    span: SourceSpan
+    function: str
+    """Qualified name of the enclosing function, "" at module level."""
+    node: ast.Call
+    """The syntax, for what the above does not carry."""
+
+    def argument(self, keyword: str, position: int | None = None) -> Value | None:
+        """The argument's value; None when it is not passed (or `Unknown` when it might be, see `open_ended`)."""
+        if keyword in self.keywords:
+            return self.keywords[keyword]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return Unknown(text="**") if self.open_ended else None
+
+    def known(self, keyword: str, position: int | None = None, default: Literal = None) -> Literal:
+        """The argument's plain value, `default` when it is not passed; raises `LookupError` when unknown."""
+        value = self.argument(keyword, position)
+        if value is None:
+            return default
+        if isinstance(value, Unknown):
+            raise LookupError(keyword)
+        return value.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One statement or expression that one pass of a loop executes, functions called from it included."""
+
+    node: ast.AST
+    """A Call, Assign, AugAssign, AnnAssign, Delete, With, Return, Raise, or the test expression of an If,
+    While, Assert or conditional expression. Calls come in order of evaluation."""
+    call: Call | None
+    """The resolved call when `node` is one."""
+    span: SourceSpan
+    guards: tuple[Guard, ...]
+    """Conditions from the loop's head to here, outermost first, those at call sites included."""
+    inner: tuple["Loop", ...]
+    """Loops inside the loop that enclose it, outermost first: nested per-sample loops, an evaluation loop."""
+    via: tuple[SourceSpan, ...] = ()
+    """Call sites that lead from the loop's own body to here, outermost first."""
+    evaluation: bool = False
+    """Inside an evaluation: an evaluation loop, a function that evaluates, or after `.eval()` under no_grad."""
+    no_grad: bool = False
+    """Under `torch.no_grad`/`inference_mode`, by context or decorator."""
+    types: Mapping[str, str] = None  # type: ignore[assignment]
+    """Types of plain names at this place, as far as known, in the words of `Script.types`."""
+
+    @property
+    def every_pass(self) -> bool:
+        """Whether it runs on every pass, as far as its guards tell (a rank guard does not thin passes)."""
+        return all(guard.kind is GuardKind.RANK or _always(guard) for guard in self.guards)
+
+    @property
+    def period(self) -> Value | None:
+        """Passes between two runs: Known(1) unguarded, the period of its guard, None when it cannot be told."""
+        if self.every_pass:
+            return Known(value=1, origin="unguarded")
+        thinning = [g for g in self.guards if g.kind is not GuardKind.RANK and not _always(g)]
+        if len(thinning) == 1 and thinning[0].kind is GuardKind.PERIOD:
+            return thinning[0].period
+        return None
+
+
+def _always(guard: Guard) -> bool:
+    return guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loop:
+    """A for or while loop, or the hidden loop of an engine (HF Trainer, Lightning)."""
+
+    role: LoopRole
+    span: SourceSpan
+    """Its head."""
+    end_line: int
+    """1-based last line of its body."""
+    function: str
+    """Qualified name of the enclosing function, "" at module level."""
+    iterates: str
+    """The iterable as written: `enumerate(train_loader)`; "" for while."""
+    iterable_type: str | None
+    """Its type where known, `torch.utils.data.DataLoader`."""
+    targets: tuple[str, ...]
+    """Names bound on each pass."""
+    events: tuple[Event, ...]
+    """What one pass executes, in order, local functions and methods followed."""
+    parents: tuple["Loop", ...]
+    """Lexically enclosing loops, outermost first."""
+    engine: str | None = None
+    """`transformers.Trainer`, `lightning.Trainer`... when the loop is an engine's; its events are the user's
+    hooks (`training_step`, `compute_metrics`)."""
+    accumulates: Value | None = None
+    """Micro-batches an optimizer step, when the body shows gradient accumulation."""
+    confident: bool = True
+    """False when the role was guessed from names alone."""
+
+    def calls(self, *names: str) -> Iterator[Event]:
+        """Events that call one of the names; a name that starts with a dot matches any method of that name."""
+        for event in self.events:
+            if event.call is not None and (
+                event.call.name in names or ("." + event.call.method) in names or not names
+            ):
+                yield event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassInfo:
+    """A class defined in a script."""
+
+    name: str
+    bases: tuple[str, ...]
+    """Resolved names; a base defined in the same program is followed to library names too."""
+    methods: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]
+    span: SourceSpan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One script, notebook or module of the user's program."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    lines: int
+    calls: tuple[Call, ...]
+    """Every call, in order of position."""
+    loops: tuple[Loop, ...]
+    """Every loop, engines' hidden ones included."""
+    classes: Mapping[str, ClassInfo]
+    imports: Mapping[str, str]
+    """Local name to dotted name."""
+    types: Mapping[str, str]
+    """`function.name` (or plain name at module level, `Class.self.attr`) to the resolved class or kind of the
+    object: `torch.utils.data.DataLoader`, `torch.nn.Module`, `torch.optim.AdamW`, `torch.Tensor`."""
+    devices: Mapping[str, str]
+    """The same keys to `cuda`, `cpu`, or `maybe-cuda` for the usual is_available idiom."""
+    arguments: Mapping[str, Value]
+    """Command-line options and config fields with their value: given on the launch line, or default."""
+    entry: bool
+    """Whether it was named as a target or launched, and is not merely imported by one."""
+    ignored: Mapping[int, tuple[str, ...]]
+    """1-based line to the codes silenced there by `# gpudoctor: ignore[...]`; `*` for a bare ignore."""
+    ignore_reasons: Mapping[int, str]
+    """The reasons given there."""
+
+    def calls_to(self, *names: str) -> Iterator[Call]:
+        """Calls of one of the resolved names; a name that starts with a dot matches any such method."""
+        for call in self.calls:
+            if call.name in names or ("." + call.method) in names:
+                yield call
+
+    def span(self, node: ast.AST) -> SourceSpan:
+        """The place of a node in this script."""
+        line = getattr(node, "lineno", 1)
+        source = self.text.splitlines()
+        return SourceSpan(
+            path=self.path,
+            line=line,
+            column=getattr(node, "col_offset", 0) + 1,
+            end_line=getattr(node, "end_lineno", None),
+            text=source[line - 1].strip() if 0 < line <= len(source) else "",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The scripts of one program: those named, and the modules beside them that they import."""
+
+    scripts: tuple[Script, ...]
+    unread: tuple[tuple[str, str], ...] = ()
+    """Files that could not be read, each with a sentence (syntax error with its line, encoding, size)."""
+
+    @property
+    def training_loops(self) -> Iterator[tuple[Script, Loop]]:
+        """Every loop whose pass is a training step."""
+        for script in self.scripts:
+            for loop in script.loops:
+                if loop.role is LoopRole.TRAINING:
+                    yield script, loop
+
+    @property
+    def trains(self) -> bool:
+        """Whether any training loop was found."""
+        return next(self.training_loops, None) is not None

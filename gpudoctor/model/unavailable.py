@@ -1,0 +1,29 @@
+"""Absence has a name: a sign that cannot be taken, and a single reading that is not there."""
+
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+
+class Unavailable(Exception):
+    """A sign cannot be taken. The text is a clause that completes "skipped: ...", for a person."""
+
+
+class ReaderCrashed(Exception):
+    """A reader of ours failed in a way nobody foresaw; checks that need its sign end as crashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """One reading of a sign that was taken: the card, the driver or the system does not answer it."""
+
+    reason: str
+    """A short clause: "not supported by this card", "this driver is too old", "no permission"."""
+
+    def __bool__(self) -> bool:
+        """Refuse to be used as a value: "not measured" must never turn into a number or a truth."""
+        raise TypeError(f"an absent reading was used as a value ({self.reason})")
+
+
+T = TypeVar("T")
+Reading: TypeAlias = T | Absent
+"""A value, or the reason why there is none."""

@@ -1,0 +1,185 @@
+"""Helpers for tests of checks and rules, ours and those of plugin authors.
+
+    patient = make_patient(gpus=[make_gpu(row_remap=RowRemap(...))])
+    [finding] = examine(MemoryErrors, patient)
+    remedies = prescribe(MemoryErrorsRule, finding, patient)
+
+`make_gpu`, `make_survey`, `make_host` start from a healthy machine and take the fields to change.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from gpudoctor.model import Absent, Check, Finding, Patient, PatientKind, Remedy, Rule, Sign, Signs
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
+from gpudoctor.model.signs.host import Disk, Host, Limit
+from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.packages import Packages, TorchBuild
+from gpudoctor.model.signs.source import Source
+
+GIB = 1 << 30
+T = TypeVar("T")
+
+_UNASKED = Absent("not supported by this card")
+
+_HOST = Host(
+    cpus_installed=32,
+    cpus_affinity=32,
+    cpu_quota=None,
+    memory_total=256 * GIB,
+    memory_available=200 * GIB,
+    memory_limit=None,
+    memory_used_in_cgroup=None,
+    swap_total=0,
+    swap_used=0,
+    swap_rate=0.0,
+    shm_total=128 * GIB,
+    shm_free=127 * GIB,
+    open_files=Limit(soft=1048576, hard=1048576),
+    locked_memory=Limit(soft=None, hard=None),
+    processes=Limit(soft=None, hard=None),
+    disks=(
+        Disk(role="working folder", path="/data/job", mount="/data", kind="ext4",
+             total=4000 * GIB, free=2000 * GIB),
+    ),
+    infiniband=(),
+    iommu=False,
+    acs=False,
+    container=None,
+    system="Linux 6.8 x86_64",
+    hostname="node-1",
+)  # fmt: skip
+
+_GPU = Gpu(
+    index=0,
+    name="NVIDIA H100 80GB HBM3",
+    uuid="GPU-00000000-0000-0000-0000-000000000000",
+    pci_address="0000:1b:00.0",
+    memory_total=80 * GIB,
+    memory_used=600 * (1 << 20),
+    compute_capability=(9, 0),
+    architecture="hopper",
+    utilization=0.0,
+    ecc_enabled=True,
+    ecc_pending=True,
+    ecc_uncorrected_volatile=0,
+    ecc_uncorrected_aggregate=0,
+    ecc_corrected_volatile=0,
+    ecc_sram_uncorrected_aggregate=0,
+    ecc_sram_threshold_exceeded=False,
+    row_remap=RowRemap(correctable=0, uncorrectable=0, pending=False, failure=False),
+    row_remap_exhausted_banks=0,
+    retired_pages=_UNASKED,
+    retired_pages_pending=_UNASKED,
+    recovery_action=0,
+    event_reasons=1,
+    throttle_time={"power": 0.0, "thermal": 0.0},
+    clock_sm=345,
+    clock_sm_max=1980,
+    clock_application=1980,
+    clock_application_default=1980,
+    power=70.0,
+    power_limit=700.0,
+    power_limit_default=700.0,
+    temperature=32.0,
+    temperature_slowdown=90.0,
+    temperature_max=87.0,
+    temperature_memory=40.0,
+    temperature_memory_max=95.0,
+    temperature_margin=50.0,
+    pcie_width=16,
+    pcie_width_max=16,
+    pcie_generation=5,
+    pcie_generation_max=5,
+    pcie_replays=0,
+    nvlinks=(),
+    fabric_state=3,
+    fabric_unhealthy=False,
+    persistence=True,
+    compute_mode=0,
+    mig_enabled=False,
+    mig_instances=(),
+    processes=(),
+    inforom_valid=True,
+    vbios="96.00.89.00.01",
+    numa_node=0,
+    display_active=False,
+)
+
+
+def make_gpu(index: int = 0, **changes: object) -> Gpu:
+    """A healthy H100, with the fields to change."""
+    return replace(_GPU, index=index, pci_address=f"0000:{0x1B + index:02x}:00.0", **changes)  # type: ignore[arg-type]
+
+
+def make_survey(gpus: Iterable[Gpu] = (), **changes: object) -> GpuSurvey:
+    """A ready driver that sees the GPUs, with the fields to change."""
+    cards = tuple(gpus)
+    survey = GpuSurvey(
+        driver=DriverState.READY,
+        driver_version="570.86.15",
+        cuda_driver_version=(12, 8),
+        kernel_module_version="570.86.15",
+        pci_devices=tuple(
+            PciDevice(address=str(gpu.pci_address), device_id="10de:2330", driver="nvidia") for gpu in cards
+        ),
+        device_nodes=tuple(f"/dev/nvidia{gpu.index}" for gpu in cards),
+        gpus=cards,
+    )
+    return replace(survey, **changes)  # type: ignore[arg-type]
+
+
+def make_host(**changes: object) -> Host:
+    """A healthy 32-core node, with the fields to change."""
+    return replace(_HOST, **changes)  # type: ignore[arg-type]
+
+
+def make_patient(
+    *,
+    gpus: Iterable[Gpu] | None = None,
+    survey: GpuSurvey | None = None,
+    host: Host | None = None,
+    environment: Mapping[str, str] | Environment | None = None,
+    packages: Packages | None = None,
+    torch: TorchBuild | None = None,
+    job: Job | None = None,
+    kernel_log: KernelLog | None = None,
+    source: Source | None = None,
+    kind: PatientKind = PatientKind.MACHINE,
+) -> Patient:
+    """A patient with the signs that are given; the others are unavailable."""
+    if survey is None and gpus is not None:
+        survey = make_survey(gpus)
+    if environment is not None and not isinstance(environment, Environment):
+        environment = Environment(variables=dict(environment))
+    return Patient(
+        kind,
+        "a patient",
+        Signs(
+            environment=_sign("the environment", environment),
+            host=_sign("the host", host),
+            gpu_survey=_sign("the GPUs", survey),
+            kernel_log=_sign("the kernel log", kernel_log),
+            packages=_sign("the packages", packages),
+            torch=_sign("torch", torch),
+            job=_sign("the job", job),
+            source=_sign("the source", source),
+        ),
+    )
+
+
+def _sign(name: str, value: T | None) -> Sign[T]:
+    return Sign.missing(name, f"{name} was not given") if value is None else Sign.of(name, value)
+
+
+def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:
+    """The findings of one check; `overrides` are its thresholds. `Unavailable` passes through."""
+    return list(check(overrides).examine(patient))
+
+
+def prescribe(rule: type[Rule], finding: Finding, patient: Patient) -> list[Remedy]:
+    """The remedies of one rule for one finding."""
+    return list(rule().prescribe(finding, patient))
