@@ -109,6 +109,9 @@ class Call:
     """Qualified name of the enclosing function, "" at module level."""
     node: ast.Call
     """The syntax, for what the above does not carry."""
+    guards: tuple[Guard, ...] = ()
+    """Conditions between the head of its function (or the module) and here, outermost first, loops or not;
+    `if __name__ == "__main__"` is none."""
 
     def argument(self, keyword: str, position: int | None = None) -> Value | None:
         """The argument's value; None when it is not passed (or `Unknown` when it might be, see `open_ended`)."""
