@@ -8,9 +8,11 @@ from gpudoctor.model.finding import Code, Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """The check looked and found nothing."""
+    """The check looked and found nothing that is not silenced."""
 
     code: Code
+    silenced: int = 0
+    """Findings that the user silenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

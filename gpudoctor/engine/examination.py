@@ -1,0 +1,161 @@
+"""One examination: from a patient and a request to a report."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from gpudoctor import __version__
+from gpudoctor.engine.ranking import Case, rank
+from gpudoctor.engine.registry import Registry
+from gpudoctor.engine.runner import run_checks, take_signs
+from gpudoctor.engine.selection import Selection
+from gpudoctor.engine.settings import Settings
+from gpudoctor.engine.suppression import silence
+from gpudoctor.engine.verdict import pronounce
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Crashed,
+    Finding,
+    Found,
+    Named,
+    Outcome,
+    Passed,
+    Patient,
+    Ranked,
+    ReaderCrashed,
+    Remedy,
+    Report,
+    Rule,
+    Severity,
+    Silenced,
+    Skipped,
+    Subject,
+    Summary,
+    Unavailable,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to run and how; the patient comes apart."""
+
+    registry: Registry
+    selection: Selection
+    settings: Settings = field(default_factory=Settings)
+    signs_first: tuple[str, ...] = ()
+    """Signs to take at the same time before the first check."""
+
+
+def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) -> Report:
+    """Run the selected checks, silence, prescribe, rank and sum up."""
+    registry = request.registry
+    chosen, left = request.selection.splits(registry.checks.values())
+    take_signs(patient, request.signs_first)
+    outcomes = run_checks(patient, chosen, request.settings.thresholds)
+    outcomes += [Skipped(code=check.code, reason="not selected", deselected=True) for check in left]
+    outcomes, silenced = _silence(outcomes, patient, request)
+    found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]
+    trouble = [*problems, *registry.problems]
+    cases = [Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, trouble))
+             for finding in found]  # fmt: skip
+    ranked = rank(cases)
+    outcomes.sort(key=lambda item: item.code)
+    return Report(
+        version=__version__,
+        subject=describe(patient),
+        summary=_summary(patient, ranked, silenced, outcomes),
+        findings=ranked,
+        silenced=tuple(silenced),
+        outcomes=tuple(outcomes),
+        checks=tuple(_named(check) for check in registry.checks.values()),
+        problems=tuple(dict.fromkeys(trouble)),
+    )
+
+
+def _silence(
+    outcomes: list[Outcome], patient: Patient, request: Request
+) -> tuple[list[Outcome], list[Silenced]]:
+    """Take silenced findings out of their outcomes; a check with none left has passed."""
+    result: list[Outcome] = []
+    all_silenced: list[Silenced] = []
+    for item in outcomes:
+        if isinstance(item, Found):
+            kept, silenced = silence(item.findings, patient, request.selection, request.settings)
+            all_silenced += silenced
+            if kept:
+                item = replace(item, findings=tuple(kept))
+            else:
+                item = Passed(code=item.code, silenced=len(silenced))
+        result.append(item)
+    return result, all_silenced
+
+
+def _prescribe(
+    finding: Finding, patient: Patient, rules: Mapping[Code, tuple[type[Rule], ...]], trouble: list[str]
+) -> tuple[Remedy, ...]:
+    """Remedies of every rule that answers a finding; a rule that fails is a problem of the examination."""
+    remedies: list[Remedy] = []
+    for kind in rules.get(finding.code, ()):
+        try:
+            for remedy in kind().prescribe(finding, patient):
+                remedies.append(remedy)
+        except (Unavailable, ReaderCrashed):
+            continue  # what came before the missing sign stands
+        except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
+            trouble.append(f"the rule for {finding.code} failed: {type(error).__name__}: {error}")
+    return tuple(remedies)
+
+
+def _summary(
+    patient: Patient, ranked: tuple[Ranked, ...], silenced: list[Silenced], outcomes: list[Outcome]
+) -> Summary:
+    severities = [item.finding.severity for item in ranked]
+    return Summary(
+        verdict=pronounce(patient, ranked, outcomes),
+        error=severities.count(Severity.ERROR),
+        warning=severities.count(Severity.WARNING),
+        note=severities.count(Severity.NOTE),
+        silenced=len(silenced),
+        passed=sum(isinstance(item, Passed) for item in outcomes),
+        skipped=sum(isinstance(item, Skipped) and not item.deselected for item in outcomes),
+        crashed=sum(isinstance(item, Crashed) for item in outcomes),
+    )
+
+
+def _named(check: type[Check]) -> Named:
+    title = (check.__doc__ or "").strip().partition("\n")[0].strip()
+    return Named(code=check.code, name=check.name, title=title)
+
+
+def describe(patient: Patient) -> Subject:
+    """The patient's heading; signs that are missing leave their line out."""
+    host = _or_none(lambda: patient.host)
+    survey = _or_none(lambda: patient.gpu_survey)
+    torch = _or_none(lambda: patient.torch)
+    details: list[tuple[str, str]] = []
+    if survey and survey.gpus and not isinstance(survey.driver_version, Absent):
+        details.append(("driver", survey.driver_version))
+    if torch:
+        details.append(("torch", torch.version))
+    if host:
+        details.append(("CPUs", f"{host.cpu_budget:g}"))
+        details.append(("memory", f"{(host.memory_limit or host.memory_total) / (1 << 30):.0f} GiB"))
+    return Subject(
+        kind=patient.kind.value,
+        title=patient.title,
+        targets=patient.targets,
+        host=host.hostname if host else "",
+        gpus=tuple(gpu.name for gpu in survey.gpus) if survey else (),
+        details=tuple(details),
+    )
+
+
+def _or_none(take: Callable[[], T]) -> T | None:
+    try:
+        return take()
+    except (Unavailable, ReaderCrashed):
+        return None

@@ -1,0 +1,174 @@
+"""Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
+
+The order: what breaks the run first, then expected gain times confidence, then severity, then effort. Two
+remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
+apart here and nowhere else: the lower one is set aside with the reason.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Applicability,
+    Effect,
+    Finding,
+    Ranked,
+    Remedy,
+    Resource,
+    SetAside,
+    Severity,
+)
+
+UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.05, Severity.NOTE: 0.01}
+"""Share of step time that an unmeasured finding stands for when it is ordered among measured ones.
+
+A convention, not a measurement: a warning is by definition worth acting on, and the catalogue's thresholds call
+5 to 20 % of a step a warning. It is never shown as a number.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A finding with the remedies that its rules gave."""
+
+    finding: Finding
+    remedies: tuple[Remedy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    share: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """A knob that a better placed remedy turns; `place` is None for a knob of the whole job."""
+
+    knob: str
+    value: str
+    place: tuple[str, int] | None
+    remedy: str
+
+
+def rank(cases: Iterable[Case]) -> tuple[Ranked, ...]:
+    """Put findings in order of what to act on first, and their remedies best first."""
+    ordered = sorted(cases, key=_place)
+    scarce = _scarcity(ordered)
+    taken: list[_Turned] = []
+    ranked: list[Ranked] = []
+    for position, case in enumerate(ordered, start=1):
+        kept, aside = _settle(case, scarce, taken)
+        ranked.append(
+            Ranked(
+                rank=position,
+                finding=case.finding,
+                remedies=tuple(kept),
+                set_aside=tuple(aside),
+                reason=_reason(case),
+            )
+        )
+    return tuple(ranked)
+
+
+def expected_share(effect: Effect) -> float:
+    """Share of step time that a throughput effect stands for: 1 - 1/x at the middle of its range.
+
+    0 for effects on other quantities, which have no common scale with time.
+    """
+    if effect.quantity != "throughput" or effect.unit != "x" or effect.low <= 0 or effect.high <= 0:
+        return 0.0
+    middle: float = (effect.low * effect.high) ** 0.5
+    return max(0.0, 1.0 - 1.0 / middle)
+
+
+def _gain(case: Case) -> _Gain:
+    """What the finding can give back, as a share of step time, and how that is known."""
+    finding = case.finding
+    if finding.cost.step_share is not None:
+        return _Gain(finding.cost.step_share, f"costs {finding.cost.step_share:.0%} of a step")
+    best = max((expected_share(remedy.effect) for remedy in case.remedies if remedy.effect), default=0.0)
+    if best > 0:
+        return _Gain(best, f"its best remedy may give back {best:.0%} of a step")
+    return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
+
+
+def _place(case: Case) -> tuple[bool, float, int, int, str, str, str, int]:
+    finding = case.finding
+    span = finding.span
+    return (
+        finding.cost.breaks is None,
+        -_gain(case).share * finding.confidence.weight,
+        -finding.severity.rank,
+        min((remedy.effort.rank for remedy in case.remedies), default=99),
+        finding.code,
+        finding.subject,
+        span.path if span else "",
+        span.line if span else 0,
+    )
+
+
+def _reason(case: Case) -> str:
+    finding = case.finding
+    gain = _gain(case)
+    sure = finding.confidence.value
+    if finding.cost.breaks is not None:
+        return f"first because it breaks the job: {finding.cost.breaks} ({sure})"
+    effort = min((remedy.effort for remedy in case.remedies), key=lambda item: item.rank, default=None)
+    return f"{gain.words}, {sure}" + (f"; {effort.value}" if effort else "")
+
+
+def _scarcity(cases: Sequence[Case]) -> dict[Resource, str]:
+    """Resources that some finding says are short, with the finding that says so."""
+    found: dict[Resource, str] = {}
+    for case in cases:
+        for resource in case.finding.scarce:
+            found.setdefault(resource, f"{case.finding.code} says {resource.value} is short")
+    return found
+
+
+def _settle(
+    case: Case, scarce: dict[Resource, str], taken: list[_Turned]
+) -> tuple[list[Remedy], list[SetAside]]:
+    """Remedies of one finding that stand, best first, and those that do not.
+
+    `taken` holds the knobs that better placed remedies turn, and grows by the best remedy kept here.
+    """
+    span = case.finding.span
+    place = (span.path, span.line) if span else None
+    kept: list[Remedy] = []
+    aside: list[SetAside] = []
+    for remedy in sorted(case.remedies, key=_worth):
+        clash = _short(case, remedy, scarce) or _turned_already(remedy, place, taken)
+        if clash is None:
+            kept.append(remedy)
+        else:
+            aside.append(SetAside(remedy=remedy, reason=clash))
+    for knob, value in kept[0].sets if kept else ():
+        taken.append(_Turned(knob, value, place, kept[0].id))
+    return kept, aside
+
+
+def _short(case: Case, remedy: Remedy, scarce: dict[Resource, str]) -> str | None:
+    """Why a remedy uses what is short; the finding that says so may answer with a trade of its own."""
+    for resource in sorted(remedy.uses, key=lambda item: item.value):
+        if resource in scarce and resource not in case.finding.scarce:
+            return f"it uses more {resource.value}, and {scarce[resource]}"
+    return None
+
+
+def _turned_already(remedy: Remedy, place: tuple[str, int] | None, taken: list[_Turned]) -> str | None:
+    """Why a remedy disagrees with a better placed one on the same knob of the same call (or of the job)."""
+    for knob, value in remedy.sets:
+        for other in taken:
+            same_place = place is None or other.place is None or place == other.place
+            if other.knob == knob and other.value != value and same_place:
+                return f"{other.remedy} sets {knob} to {other.value}, this one to {value}"
+    return None
+
+
+def _worth(remedy: Remedy) -> tuple[float, int, int, str]:
+    """Best first: expected gain, least effort, what a machine may do."""
+    applicability = list(Applicability).index(remedy.applicability)
+    gain = expected_share(remedy.effect) if remedy.effect else 0.0
+    return (-gain, remedy.effort.rank, applicability, remedy.id)

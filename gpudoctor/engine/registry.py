@@ -1,0 +1,94 @@
+"""Finds checks and rules through the entry-point groups; the engine knows none of them by name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model import Check, Code, Rule
+
+CHECKS_GROUP = "gpudoctor.checks"
+RULES_GROUP = "gpudoctor.rules"
+
+T = TypeVar("T", bound=Check | Rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """Every check and rule that is installed."""
+
+    checks: Mapping[Code, type[Check]]
+    """By code, in code order."""
+    rules: Mapping[Code, tuple[type[Rule], ...]]
+    """The rules that answer each code."""
+    problems: tuple[str, ...] = ()
+    """Plugins that could not be loaded, a sentence each."""
+
+    def by_name(self, name: str) -> type[Check] | None:
+        """The check of an ailment's name, or None."""
+        return next((check for check in self.checks.values() if check.name == name), None)
+
+
+def load_registry() -> Registry:
+    """Load every plugin; one that fails becomes a problem and the rest goes on.
+
+    Raises `IncompleteError` when no check at all is installed.
+    """
+    problems: list[str] = []
+    checks = _index_checks(_load(CHECKS_GROUP, Check, problems), problems)
+    if not checks:
+        raise IncompleteError(
+            f"no checks are installed (entry-point group {CHECKS_GROUP} is empty): "
+            "install gpudoctor again, in a checkout with: pip install -e ."
+            + "".join("\n" + problem for problem in problems)
+        )
+    rules: dict[Code, tuple[type[Rule], ...]] = {}
+    for rule, plugin in _load(RULES_GROUP, Rule, problems):
+        code = getattr(rule, "answers", None)
+        if code not in checks:
+            problems.append(f"plugin {plugin}: {rule.__name__} answers {code}, which no check has")
+            continue
+        rules[code] = (*rules.get(code, ()), rule)
+    return Registry(checks=checks, rules=rules, problems=tuple(problems))
+
+
+def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str]) -> dict[Code, type[Check]]:
+    """Checks by code; the first to claim a code keeps it."""
+    checks: dict[Code, type[Check]] = {}
+    for check, plugin in found:
+        code = getattr(check, "code", None)
+        if not isinstance(code, str) or not getattr(check, "name", None):
+            problems.append(f"plugin {plugin}: {check.__name__} has no code or no name and was left out")
+        elif code in checks:
+            other = checks[Code(code)]
+            problems.append(
+                f"plugin {plugin}: {check.__name__} claims {code}, which {other.__module__} has; left out"
+            )
+        else:
+            checks[Code(code)] = check
+    return dict(sorted(checks.items()))
+
+
+def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T], str]]:
+    """Classes of a group with their plugin's name, our own plugin first."""
+    found: list[tuple[type[T], str]] = []
+    for entry in sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name)):
+        try:
+            found += [(item, _plugin(entry)) for item in _collect(entry, kind)]
+        except Exception as error:  # noqa: BLE001  # somebody else's code: one bad plugin must not stop the rest
+            problems.append(f"plugin {_plugin(entry)} could not be loaded: {type(error).__name__}: {error}")
+    return found
+
+
+def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
+    collect: Callable[[], Iterable[object]] = entry.load()
+    classes = list(collect())
+    for item in classes:
+        if not (isinstance(item, type) and issubclass(item, kind)):
+            raise TypeError(f"{entry.value} gave {item!r}, which is no {kind.__name__} class")
+    return [item for item in classes if isinstance(item, type) and issubclass(item, kind)]
+
+
+def _plugin(entry: EntryPoint) -> str:
+    return f"{entry.dist.name if entry.dist else entry.value} ({entry.name})"

@@ -1,0 +1,76 @@
+"""Runs checks on a patient: four outcomes, one bad check never stops the rest."""
+
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Crashed,
+    Finding,
+    Found,
+    Outcome,
+    Passed,
+    Patient,
+    ReaderCrashed,
+    Skipped,
+    Unavailable,
+)
+
+
+def take_signs(patient: Patient, names: Sequence[str]) -> None:
+    """Take the named signs at the same time; each waits for a child or a disk, not for our CPU.
+
+    Errors stay with the sign: whoever asks for it meets them.
+    """
+
+    def take(name: str) -> None:
+        try:
+            getattr(patient.signs, name).take()
+        except (Unavailable, ReaderCrashed):
+            pass
+
+    with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
+        list(pool.map(take, names))
+
+
+def run_checks(
+    patient: Patient,
+    checks: Iterable[type[Check]],
+    thresholds: Mapping[Code, Mapping[str, float]],
+) -> list[Outcome]:
+    """The outcome of each check, in the order given."""
+    return [_run(check, patient, thresholds.get(check.code, {})) for check in checks]
+
+
+def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) -> Outcome:
+    code = kind.code
+    try:
+        findings = _distinct(kind(overrides).examine(patient))
+    except Unavailable as reason:
+        return Skipped(code=code, reason=str(reason))
+    except ReaderCrashed as error:
+        return Crashed(code=code, error=str(error))
+    except Exception as error:  # noqa: BLE001  # the one boundary: a crashed check is a result
+        return Crashed(code=code, error=f"{type(error).__name__}: {error} ({_place(error)})")
+    return Found(code=code, findings=findings) if findings else Passed(code=code)
+
+
+def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings without exact repetitions (the same place reached by two ways)."""
+    seen: dict[tuple[str, str, object], Finding] = {}
+    for finding in findings:
+        span = finding.span
+        place = (span.path, span.line, span.column) if span else finding.message
+        seen.setdefault((finding.code, finding.subject, place), finding)
+    return tuple(seen.values())
+
+
+def _place(error: BaseException) -> str:
+    """The innermost frame of an error, for a bug report: a module and a line, no path."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return "no traceback"
+    last = frames[-1]
+    return f"{last.filename.rpartition('/')[2]}:{last.lineno} in {last.name}"

@@ -1,0 +1,75 @@
+"""Which checks to run: by code, topic or name."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from gpudoctor.engine.registry import Registry
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Check, Code
+
+ALL = "ALL"
+
+
+def topic_of(code: str) -> str:
+    """The letters of a code: `DATA` of `DATA001`."""
+    return code.rstrip("0123456789")
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """A clause that names the nearest of the choices, or "" when none is near."""
+    found = get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
+    """The codes that a code, a topic, a name or ALL stands for; `UsageError` for an unknown one."""
+    word = selector.strip()
+    if word.upper() == ALL:
+        return frozenset(registry.checks)
+    codes = [code for code in registry.checks if word.upper() in (code, topic_of(code))]
+    by_name = registry.by_name(word.lower())
+    if by_name is not None:
+        codes.append(by_name.code)
+    if not codes:
+        topics = {topic_of(code) for code in registry.checks}
+        names = [check.name for check in registry.checks.values()]
+        hint = nearest(word.upper(), [*registry.checks, *topics]) or nearest(word.lower(), names)
+        raise UsageError(
+            f"{where}: unknown code {selector!r}{hint or ''} (`gpudoctor list` shows codes, topics and names)"
+        )
+    return frozenset(codes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What to run and what to silence."""
+
+    selected: frozenset[Code]
+    ignored: dict[Code, str | None]
+    """Code to the user's reason; the check runs and its findings are silenced."""
+
+    def splits(self, checks: Iterable[type[Check]]) -> tuple[list[type[Check]], list[type[Check]]]:
+        """Selected and deselected checks, in order."""
+        chosen, left = [], []
+        for check in checks:
+            (chosen if check.code in self.selected else left).append(check)
+        return chosen, left
+
+
+def make_selection(
+    registry: Registry,
+    select: Sequence[tuple[str, str]],
+    ignore: Sequence[tuple[str, str, str | None]],
+) -> Selection:
+    """Resolve selectors.
+
+    `select` holds pairs of a selector and where it was written; empty means all. `ignore` adds the reason.
+    """
+    chosen = [resolve(word, registry, where) for word, where in select]
+    ignored: dict[Code, str | None] = {}
+    for word, where, reason in ignore:
+        ignored |= dict.fromkeys(resolve(word, registry, where), reason)
+    return Selection(
+        selected=frozenset().union(*chosen) if chosen else frozenset(registry.checks), ignored=ignored
+    )

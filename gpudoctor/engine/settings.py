@@ -1,0 +1,169 @@
+"""The user's own settings: `[tool.gpudoctor]` in pyproject.toml, or gpudoctor.toml."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from gpudoctor.engine.registry import Registry
+from gpudoctor.engine.selection import nearest, resolve
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Code
+
+Toml: TypeAlias = "str | int | float | bool | list[Toml] | dict[str, Toml] | object"
+
+FAIL_ON = ("error", "warning", "note", "never")
+_KEYS = ("select", "ignore", "per-file-ignores", "fail-on", "thresholds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Validated settings; every field has its default when there is no file."""
+
+    path: Path | None = None
+    """The file they come from."""
+    select: tuple[str, ...] = ()
+    """Selectors; empty is all."""
+    ignore: tuple[tuple[str, str | None], ...] = ()
+    """Selector and reason."""
+    per_file_ignores: tuple[tuple[str, frozenset[Code]], ...] = ()
+    """Glob over paths and the codes silenced there."""
+    fail_on: str = "error"
+    """One of `FAIL_ON`."""
+    thresholds: Mapping[Code, Mapping[str, float]] = field(default_factory=dict)
+    """Overrides by code and threshold name."""
+
+    @property
+    def where(self) -> str:
+        """How messages name the file."""
+        return str(self.path) if self.path else "settings"
+
+
+def find_settings_file(start: Path) -> Path | None:
+    """The nearest gpudoctor.toml, or pyproject.toml that has our table, from a folder upwards."""
+    folder = start if start.is_dir() else start.parent
+    try:
+        folder = folder.resolve()
+    except (OSError, RuntimeError):
+        return None
+    for place in (folder, *folder.parents):
+        own = place / "gpudoctor.toml"
+        if own.is_file():
+            return own
+        project = place / "pyproject.toml"
+        if project.is_file() and _mentions_us(project):
+            return project
+        if (place / ".git").exists():
+            return None
+    return None
+
+
+def _mentions_us(path: Path) -> bool:
+    try:
+        return b"tool.gpudoctor" in path.read_bytes()
+    except OSError:
+        return False
+
+
+def read_settings(path: Path, registry: Registry) -> Settings:
+    """Read and validate a settings file; `UsageError` names the file, the key and the nearest right one."""
+    table = _load_table(path)
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(f"{path}: unknown key {key!r}{nearest(key, _KEYS)} (known: {', '.join(_KEYS)})")
+    select = _strings(table.get("select", []), path, "select")
+    ignore = _reasons(table.get("ignore", []), path)
+    for word in (*select, *(word for word, _ in ignore)):
+        resolve(word, registry, str(path))
+    return Settings(
+        path=path,
+        select=select,
+        ignore=ignore,
+        per_file_ignores=_per_file(table.get("per-file-ignores", {}), path, registry),
+        fail_on=_fail_on(table.get("fail-on", "error"), path),
+        thresholds=_thresholds(table.get("thresholds", {}), path, registry),
+    )
+
+
+def _load_table(path: Path) -> dict[str, Toml]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 (byte {error.start}); TOML files must be") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    if path.name == "pyproject.toml":
+        data = data.get("tool", {}).get("gpudoctor", {})
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: tool.gpudoctor is {data!r}; it should be a table")
+    return data
+
+
+def _strings(value: Toml, path: Path, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{path}: {key} is {value!r}; it should be a list of strings")
+    return tuple(str(item) for item in value)
+
+
+def _reasons(value: Toml, path: Path) -> tuple[tuple[str, str | None], ...]:
+    """`ignore` may be a list, or a table of code to reason."""
+    if isinstance(value, dict) and all(isinstance(reason, str) for reason in value.values()):
+        return tuple((word, str(reason)) for word, reason in value.items())
+    return tuple((word, None) for word in _strings(value, path, "ignore"))
+
+
+def _per_file(value: Toml, path: Path, registry: Registry) -> tuple[tuple[str, frozenset[Code]], ...]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: per-file-ignores is {value!r}; it should be a table of glob to codes")
+    result = []
+    for pattern, codes in value.items():
+        words = _strings(codes, path, f"per-file-ignores.{pattern!r}")
+        result.append((pattern, frozenset().union(*(resolve(word, registry, str(path)) for word in words))))
+    return tuple(result)
+
+
+def _fail_on(value: Toml, path: Path) -> str:
+    if value not in FAIL_ON:
+        hint = nearest(str(value), FAIL_ON)
+        raise UsageError(f"{path}: fail-on is {value!r}{hint} (allowed: {', '.join(FAIL_ON)})")
+    return str(value)
+
+
+def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[str, float]]:
+    """`DATA001.warning = 0.3`, as nested tables or as quoted dotted keys."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: thresholds is {value!r}; it should be a table: DATA001.warning = 0.3")
+    result: dict[Code, dict[str, float]] = {}
+    for key, inner in value.items():
+        word, _, tail = key.partition(".")
+        names: Mapping[str, Toml] = {tail: inner} if tail else inner if isinstance(inner, dict) else {"": inner}
+        codes = resolve(word, registry, f"{path}: thresholds")
+        if len(codes) != 1:
+            raise UsageError(f"{path}: thresholds.{word}: thresholds belong to one check, not to a topic")
+        (code,) = codes
+        for name, number in names.items():
+            result.setdefault(code, {})[name] = _threshold(code, name, number, path, registry)
+    return result
+
+
+def _threshold(code: Code, name: str, number: Toml, path: Path, registry: Registry) -> float:
+    known = [item.name for item in registry.checks[code].thresholds]
+    if name not in known:
+        choices = ", ".join(known) or "none"
+        hint = nearest(name, known)
+        raise UsageError(f"{path}: {code} has no threshold {name!r}{hint} (it has: {choices})")
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
+        raise UsageError(f"{path}: thresholds.{code}.{name} is {number!r}; it should be a number")
+    return float(number)
+
+
+def split_selectors(words: Sequence[str]) -> list[str]:
+    """Selectors of a repeatable, comma-separated flag."""
+    return [part.strip() for word in words for part in word.split(",") if part.strip()]

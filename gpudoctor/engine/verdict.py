@@ -1,0 +1,55 @@
+"""The verdict: the answer in a sentence or two, for the top of every report."""
+
+from collections.abc import Sequence
+
+from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def pronounce(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
+    """The verdict on a patient, from its ranked findings and the outcomes of its checks."""
+    errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
+    warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
+    if errors:
+        return _sick(patient, errors, warnings)
+    if warnings:
+        return _slow(patient, warnings)
+    return _well(patient, outcomes, notes=len(ranked))
+
+
+def _who(patient: Patient) -> str:
+    return "This machine" if patient.kind is PatientKind.MACHINE else patient.title
+
+
+def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]) -> str:
+    counts = count(len(errors), "error") + (f", {count(len(warnings), 'warning')}" if warnings else "")
+    if patient.kind is PatientKind.MACHINE:
+        return f"This machine is not fit for training ({counts})."
+    machine = [item for item in errors if item.finding.span is None]
+    if machine and len(machine) == len(errors):
+        return f"{patient.title} will not run well on this machine ({counts})."
+    return f"{patient.title} will fail or give a wrong result ({counts})."
+
+
+def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
+    first = warnings[0].finding
+    if len(warnings) == 1:
+        return f"{_who(patient)}: one thing costs time or memory, {first.name}."
+    return f"{_who(patient)}: {len(warnings)} things cost time or memory; start with {first.name}."
+
+
+def _well(patient: Patient, outcomes: Sequence[Outcome], notes: int) -> str:
+    passed = sum(isinstance(item, Passed) for item in outcomes)
+    crashed = sum(isinstance(item, Crashed) for item in outcomes)
+    looked = [item for item in outcomes if not (isinstance(item, Skipped) and item.deselected)]
+    if crashed:
+        return f"{_who(patient)}: nothing wrong was found, but {count(crashed, 'check')} crashed."
+    if not passed and not notes:
+        return f"{_who(patient)}: nothing could be examined ({count(len(looked), 'check')} skipped)."
+    if notes:
+        return f"{_who(patient)} looks healthy; {count(notes, 'note')} worth knowing."
+    return f"{_who(patient)} looks healthy: {count(passed, 'check')} passed."
