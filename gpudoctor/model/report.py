@@ -54,6 +54,8 @@ class Named:
     name: str
     title: str
     """The first line of its manual page."""
+    help: str = ""
+    """The rest of its manual page in Markdown, for reporters that carry it along (SARIF)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

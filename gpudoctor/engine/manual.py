@@ -1,0 +1,195 @@
+"""Manual pages: the docstring of a check class, and the facts that its attributes add.
+
+    page = read_page(check, answered=code in registry.rules)
+    page.manual.section("What it finds")
+"""
+
+import inspect
+import re
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
+
+HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
+"""The headings of every page, in this order."""
+
+_TOPICS = {
+    "ENV": "environment",
+    "GPU": "hardware",
+    "DATA": "input pipeline",
+    "SYNC": "host-device synchronisation",
+    "OBS": "observability cost",
+    "MEM": "memory",
+    "NUM": "numerics",
+    "LOOP": "training-loop correctness",
+    "PERF": "unused speed",
+    "DIST": "distributed training",
+    "CFG": "configs",
+    "FAIL": "how a run died",
+}
+"""Topics of our own codes in reading order; a plugin's topic goes by its letters."""
+
+_HEADING = re.compile(r"^([A-Z][A-Za-z' -]*):\s*$")
+
+
+class ManualError(ValueError):
+    """A docstring is no manual page; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One section of a manual page."""
+
+    heading: str
+    """One of `HEADINGS`."""
+    text: str
+    """Its text without the indentation; paragraphs are separated by blank lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """A manual page."""
+
+    title: str
+    """The ailment in one plain sentence."""
+    sections: tuple[Section, ...]
+    """Every section, in the order of `HEADINGS`."""
+
+    def section(self, heading: str) -> str:
+        """The text under a heading."""
+        return next(item.text for item in self.sections if item.heading == heading)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A check as a reader sees it: its manual and the facts from its class."""
+
+    code: Code
+    name: str
+    topic: str
+    """The topic in words."""
+    title: str
+    """The first line of the docstring, also when the rest of it is no manual."""
+    manual: Manual | None
+    """None when the docstring is not in the shape of a manual page (a plugin's)."""
+    text: str
+    """The docstring as it stands, for a page without a manual."""
+    reads: tuple[Reads, ...]
+    """In the order of the enumeration."""
+    severity: Severity
+    maturity: Maturity
+    thresholds: tuple[Threshold, ...]
+    answered: bool
+    """True when a rule prescribes remedies for it."""
+    no_rule: str | None
+    """Why no rule answers it."""
+
+
+def parse_manual(docstring: str) -> Manual:
+    """The manual page in a docstring.
+
+    Raises `ManualError` when the title or a heading is missing, unknown, empty, repeated or out of order.
+    """
+    title, body = _split_title(docstring)
+    if not title:
+        raise ManualError("the docstring has no first line that names the ailment")
+    found: list[tuple[str, list[str]]] = []
+    for line in body:
+        match = _HEADING.match(line)
+        if match:
+            found.append((match[1], []))
+        elif found:
+            found[-1][1].append(line)
+        elif line.strip():
+            raise ManualError(f"text before the first heading: {line.strip()!r} (expected {HEADINGS[0]!r})")
+    _require_headings([heading for heading, _ in found])
+    sections = tuple(Section(heading=heading, text=_dedented(lines)) for heading, lines in found)
+    empty = [section.heading for section in sections if not section.text]
+    if empty:
+        raise ManualError(f"nothing under the heading {empty[0]!r}")
+    return Manual(title=title, sections=sections)
+
+
+def read_manual(check: type[Check]) -> Manual:
+    """The manual page of a check class; raises `ManualError` that names the class."""
+    try:
+        return parse_manual(check.__doc__ or "")
+    except ManualError as error:
+        raise ManualError(f"{check.__module__}.{check.__name__}: {error}") from None
+
+
+def read_page(check: type[Check], *, answered: bool) -> Page:
+    """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it."""
+    text = inspect.cleandoc(check.__doc__ or "")
+    try:
+        manual = parse_manual(text)
+    except ManualError:
+        manual = None
+    title = manual.title if manual else _split_title(text)[0]
+    return Page(
+        code=check.code,
+        name=check.name,
+        topic=topic_of(check.code),
+        title=title or check.name.replace("-", " "),
+        manual=manual,
+        text=text,
+        reads=tuple(kind for kind in Reads if kind in check.reads),
+        severity=check.severity,
+        maturity=check.maturity,
+        thresholds=check.thresholds,
+        answered=answered,
+        no_rule=check.no_rule,
+    )
+
+
+def named(check: type[Check]) -> Named:
+    """A check as a report names it."""
+    page = read_page(check, answered=False)
+    return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
+
+
+def help_markdown(page: Page) -> str:
+    """The sections of a page as Markdown, without the title."""
+    if page.manual is None:
+        return "\n".join(page.text.splitlines()[1:]).strip()
+    return "\n\n".join(f"**{section.heading}**\n\n{section.text}" for section in page.manual.sections)
+
+
+def topic_of(code: str) -> str:
+    """The topic of a code in words; the letters themselves for a topic that is not ours."""
+    letters = topic_letters(code)
+    return _TOPICS.get(letters, letters)
+
+
+def topic_letters(code: str) -> str:
+    """The letters of a code: `DATA001` -> "DATA"."""
+    return code.rstrip("0123456789")
+
+
+def topic_order(code: str) -> tuple[int, str]:
+    """A key that sorts codes by topic in reading order, plugins' topics last."""
+    letters = topic_letters(code)
+    known = list(_TOPICS)
+    return (known.index(letters) if letters in known else len(known), code)
+
+
+def _split_title(docstring: str) -> tuple[str, list[str]]:
+    """The first paragraph on one line, and the lines after it."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    end = next((index for index, line in enumerate(lines) if not line.strip()), len(lines))
+    return " ".join(line.strip() for line in lines[:end]), lines[end:]
+
+
+def _require_headings(found: list[str]) -> None:
+    for heading in HEADINGS:
+        if heading not in found:
+            raise ManualError(f"the heading {heading!r} is missing (headings: {', '.join(HEADINGS)})")
+    unknown = [heading for heading in found if heading not in HEADINGS]
+    if unknown:
+        raise ManualError(f"unknown heading {unknown[0]!r} (headings: {', '.join(HEADINGS)})")
+    if found != list(HEADINGS):
+        raise ManualError(f"the headings stand in the order {', '.join(found)}; expected {', '.join(HEADINGS)}")
+
+
+def _dedented(lines: list[str]) -> str:
+    return inspect.cleandoc("\n" + "\n".join(lines)).strip()

@@ -1,0 +1,41 @@
+"""Reporters: each turns the data of a report into text. They decide nothing and print nothing.
+
+One module a format, with one function `render(report) -> str`. A module is imported when its format is asked for.
+`text` is not here: it needs Rich and lives in `gpudoctor.ui.console`.
+"""
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import cast
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Report
+
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "json": "gpudoctor.report.json",
+        "sarif": "gpudoctor.report.sarif",
+        "junit": "gpudoctor.report.junit",
+        "github": "gpudoctor.report.github",
+        "markdown": "gpudoctor.report.markdown",
+        "nagios": "gpudoctor.report.nagios",
+    }
+)
+"""Name of a format and the module that renders it."""
+
+
+def render(report: Report, format: str) -> str:
+    """The report in a format of `FORMATS`, ending in a line feed; secrets are masked whatever the format.
+
+    Raises `UsageError` for a format that nobody renders.
+    """
+    from gpudoctor.report.strings import presentable
+
+    if format not in FORMATS:
+        near = difflib.get_close_matches(format, FORMATS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"unknown format {format!r}{hint} (formats: text, {', '.join(FORMATS)})")
+    module = importlib.import_module(FORMATS[format])
+    return cast(str, module.render(presentable(report)))

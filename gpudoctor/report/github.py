@@ -1,0 +1,59 @@
+"""Annotations of a GitHub workflow: a command a line, shown beside the code of a pull request."""
+
+from gpudoctor.model import Crashed, Finding, Report, Setting, Severity, SourceSpan
+from gpudoctor.report.strings import one_line
+from gpudoctor.report.units import remedy_facts
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def render(report: Report) -> str:
+    """A command for each finding, crash and problem, and the verdict as a notice."""
+    lines = []
+    for item in report.findings:
+        finding = item.finding
+        message = finding.message
+        if item.remedies:
+            best = item.remedies[0]
+            message += f"\n-> {best.title} ({remedy_facts(best)})"
+        place = _place(finding)
+        title = f"{finding.code} {finding.name}"
+        lines.append(command(_COMMANDS[finding.severity], message, {**place, "title": title}))
+    for outcome in report.outcomes:
+        if isinstance(outcome, Crashed):
+            lines.append(command("warning", outcome.error, {"title": f"gpudoctor: {outcome.code} crashed"}))
+    for problem in report.problems:
+        lines.append(command("warning", problem, {"title": "gpudoctor: the examination is incomplete"}))
+    lines.append(command("notice", report.summary.verdict, {"title": "gpudoctor"}))
+    return "\n".join(lines) + "\n"
+
+
+def command(name: str, message: str, properties: dict[str, str]) -> str:
+    """A workflow command; the runner reads percent escapes in messages and more of them in properties."""
+    listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{name} {listed}::{_data(message)}"
+
+
+def _place(finding: Finding) -> dict[str, str]:
+    """The file and line of the first evidence that has one; GitHub wants forward slashes."""
+    for evidence in finding.evidence:
+        if isinstance(evidence, SourceSpan):
+            place = {"file": evidence.path.replace("\\", "/"), "line": str(evidence.line)}
+            if evidence.end_line is not None and evidence.end_line > evidence.line:
+                # With several lines GitHub refuses columns.
+                return {**place, "endLine": str(evidence.end_line)}
+            return {**place, "col": str(evidence.column)}
+        if isinstance(evidence, Setting) and evidence.path is not None:
+            place = {"file": evidence.path.replace("\\", "/")}
+            return place if evidence.line is None else {**place, "line": str(evidence.line)}
+    return {}
+
+
+def _data(text: str) -> str:
+    """A message as the runner decodes it."""
+    return text.strip().replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """A property as the runner decodes it: the separators are escaped too."""
+    return _data(one_line(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,88 @@
+"""JUnit XML: a test case for each check, so that any CI system shows which ones found something."""
+
+import xml.etree.ElementTree as ET
+from typing import assert_never
+
+from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
+from gpudoctor.report.strings import one_line
+from gpudoctor.report.units import evidence_content, evidence_place, remedy_facts
+
+
+def render(report: Report) -> str:
+    """The document; ASCII with character references, so that it is well-formed in any encoding."""
+    placed: dict[str, list[Ranked]] = {}
+    for item in report.findings:
+        placed.setdefault(str(item.finding.code), []).append(item)
+    suite = ET.Element("testsuite", {"name": "gpudoctor", "hostname": report.subject.host})
+    _properties(suite, report)
+    names = {item.code: item.name for item in report.checks}
+    for outcome in report.outcomes:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            {
+                "classname": "gpudoctor." + (str(outcome.code).rstrip("0123456789") or "checks"),
+                "name": f"{outcome.code} {names.get(outcome.code, '')}".rstrip(),
+                "time": "0",
+            },
+        )
+        _fill(case, outcome, placed.get(str(outcome.code), []))
+    if report.problems:
+        ET.SubElement(suite, "system-err").text = "\n".join(report.problems)
+    root = ET.Element("testsuites", {"name": "gpudoctor"})
+    for element in (root, suite):
+        _count(element, suite)
+    root.append(suite)
+    ET.indent(root)
+    return ET.tostring(root, encoding="us-ascii", xml_declaration=True).decode("ascii") + "\n"
+
+
+def _properties(suite: ET.Element, report: Report) -> None:
+    properties = ET.SubElement(suite, "properties")
+    pairs = (("version", report.version), ("verdict", report.summary.verdict), ("patient", report.subject.title))
+    for name, value in pairs:
+        ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
+
+
+def _count(element: ET.Element, suite: ET.Element) -> None:
+    element.set("tests", str(len(suite.findall("testcase"))))
+    element.set("failures", str(len(suite.findall("testcase/failure"))))
+    element.set("errors", str(len(suite.findall("testcase/error"))))
+    element.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    element.set("time", "0")
+
+
+def _fill(case: ET.Element, outcome: Outcome, findings: list[Ranked]) -> None:
+    match outcome:
+        case Passed():
+            pass
+        case Found():
+            if findings:
+                _failure(case, findings)
+            else:  # the user silenced all of them: no failure, and no silence about it either
+                ET.SubElement(case, "system-out").text = f"{len(outcome.findings)} silenced"
+        case Skipped():
+            ET.SubElement(case, "skipped", {"message": one_line(outcome.reason)})
+        case Crashed():
+            error = ET.SubElement(case, "error", {"message": one_line(outcome.error), "type": "crashed"})
+            error.text = outcome.error
+        case _:
+            assert_never(outcome)
+
+
+def _failure(case: ET.Element, findings: list[Ranked]) -> None:
+    """One failure a case, as the format has it; its text holds every finding of the check."""
+    worst = max((item.finding.severity for item in findings), key=lambda severity: severity.rank)
+    message = one_line(findings[0].finding.message)
+    if len(findings) > 1:
+        message += f" (and {len(findings) - 1} more)"
+    failure = ET.SubElement(case, "failure", {"message": message, "type": worst.value})
+    failure.text = "\n\n".join(_details(item) for item in findings)
+
+
+def _details(item: Ranked) -> str:
+    finding = item.finding
+    lines = [f"{finding.severity.value}, {finding.confidence.value}: {finding.message}"]
+    lines += [f"  {evidence_place(evidence)}  {evidence_content(evidence)}" for evidence in finding.evidence]
+    lines += [f"  -> {remedy.title} ({remedy_facts(remedy)})" for remedy in item.remedies]
+    return "\n".join(lines)

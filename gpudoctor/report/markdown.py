@@ -1,0 +1,117 @@
+"""Markdown that fits a comment on a pull request: the verdict, a table, and a folded section for each finding."""
+
+import re
+
+from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.report.strings import one_line
+from gpudoctor.report.units import (
+    confidence_text,
+    evidence_command,
+    evidence_content,
+    evidence_place,
+    plural,
+    remedy_facts,
+)
+
+LONGEST = 60_000
+"""Characters: GitHub refuses a comment above 65,536."""
+_CELL = 200
+"""Characters of a message in the table; the whole of it stands in the section below."""
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
+
+
+def render(report: Report) -> str:
+    """The comment; findings that do not fit are counted, never cut in the middle."""
+    head = f"### gpudoctor: {escape(report.summary.verdict)}\n"
+    tail = "\n".join(_tail(report)) + "\n"
+    room = LONGEST - len(head) - len(tail) - 200
+    rows, sections, left = ["| # | finding | severity | where | what |", "|--:|---|---|---|---|"], [""], 0
+    used = sum(map(len, rows))
+    for item in report.findings:
+        row, section = _row(item), _section(item)
+        used += len(row) + len(section) + 2
+        if used > room:
+            left += 1
+            continue
+        rows.append(row)
+        sections.append(section)
+    body = "\n".join([*rows, *sections]) + "\n" if report.findings else ""
+    more = f"\n{plural(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n" if left else ""
+    return f"{head}\n{body}{more}\n{tail}"
+
+
+def escape(text: str) -> str:
+    """Text on one line that Markdown shows as it is: no table cell ends, nobody is mentioned, no issue linked."""
+    return _SPECIAL.sub(r"\\\1", one_line(text)).replace("@", "@&#8203;")
+
+
+def code(text: str) -> str:
+    """A code span on one line, fenced by more backticks than it holds; safe inside a table."""
+    line = one_line(text).replace("|", "\\|")
+    if not line:
+        return ""
+    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _row(item: Ranked) -> str:
+    finding = item.finding
+    place = next((code(evidence_place(evidence)) for evidence in finding.evidence if _in_file(evidence)), None)
+    cells = (
+        str(item.rank),
+        f"**{escape(finding.code)}** {escape(finding.name)}",
+        f"{finding.severity.value}, {confidence_text(finding)}",
+        place or escape(finding.subject),
+        escape(_shortened(finding.message)),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _in_file(evidence: Evidence) -> bool:
+    return isinstance(evidence, SourceSpan) or (isinstance(evidence, Setting) and evidence.path is not None)
+
+
+def _shortened(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _CELL else line[: _CELL - 3] + "..."
+
+
+def _section(item: Ranked) -> str:
+    finding = item.finding
+    lines = [
+        "",
+        f"<details><summary>{item.rank}. {_html(finding.code)} {_html(finding.name)}: what to do</summary>",
+        "",
+        escape(finding.message),
+        "",
+    ]
+    for evidence in finding.evidence:
+        command = evidence_command(evidence)
+        by_hand = f", by hand: {code(command)}" if command else ""
+        lines.append(f"- {code(evidence_place(evidence))} {code(evidence_content(evidence))}{by_hand}")
+    for number, remedy in enumerate(item.remedies, start=1):
+        lines += ["", f"{number}\\. **{escape(remedy.title)}** ({escape(remedy_facts(remedy))})", ""]
+        lines += [f"   - {escape(step) if ' ' in step and step[:1].isupper() else code(step)}" for step in remedy.steps]
+    return "\n".join([*lines, "", "</details>"])
+
+
+def _html(text: str) -> str:
+    return one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _tail(report: Report) -> list[str]:
+    summary = report.summary
+    counts = [f"{summary.passed} passed", f"{summary.skipped} skipped", f"{summary.crashed} crashed"]
+    if summary.silenced:
+        counts.append(f"{summary.silenced} silenced")
+    lines = [f"Checks: {', '.join(counts)}."]
+    crashed = [item for item in report.outcomes if isinstance(item, Crashed)]
+    lines += [f"- crashed: {escape(item.code)}: {escape(_shortened(item.error))}" for item in crashed[:20]]
+    lines += [f"- incomplete: {escape(_shortened(problem))}" for problem in report.problems[:20]]
+    reasons = dict.fromkeys(
+        _shortened(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
+    )
+    if reasons:
+        lines.append(f"\nSkipped for want of: {escape('; '.join(list(reasons)[:12]))}")
+    return [*lines, f"\n<sub>gpudoctor {escape(report.version)}</sub>"]

@@ -1,0 +1,262 @@
+"""SARIF 2.1.0, the format of code-scanning services (OASIS standard, section numbers below are its own)."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import assert_never
+from urllib.parse import quote
+
+from gpudoctor.model import (
+    Applicability,
+    Crashed,
+    Finding,
+    LogLine,
+    Measurement,
+    Named,
+    Passed,
+    Ranked,
+    Remedy,
+    Report,
+    Setting,
+    Severity,
+    Silenced,
+    Skipped,
+    SourceSpan,
+    TextEdit,
+)
+from gpudoctor.model import Found as FoundOutcome
+from gpudoctor.report.json import JsonObject, evidence_object, finite
+from gpudoctor.report.units import remedy_facts
+
+_SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "%SRCROOT%"
+_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
+
+
+def render(report: Report) -> str:
+    """One run with a rule for each registered check and a result for each finding, silenced ones included."""
+    rules = [_rule(check) for check in report.checks]
+    places = {str(check.code): index for index, check in enumerate(report.checks)}
+    prints: Counter[str] = Counter()
+    results = [_result(item.finding, item, None, report, places, prints) for item in report.findings]
+    results += [_result(item.finding, None, item, report, places, prints) for item in report.silenced]
+    run: JsonObject = {
+        "tool": {"driver": {"name": "gpudoctor", "semanticVersion": report.version, "rules": [*rules]}},
+        "automationDetails": {"id": f"gpudoctor/{report.subject.kind}/"},
+        "invocations": [_invocation(report, places)],
+        "columnKind": "unicodeCodePoints",
+        "results": [*results],
+        "properties": {"verdict": report.summary.verdict},
+    }
+    document: JsonObject = {"$schema": _SCHEMA_URI, "version": "2.1.0", "runs": [run]}
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def uri(path: str) -> str:
+    """A path as a URI reference: relative stays relative, absolute becomes `file:`; Windows paths too."""
+    if _DRIVE.match(path):
+        return "file:///" + quote(path.replace("\\", "/"), safe="/:")
+    if path.startswith("\\\\"):
+        return "file:" + quote(path.replace("\\", "/"), safe="/")
+    if path.startswith("/"):
+        return "file://" + quote("/" + path.lstrip("/"), safe="/")
+    return quote(path.replace("\\", "/"), safe="/")
+
+
+def _rule(check: Named) -> JsonObject:
+    """3.49: the ailment, with its manual page as help."""
+    help_text = check.help or check.title
+    return {
+        "id": str(check.code),
+        "name": "".join(word.capitalize() for word in check.name.split("-")),
+        "shortDescription": {"text": check.title or check.name},
+        "fullDescription": {"text": check.title or check.name},
+        "help": {"text": help_text.replace("**", "") or check.name, "markdown": help_text or check.name},
+        "properties": {"tags": [str(check.code).rstrip("0123456789") or str(check.code)]},
+    }
+
+
+def _result(
+    finding: Finding,
+    ranked: Ranked | None,
+    silenced: Silenced | None,
+    report: Report,
+    places: dict[str, int],
+    prints: Counter[str],
+) -> JsonObject:
+    """3.27: a finding; `ranked` or `silenced` tells which of the two it is."""
+    located = [evidence for evidence in map(_physical, finding.evidence) if evidence is not None]
+    result: JsonObject = {
+        "ruleId": str(finding.code),
+        **({"ruleIndex": places[finding.code]} if finding.code in places else {}),
+        "level": finding.severity.value,
+        "kind": "fail",
+        "message": {"text": _message(finding, ranked)},
+        "locations": [_location(finding, located[:1], report)],
+        "partialFingerprints": {"gpudoctorFinding/v1": _fingerprint(finding, prints)},
+        "properties": _properties(finding, ranked),
+    }
+    if located[1:]:
+        related: list[JsonObject] = [
+            {"id": index, "physicalLocation": place} for index, place in enumerate(located[1:], start=1)
+        ]
+        result["relatedLocations"] = [*related]
+    if silenced is not None:
+        result["suppressions"] = [_suppression(silenced)]
+    fixes = [fix for remedy in (ranked.remedies if ranked else ()) if (fix := _fix(remedy))]
+    if fixes:
+        result["fixes"] = [*fixes]
+    return result
+
+
+def _message(finding: Finding, ranked: Ranked | None) -> str:
+    lines = [finding.message or finding.name]
+    lines += [f"- {remedy.title} ({remedy_facts(remedy)})" for remedy in (ranked.remedies if ranked else ())]
+    return "\n".join(lines)
+
+
+def _properties(finding: Finding, ranked: Ranked | None) -> JsonObject:
+    cost = finding.cost
+    properties: JsonObject = {
+        "name": finding.name,
+        "confidence": finding.confidence.value,
+        "evidence": [evidence_object(evidence) for evidence in finding.evidence],
+        "cost": {
+            "step_share": None if cost.step_share is None else finite(cost.step_share),
+            "bytes": cost.bytes,
+            "breaks": cost.breaks,
+        },
+    }
+    if ranked is not None:
+        properties |= {"rank": ranked.rank, "reason": ranked.reason}
+    return properties
+
+
+def _physical(evidence: SourceSpan | Setting | LogLine | Measurement) -> JsonObject | None:
+    """3.29: the file and region of the evidence, when it stands in a file."""
+    match evidence:
+        case SourceSpan():
+            region: JsonObject = {"startLine": max(1, evidence.line), "startColumn": max(1, evidence.column)}
+            if evidence.end_line is not None and evidence.end_line > evidence.line:
+                region["endLine"] = evidence.end_line
+            if evidence.text:
+                region["snippet"] = {"text": evidence.text}
+            return {"artifactLocation": _artifact(evidence.path), "region": region}
+        case Setting():
+            if evidence.path is None:
+                return None
+            place: JsonObject = {"artifactLocation": _artifact(evidence.path)}
+            return place if evidence.line is None else {**place, "region": {"startLine": max(1, evidence.line)}}
+        case LogLine() | Measurement():
+            return None
+        case _:
+            assert_never(evidence)
+
+
+def _artifact(path: str) -> JsonObject:
+    reference = uri(path)
+    return {"uri": reference} if reference.startswith("file:") else {"uri": reference, "uriBaseId": _ROOT}
+
+
+def _location(finding: Finding, physical: list[JsonObject], report: Report) -> JsonObject:
+    """3.28: the place in a file; a finding about the machine has a logical place.
+
+    A service that shows results beside code refuses one without a file, so a finding about the machine that
+    a script was examined on points at that script as well.
+    """
+    if physical:
+        return {"physicalLocation": physical[0]}
+    subject = finding.subject or report.subject.title or report.subject.kind
+    logical: JsonObject = {"name": subject, "fullyQualifiedName": f"{report.subject.kind}/{subject}", "kind": "resource"}
+    location: JsonObject = {"logicalLocations": [logical]}
+    if report.subject.kind == "script" and report.subject.targets:
+        location["physicalLocation"] = {"artifactLocation": _artifact(report.subject.targets[0])}
+    return location
+
+
+def _fingerprint(finding: Finding, prints: Counter[str]) -> str:
+    """Stable while lines move: code, file and source text, not the line number; equal ones are numbered."""
+    parts = [str(finding.code)]
+    span = finding.span
+    if span is not None:
+        parts += [span.path.replace("\\", "/"), " ".join(span.text.split())]
+    else:
+        parts += [finding.subject]
+        parts += [f"{item.path}:{item.key}" for item in finding.evidence if isinstance(item, Setting)]
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    prints[digest] += 1
+    return f"{digest}:{prints[digest]}"
+
+
+def _suppression(silenced: Silenced) -> JsonObject:
+    """3.35: a comment stands in the source, everything else outside it."""
+    kind = "inSource" if silenced.where.startswith("comment") else "external"
+    suppression: JsonObject = {"kind": kind, "status": "accepted"}
+    if silenced.reason:
+        suppression["justification"] = silenced.reason
+    return {**suppression, "properties": {"where": silenced.where}}
+
+
+def _fix(remedy: Remedy) -> JsonObject | None:
+    """3.55: a remedy whose text edits a machine may apply."""
+    edits = [edit for edit in remedy.edits if isinstance(edit, TextEdit)]
+    if remedy.applicability is not Applicability.SAFE or not edits or len(edits) < len(remedy.edits):
+        return None
+    paths: Iterable[str] = dict.fromkeys(edit.path for edit in edits)
+    changes: list[JsonObject] = [
+        {
+            "artifactLocation": _artifact(path),
+            "replacements": [_replacement(edit) for edit in edits if edit.path == path],
+        }
+        for path in paths
+    ]
+    return {"description": {"text": remedy.title}, "artifactChanges": [*changes]}
+
+
+def _replacement(edit: TextEdit) -> JsonObject:
+    return {
+        "deletedRegion": {
+            "startLine": edit.line,
+            "startColumn": edit.column,
+            "endLine": edit.end_line,
+            "endColumn": edit.end_column,
+        },
+        "insertedContent": {"text": edit.new_text},
+    }
+
+
+def _invocation(report: Report, places: dict[str, int]) -> JsonObject:
+    """3.20: how the examination itself went."""
+    notes: list[JsonObject] = []
+    for outcome in report.outcomes:
+        match outcome:
+            case Crashed():
+                notes.append(_notification(Severity.ERROR, outcome.error, str(outcome.code), places))
+            case Skipped():
+                if not outcome.deselected:
+                    text = f"skipped: {outcome.reason}"
+                    notes.append(_notification(Severity.NOTE, text, str(outcome.code), places))
+            case Passed() | FoundOutcome():
+                pass
+            case _:
+                assert_never(outcome)
+    notes += [_notification(Severity.ERROR, problem, None, places) for problem in report.problems]
+    incomplete = bool(report.problems) or any(isinstance(item, Crashed) for item in report.outcomes)
+    return {
+        "executionSuccessful": not incomplete,
+        "exitCodeDescription": "the examination is incomplete" if incomplete else "the examination is complete",
+        "toolExecutionNotifications": [*notes],
+    }
+
+
+def _notification(level: Severity, text: str, code: str | None, places: dict[str, int]) -> JsonObject:
+    """3.58: something that happened to the examination, with the check that it happened to."""
+    note: JsonObject = {"level": level.value, "message": {"text": text or "no reason was given"}}
+    if code is not None:
+        rule: JsonObject = {"id": code}
+        if code in places:
+            rule["index"] = places[code]
+        note["associatedRule"] = rule
+    return note
