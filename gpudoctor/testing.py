@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpudoctor.model import Absent, Check, Finding, Patient, PatientKind, Remedy, Rule, Sign, Signs
+from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
 from gpudoctor.model.signs.host import Disk, Host, Limit
@@ -148,6 +149,7 @@ def make_patient(
     job: Job | None = None,
     kernel_log: KernelLog | None = None,
     source: Source | None = None,
+    configs: Configs | None = None,
     kind: PatientKind = PatientKind.MACHINE,
 ) -> Patient:
     """A patient with the signs that are given; the others are unavailable."""
@@ -167,6 +169,7 @@ def make_patient(
             torch=_sign("torch", torch),
             job=_sign("the job", job),
             source=_sign("the source", source),
+            configs=_sign("the configs", configs),
         ),
     )
 

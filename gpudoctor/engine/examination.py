@@ -59,7 +59,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     outcomes += [Skipped(code=check.code, reason="not selected", deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]
-    trouble = [*problems, *registry.problems]
+    trouble = [*problems, *_unread(patient), *registry.problems]
     cases = [Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, trouble))
              for finding in found]  # fmt: skip
     ranked = rank(cases)
@@ -74,6 +74,13 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         checks=tuple(_named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
     )
+
+
+def _unread(patient: Patient) -> list[str]:
+    """Sentences about the user's files that could not be read."""
+    source = _or_none(patient.signs.source.take)
+    configs = _or_none(patient.signs.configs.take)
+    return [sentence for sign in (source, configs) if sign for _, sentence in sign.unread]
 
 
 def _silence(

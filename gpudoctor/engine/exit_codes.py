@@ -21,7 +21,7 @@ def exit_code(report: Report, fail_on: str, strict: bool) -> int:
 
 
 def incomplete(report: Report, strict: bool) -> bool:
-    """Whether a check crashed, a target could not be read, or (strict) a check was skipped for want of a sign."""
+    """Whether a check crashed or a target was not read; with `strict`, whether a sign was missing as well."""
     if report.problems or any(isinstance(item, Crashed) for item in report.outcomes):
         return True
     return strict and any(isinstance(item, Skipped) and not item.deselected for item in report.outcomes)

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from gpudoctor.model import (
     Check,
@@ -26,10 +27,8 @@ def take_signs(patient: Patient, names: Sequence[str]) -> None:
     """
 
     def take(name: str) -> None:
-        try:
+        with suppress(Unavailable, ReaderCrashed):
             getattr(patient.signs, name).take()
-        except (Unavailable, ReaderCrashed):
-            pass
 
     with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
         list(pool.map(take, names))

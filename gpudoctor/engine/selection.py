@@ -51,7 +51,8 @@ class Selection:
 
     def splits(self, checks: Iterable[type[Check]]) -> tuple[list[type[Check]], list[type[Check]]]:
         """Selected and deselected checks, in order."""
-        chosen, left = [], []
+        chosen: list[type[Check]] = []
+        left: list[type[Check]] = []
         for check in checks:
             (chosen if check.code in self.selected else left).append(check)
         return chosen, left

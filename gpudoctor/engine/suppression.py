@@ -18,11 +18,7 @@ def silence(
     kept: list[Finding] = []
     silenced: list[Silenced] = []
     for finding in findings:
-        reason = (
-            _by_comment(finding, scripts)
-            or _by_file(finding, settings)
-            or _by_code(finding, selection, settings)
-        )
+        reason = _by_comment(finding, scripts) or _by_file(finding, settings) or _by_code(finding, selection)
         if reason is None:
             kept.append(finding)
         else:
@@ -62,7 +58,7 @@ def _by_file(finding: Finding, settings: Settings) -> Silenced | None:
     return None
 
 
-def _by_code(finding: Finding, selection: Selection, settings: Settings) -> Silenced | None:
+def _by_code(finding: Finding, selection: Selection) -> Silenced | None:
     if finding.code not in selection.ignored:
         return None
     return Silenced(finding=finding, where="ignored code", reason=selection.ignored[finding.code])

@@ -6,6 +6,7 @@ from enum import Enum
 from threading import Lock
 from typing import Generic, TypeVar
 
+from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
@@ -53,6 +54,11 @@ class Sign(Generic[T]):
 
         return cls(name, refuse)
 
+    @property
+    def being_taken(self) -> bool:
+        """Whether a reader is at work on it now; for progress lines only."""
+        return self._lock.locked()
+
     def take(self) -> T:
         """The value; raises `Unavailable` or `ReaderCrashed`, the same one each time."""
         with self._lock:
@@ -89,6 +95,7 @@ class Signs:
     torch: Sign[TorchBuild] = field(default_factory=_no("torch", "no Python environment was examined"))
     job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
+    configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
 
 
 class Patient:
@@ -150,5 +157,13 @@ class Patient:
 
     @property
     def source(self) -> Source:
-        """The scripts, read and resolved."""
-        return self.signs.source.take()
+        """The scripts, read and resolved, at least one; raises `Unavailable` when none could be read."""
+        source = self.signs.source.take()
+        if not source.scripts:
+            raise Unavailable("no script could be read")
+        return source
+
+    @property
+    def configs(self) -> Configs:
+        """The config files, read and recognised."""
+        return self.signs.configs.take()

@@ -1,0 +1,40 @@
+"""The command line: one module a command, and the one place that turns errors into text and exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+"""128 + SIGINT, the shell's convention."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; errors become one sentence on standard error."""
+    from gpudoctor.cli.parser import parse
+    from gpudoctor.errors import DoctorError
+
+    try:
+        arguments = parse(sys.argv[1:] if argv is None else argv)
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
+    except DoctorError as error:
+        _say(f"gpudoctor: {error}")
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is wrong, and nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except KeyboardInterrupt:
+        _say("gpudoctor: interrupted")
+        return INTERRUPTED
+
+
+def _say(text: str) -> None:
+    """A line on standard error, whatever its encoding and state."""
+    try:
+        encoding = sys.stderr.encoding or "utf-8"
+        sys.stderr.write(text.encode(encoding, "replace").decode(encoding, "replace") + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # standard error is closed: the exit code has to do

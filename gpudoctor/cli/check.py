@@ -1,0 +1,101 @@
+"""`gpudoctor check`: examine the machine, and scripts, configs and job scripts, without running them."""
+
+import argparse
+from pathlib import Path
+
+from gpudoctor.cli.reporting import (
+    add_report_flags,
+    check_output,
+    choose_checks,
+    deliver,
+    load_settings,
+)
+from gpudoctor.errors import UsageError
+
+PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
+
+EPILOG = """\
+examples:
+  gpudoctor check                                   this machine
+  gpudoctor check train.py ds_config.json           a script and its config, on this machine
+  gpudoctor check train.py -- --lr 3e-4             the script with its command-line arguments
+  gpudoctor check job.sbatch || exit 1              a job script: its launch line is followed
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `check`."""
+    parser.usage = "gpudoctor check [options] [TARGET ...] [-- SCRIPT ARGUMENTS]"
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="scripts, notebooks, configs, job scripts, folders"
+    )
+    job = parser.add_argument_group("the job")
+    job.add_argument(
+        "--profile", choices=PROFILES, default="auto", help="what launches it (default: from the environment)"
+    )
+    job.add_argument("--ranks", type=_positive, metavar="N", help="training processes on this node")
+    job.add_argument("--gpus", type=_count, metavar="N", help="GPUs that the job expects on this node")
+    job.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
+    job.add_argument(
+        "--pid", type=_positive, metavar="PID", help="take environment variables from this process"
+    )
+    add_report_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Examine and report; the exit code is DESIGN 4.4's."""
+    from gpudoctor.engine.examination import Request, examine
+    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.model.signs.job import Profile
+    from gpudoctor.ui.live import waiting
+    from gpudoctor.vitals.admit import Admission, admit
+    from gpudoctor.vitals.targets import sort_targets
+
+    check_output(arguments)
+    registry = load_registry()
+    start = Path(arguments.targets[0]) if arguments.targets else Path()
+    settings = load_settings(arguments, registry, start)
+    selection = choose_checks(arguments, registry, settings)
+    targets = sort_targets(arguments.targets)
+    if arguments.script_arguments and not targets.items:
+        raise UsageError(
+            "arguments after -- belong to a script, and none was named: gpudoctor check train.py -- --lr 3e-4"
+        )
+    patient = admit(
+        Admission(
+            targets=targets,
+            arguments=arguments.script_arguments,
+            profile=None if arguments.profile == "auto" else Profile(arguments.profile),
+            python=arguments.python,
+            pid=arguments.pid,
+            ranks=arguments.ranks,
+            gpus=arguments.gpus,
+        )
+    )
+    request = Request(
+        registry=registry,
+        selection=selection,
+        settings=settings,
+        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
+    )
+    with waiting(patient, quiet=arguments.quiet):
+        report = examine(patient, request, targets.problems)
+    return deliver(report, arguments, arguments.fail_on or settings.fail_on)
+
+
+def _positive(text: str) -> int:
+    number = _count(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number

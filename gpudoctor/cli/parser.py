@@ -1,0 +1,71 @@
+"""The argument parser: every command's module configures its own part."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from gpudoctor import __version__
+from gpudoctor.errors import UsageError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "check": (
+        "gpudoctor.cli.check",
+        "examine this machine, scripts, configs and job scripts; runs no user code",
+    ),
+    "explain": ("gpudoctor.cli.explain", "the manual page of a check"),
+    "list": ("gpudoctor.cli.list", "every check: code, name, what it reads"),
+    "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
+}
+"""Command name to its module and its one-line help."""
+
+EPILOG = """\
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
+Nothing is ever sent anywhere."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of exiting, so that `main` alone decides exit codes."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError` with argparse's sentence and where to look."""
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole parser, all commands configured."""
+    parser = Parser(
+        prog="gpudoctor",
+        description="A doctor for deep-learning training: names the cause with evidence, ranks the remedies.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    for name, (module, summary) in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        implementation = import_module(module)
+        implementation.configure(command)
+        command.set_defaults(run=implementation.run, command=name)
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line. What follows `--` belongs to the user's script: `arguments.script_arguments`."""
+    words = list(argv)
+    rest: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, rest = words[:cut], words[cut + 1 :]
+    if not words:
+        build_parser().print_help(sys.stderr)
+        raise UsageError("no command was given; start with: gpudoctor check")
+    arguments = build_parser().parse_args(words)
+    arguments.script_arguments = tuple(rest)
+    return arguments

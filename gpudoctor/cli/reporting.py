@@ -1,0 +1,189 @@
+"""The flags and the last step that every diagnosing command shares: render, write, exit code."""
+
+import argparse
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.registry import Registry
+    from gpudoctor.engine.selection import Selection
+    from gpudoctor.engine.settings import Settings
+    from gpudoctor.model import Report
+
+TEXT = "text"
+FORMAT_NAMES = (TEXT, "json", "sarif", "junit", "github", "markdown", "nagios")
+FAIL_ON = ("error", "warning", "note", "never")
+PIPE_WIDTH = 80
+"""Columns of a text report that does not go to a terminal."""
+MAX_WIDTH = 110
+"""Columns beyond which text is harder to read, not easier."""
+
+
+def add_report_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of every command that diagnoses."""
+    report = parser.add_argument_group("report")
+    report.add_argument("--format", choices=FORMAT_NAMES, default=TEXT, help="how to print it (default: text)")
+    report.add_argument("--output", metavar="FILE", help="write the report to FILE, a short summary to stderr")
+    report.add_argument(
+        "--fail-on", choices=FAIL_ON, help="lowest severity that gives exit code 1 (default: error)"
+    )
+    report.add_argument("--strict", action="store_true", help="exit code 3 when a check lacks what it reads")
+    report.add_argument("--share", action="store_true", help="strip paths, host and user names: safe to paste")
+    report.add_argument("--quiet", action="store_true", help="no progress line")
+    report.add_argument(
+        "--verbose", "-v", action="store_true", help="every outcome, all evidence, why this order"
+    )
+    report.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
+    )
+    choose = parser.add_argument_group("which checks")
+    choose.add_argument(
+        "--select", action="append", default=[], metavar="CODES", help="only these codes, topics or names"
+    )
+    choose.add_argument(
+        "--ignore", action="append", default=[], metavar="CODES", help="silence these (still counted)"
+    )
+    choose.add_argument(
+        "--config", metavar="FILE", help="settings file instead of the nearest gpudoctor.toml or pyproject.toml"
+    )
+
+
+def load_settings(arguments: argparse.Namespace, registry: "Registry", start: Path) -> "Settings":
+    """The settings file that applies: the one named, or the nearest from the first target upwards."""
+    from gpudoctor.engine.settings import Settings, find_settings_file, read_settings
+
+    if arguments.config is not None:
+        path = Path(arguments.config)
+        if not path.is_file():
+            raise UsageError(f"--config {arguments.config}: no such file")
+        return read_settings(path, registry)
+    found = find_settings_file(start)
+    return read_settings(found, registry) if found else Settings()
+
+
+def choose_checks(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Selection":
+    """Flags over settings: `--select` replaces the file's, `--ignore` adds to it."""
+    from gpudoctor.engine.selection import make_selection
+    from gpudoctor.engine.settings import split_selectors
+
+    by_flag = [(word, "--select") for word in split_selectors(arguments.select)]
+    by_file = [(word, settings.where) for word in settings.select]
+    ignore = [(word, settings.where, reason) for word, reason in settings.ignore]
+    ignore += [(word, "--ignore", None) for word in split_selectors(arguments.ignore)]
+    return make_selection(registry, by_flag or by_file, ignore)
+
+
+def check_output(arguments: argparse.Namespace) -> None:
+    """Refuse an --output that cannot be written before anything is examined."""
+    if arguments.output is None:
+        return
+    path = Path(arguments.output)
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"--output {path}: the folder {folder} does not exist")
+    if path.is_dir():
+        raise UsageError(f"--output {path}: is a folder; name a file in it")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"--output {path}: not writable by this user; choose another place")
+
+
+def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str) -> int:
+    """Render the report, write it where it was asked for, and return the exit code."""
+    from gpudoctor.engine.exit_codes import exit_code
+
+    if arguments.share:
+        from gpudoctor.report.sharing import shareable
+
+        report = shareable(report)
+    code = exit_code(report, fail_on, arguments.strict)
+    if arguments.format == "nagios":
+        from gpudoctor.report.nagios import exit_code as nagios_code
+
+        code = nagios_code(report)
+    text = _render(report, arguments)
+    if arguments.output is None:
+        _write_stream(text)
+    else:
+        write_file(Path(arguments.output), text)
+        summary = f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n"
+        with suppress(OSError, ValueError):
+            encoding = sys.stderr.encoding or "utf-8"
+            sys.stderr.write(summary.encode(encoding, "replace").decode(encoding))
+    return code
+
+
+def _render(report: "Report", arguments: argparse.Namespace) -> str:
+    if arguments.format != TEXT:
+        from gpudoctor.report import render
+
+        return render(report, arguments.format)
+    from gpudoctor.ui.console import render_text
+
+    terminal = arguments.output is None and sys.stdout.isatty()
+    return render_text(
+        report,
+        width=_width() if terminal else PIPE_WIDTH,
+        colour=_colour(arguments.color, terminal),
+        verbose=arguments.verbose,
+    )
+
+
+def _width() -> int:
+    from shutil import get_terminal_size
+
+    return min(get_terminal_size((PIPE_WIDTH, 24)).columns, MAX_WIDTH)
+
+
+def _colour(choice: str, terminal: bool) -> bool:
+    """`--color`, then NO_COLOR (no-color.org) and FORCE_COLOR, then whether it is a terminal."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+
+
+def _write_stream(text: str) -> None:
+    if not text.endswith("\n"):
+        text += "\n"
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a report whole or not at all: a new file beside it, then a rename.
+
+    A pipe or a device is written directly. Raises `UsageError` with the system's reason.
+    """
+    if not text.endswith("\n"):
+        text += "\n"
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        handle, name = tempfile.mkstemp(prefix=".gpudoctor-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            # mkstemp makes 0600 files; a report has the mode that any new file of this user has.
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path.resolve() if path.is_symlink() else path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise UsageError(f"--output {path}: cannot be written: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

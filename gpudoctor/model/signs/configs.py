@@ -1,0 +1,289 @@
+"""Config files as checks see them: written keys with their place, and what they mean across tools.
+
+The reader (`gpudoctor.vitals.configs`) keeps only what somebody wrote: a tool's default is in no entry, so a
+check that finds nothing here knows nothing. Positions are 1-based and point at the key; the value's own span
+is there for an edit.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from gpudoctor.model.evidence import Setting
+from gpudoctor.model.remedy import TextEdit
+
+Scalar: TypeAlias = int | float | str | bool | None
+ConfigValue: TypeAlias = Scalar | tuple[Scalar, ...]
+"""A value; a list of plain values is a tuple, other lists and mappings become entries of their own."""
+
+
+class ConfigKind(Enum):
+    """Whose file it is, told from its content."""
+
+    HUGGINGFACE = "huggingface"
+    """`TrainingArguments` of transformers (TRL's configs too), flat, YAML or JSON."""
+    DEEPSPEED = "deepspeed"
+    """A DeepSpeed engine config."""
+    ACCELERATE = "accelerate"
+    """What `accelerate config` writes."""
+    FSDP = "fsdp"
+    """The `fsdp_config` file of a Hugging Face run."""
+    LLAMA_FACTORY = "llama-factory"
+    AXOLOTL = "axolotl"
+    TORCHTUNE = "torchtune"
+    LIGHTNING = "lightning"
+    """Lightning CLI or a Hydra config around a Lightning Trainer."""
+    PEFT = "peft"
+    """An adapter's config."""
+    QUANTISATION = "quantisation"
+    """A bitsandbytes or other quantisation config alone."""
+    SECTIONS = "sections"
+    """Somebody's own training config: flat, or with sections such as training, data, monitor, lora."""
+    MODEL = "model"
+    """A model's `config.json`: its shape, no training settings."""
+    KUBERNETES = "kubernetes"
+    """A Kubernetes manifest: no config of ours (the job reader looks at it)."""
+    UNKNOWN = "unknown"
+    """Readable, and nothing that we know."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether the file configures a training run."""
+        return self not in {ConfigKind.MODEL, ConfigKind.KUBERNETES, ConfigKind.UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One written key with a plain value or a list of plain values."""
+
+    key: str
+    """The dotted path as a person would write it: `training.fp16.enabled`, `datasets[0].path`."""
+    parts: tuple[str, ...]
+    """The path in parts; a list's index is a part of digits."""
+    value: ConfigValue
+    """The value as the training tools read it (YAML 1.1 words for booleans, `1e-5` a number)."""
+    line: int
+    """1-based line of the key (of the item in a list)."""
+    column: int
+    """1-based column of the key, in characters."""
+    value_line: int
+    """1-based line where the value starts."""
+    value_column: int
+    """1-based column where the value starts."""
+    end_line: int
+    """1-based line where the value ends."""
+    end_column: int
+    """1-based column after the value's last character."""
+    text: str = ""
+    """The value as written, quotes included."""
+
+    @property
+    def last(self) -> str:
+        """The last part of the key."""
+        return self.parts[-1]
+
+    @property
+    def interpolated(self) -> bool:
+        """Whether the value is filled in by Hydra, OmegaConf or Jinja: only that tool knows it."""
+        return isinstance(self.value, str) and any(mark in self.value for mark in ("${", "{{", "{%"))
+
+    @property
+    def number(self) -> int | float | None:
+        """The value when it is a number (a boolean is none)."""
+        return self.value if isinstance(self.value, int | float) and not isinstance(self.value, bool) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A mapping or a list of mappings in a config: a block that an edit may drop."""
+
+    key: str
+    line: int
+    """1-based line of its key."""
+    column: int
+    """1-based column of its key."""
+    end_line: int
+    """1-based line of its last value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicate:
+    """A key that stands twice in one mapping; the tools keep the last."""
+
+    key: str
+    line: int
+    """1-based line of the key that wins."""
+    first_line: int
+    """1-based line of the one before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What one written key means, in words and units that are the same for every tool."""
+
+    name: str
+    """The canonical name: `logging_period`, `loader_workers`; the table is in the reader."""
+    value: ConfigValue
+    """The value in `unit`."""
+    unit: str
+    """`step`, `epoch`, `token`, `worker`... as in `Measurement.unit`; "" for words and switches."""
+    file: "ConfigFile"
+    """Where it stands."""
+    entry: Entry
+    """The key that says so."""
+
+    @property
+    def setting(self) -> Setting:
+        """The key as evidence."""
+        return self.file.setting(self.entry)
+
+    @property
+    def number(self) -> int | float | None:
+        """The value when it is a number (a boolean is none)."""
+        return self.value if isinstance(self.value, int | float) and not isinstance(self.value, bool) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The reader's note of one meaning; `ConfigFile.meaning` turns it into a `Meaning`."""
+
+    value: ConfigValue
+    unit: str
+    key: str
+    """The dotted key of the entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConfigFile:
+    """One config file."""
+
+    path: str
+    """As the user named it."""
+    kind: ConfigKind
+    format: str
+    """`yaml`, `json` or `toml`."""
+    entries: Mapping[str, Entry]
+    """Dotted key to entry, in the file's order."""
+    text: str
+    """The whole text. May hold secrets: never quote it in a report."""
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    """Dotted key to block."""
+    duplicates: tuple[Duplicate, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was special about reading it, each a sentence: comments in JSON, a template, a cut."""
+    said: Mapping[str, tuple[Said, ...]] = field(default_factory=dict)
+    """Canonical name to what the file says about it; ask through `meaning`."""
+    ignored: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """1-based line to the codes silenced there by `# gpudoctor: ignore[...]`; `*` for a bare ignore."""
+    ignore_reasons: Mapping[int, str] = field(default_factory=dict)
+    """The reasons given there."""
+
+    def get(self, *keys: str) -> Entry | None:
+        """The entry of the first of these dotted keys that is written."""
+        return next((self.entries[key] for key in keys if key in self.entries), None)
+
+    def value(self, *keys: str) -> ConfigValue:
+        """The value of the first of these dotted keys that is written; None when none is."""
+        entry = self.get(*keys)
+        return None if entry is None else entry.value
+
+    def find(self, *names: str) -> Iterator[Entry]:
+        """Entries whose last part is one of the names, wherever they stand."""
+        for entry in self.entries.values():
+            if entry.last in names:
+                yield entry
+
+    def under(self, key: str) -> Iterator[Entry]:
+        """Entries inside a section, at any depth."""
+        for name, entry in self.entries.items():
+            if name.startswith(key + ".") or name.startswith(key + "["):
+                yield entry
+
+    def has(self, key: str) -> bool:
+        """Whether the key is written, as a value or as a section."""
+        return key in self.entries or key in self.sections
+
+    def meaning(self, name: str) -> tuple[Meaning, ...]:
+        """What this file says about a canonical name, in the file's order."""
+        return tuple(
+            Meaning(name=name, value=said.value, unit=said.unit, file=self, entry=self.entries[said.key])
+            for said in self.said.get(name, ())
+        )
+
+    def setting(self, entry: Entry) -> Setting:
+        """An entry as evidence, with path and line; a secret's value is masked."""
+        return Setting(
+            key=entry.key,
+            value="***" if is_secret(entry) else _text(entry.value),
+            origin=self.path,
+            path=self.path,
+            line=entry.line,
+            reproduce=f"sed -n {entry.line}p {_quoted(self.path)}",
+        )
+
+    def edit(self, entry: Entry, new_text: str) -> TextEdit:
+        """The edit that replaces an entry's value and touches nothing else."""
+        return TextEdit(
+            path=self.path,
+            line=entry.value_line,
+            column=entry.value_column,
+            end_line=entry.end_line,
+            end_column=entry.end_column,
+            new_text=new_text,
+            expected=entry.text,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configs:
+    """The config files of one job, read together."""
+
+    files: tuple[ConfigFile, ...]
+    unread: tuple[tuple[str, str], ...] = ()
+    """Files that could not be read, each with a sentence (syntax error with its line, encoding, size)."""
+
+    def of(self, *kinds: ConfigKind) -> tuple[ConfigFile, ...]:
+        """The files of these kinds."""
+        return tuple(file for file in self.files if file.kind in kinds)
+
+    @property
+    def trains(self) -> bool:
+        """Whether any file configures a training run."""
+        return any(file.kind.trains for file in self.files)
+
+    def canonical(self, name: str) -> tuple[Meaning, ...]:
+        """Every written key that means this, over all files: `logging_period`, `loader_workers`..."""
+        return tuple(meaning for file in self.files for meaning in file.meaning(name))
+
+
+_SECRET = ("api_key", "apikey", "secret", "password", "passwd", "credential", "private_key", "access_key")
+_TOKEN_OWNERS = {"hub", "hf", "auth", "access", "api", "wandb", "github", "huggingface", "use_auth", "bearer", "user"}
+
+
+def is_secret(entry: Entry) -> bool:
+    """Whether an entry holds a credential, by its name; `pad_token` and `max_tokens` are none."""
+    if not isinstance(entry.value, str) or not entry.value:
+        return False
+    name = entry.last.lower().replace("-", "_")
+    if any(word in name for word in _SECRET) or entry.value.startswith(("hf_", "sk-", "ghp_", "AKIA")):
+        return True
+    return name == "token" or (name.endswith("_token") and name.removesuffix("_token") in _TOKEN_OWNERS)
+
+
+def _text(value: ConfigValue) -> str:
+    if isinstance(value, tuple):
+        shown = ", ".join(_text(item) for item in value[:12])
+        return f"[{shown}{', ...' if len(value) > 12 else ''}]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _quoted(path: str) -> str:
+    import shlex
+
+    return shlex.quote(path)

@@ -1,0 +1,1 @@
+"""What people see: the console report, the progress line, the live view."""

@@ -1,0 +1,207 @@
+"""Admission: from what the user named to a patient whose signs are read when first asked for."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.vitals.limits import within
+from gpudoctor.vitals.targets import TargetKind, Targets
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.configs import Configs
+    from gpudoctor.model.signs.gpu import GpuSurvey
+    from gpudoctor.model.signs.host import Host
+    from gpudoctor.model.signs.kernel_log import KernelLog
+    from gpudoctor.model.signs.packages import Packages, TorchBuild
+    from gpudoctor.model.signs.source import Source
+
+T = TypeVar("T")
+
+NVML_LIMIT = 10.0
+"""Seconds for the driver: an idle machine without persistence mode takes 2 to 4 s a card to wake up."""
+FILES_LIMIT = 20.0
+"""Seconds for readers of files, which only a hung network mount can use up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """How a patient is to be examined."""
+
+    targets: Targets
+    arguments: tuple[str, ...] = ()
+    """Command-line words of the user's script."""
+    profile: Profile | None = None
+    """None finds it from the environment."""
+    python: str | None = None
+    """Interpreter or environment folder whose packages count."""
+    pid: int | None = None
+    """Process whose environment variables count."""
+    ranks: int | None = None
+    """Ranks a node, when the user says so."""
+    gpus: int | None = None
+    """GPUs that the job expects on this node, when the user says so."""
+
+
+def admit(admission: Admission) -> Patient:
+    """A patient made of this machine and the targets; nothing is read yet but the job scripts' own lines."""
+    targets = admission.targets
+    readers = _Readers(admission)
+    named = targets.items
+    return Patient(
+        PatientKind.SCRIPT if named else PatientKind.MACHINE,
+        _title(targets),
+        Signs(
+            environment=Sign("the environment", readers.environment),
+            host=_limited("the host", readers.host, FILES_LIMIT),
+            gpu_survey=Sign("the GPUs", readers.gpu_survey),
+            kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
+            packages=_limited("the packages", readers.packages, FILES_LIMIT),
+            torch=_limited("torch", readers.torch, FILES_LIMIT),
+            job=Sign("the job", readers.job),
+            source=Sign("the source", readers.source),
+            configs=Sign("the configs", readers.configs),
+        ),
+        targets=tuple(item.name for item in named),
+    )
+
+
+def _limited(name: str, reader: Callable[[], T], seconds: float) -> Sign[T]:
+    return Sign(name, lambda: within(seconds, reader, name))
+
+
+def _title(targets: Targets) -> str:
+    names = [item.path.name or item.name for item in targets.items]
+    if not names:
+        return "this machine"
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+class _Readers:
+    """The readers of one patient; each imports what it needs when it is called."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._targets = admission.targets
+        self._base = Sign("the environment", self._own_environment)
+        self._job = Sign("the job", self._read_job)
+        self._packages = Sign("the packages", self._read_packages)
+
+    def environment(self) -> Environment:
+        base = self._base.take()
+        scripts = self._targets.of(TargetKind.JOB)
+        if not scripts:
+            return base
+        from gpudoctor.vitals.job import job_environment
+
+        for script in scripts:
+            base = job_environment(script, base)
+        return base
+
+    def host(self) -> "Host":
+        from gpudoctor.vitals.host import read_host
+
+        return read_host()
+
+    def gpu_survey(self) -> "GpuSurvey":
+        from gpudoctor.vitals.nvml import survey_gpus
+
+        return survey_gpus(limit=NVML_LIMIT, own_pids=_family(self._admission.pid))
+
+    def kernel_log(self) -> "KernelLog":
+        from gpudoctor.vitals.kernel_log import read_kernel_log
+
+        return read_kernel_log()
+
+    def packages(self) -> "Packages":
+        return self._packages.take()
+
+    def torch(self) -> "TorchBuild":
+        from gpudoctor.vitals.torch_build import read_torch
+
+        return read_torch(self._packages.take())
+
+    def job(self) -> Job:
+        return self._job.take()
+
+    def source(self) -> "Source":
+        from gpudoctor.vitals.source import read_source
+
+        paths, arguments = self._scripts()
+        if not paths:
+            raise Unavailable("no script was given")
+        return read_source(paths, arguments)
+
+    def configs(self) -> "Configs":
+        from gpudoctor.vitals.configs import find_configs, read_configs
+
+        paths = self._targets.of(TargetKind.CONFIG)
+        for folder in self._targets.of(TargetKind.FOLDER):
+            paths += find_configs(folder)
+        if not paths:
+            raise Unavailable("no config was given")
+        return read_configs(paths)
+
+    def _own_environment(self) -> Environment:
+        from gpudoctor.vitals.environment import read_environment
+
+        return read_environment(self._admission.pid)
+
+    def _read_packages(self) -> "Packages":
+        from gpudoctor.vitals.packages import read_packages
+
+        return read_packages(self._admission.python)
+
+    def _read_job(self) -> Job:
+        from gpudoctor.vitals.job import read_job
+
+        return read_job(
+            self._admission.profile,
+            self._base.take().variables,
+            self._targets.of(TargetKind.JOB),
+            ranks=self._admission.ranks,
+            gpus=self._admission.gpus,
+        )
+
+    def _scripts(self) -> tuple[list[Path], Mapping[str, Sequence[str]]]:
+        """Scripts and folders to read, those that job scripts launch included, with their command lines."""
+        paths = self._targets.of(TargetKind.SCRIPT, TargetKind.FOLDER)
+        arguments: dict[str, Sequence[str]] = {}
+        if self._admission.arguments:
+            arguments |= {str(path): self._admission.arguments for path in paths if path.is_file()}
+        if self._targets.of(TargetKind.JOB):
+            for launch in self._job.take().launches:
+                script = _launched(launch.script, launch.module, launch.path)
+                if script is not None:
+                    if script not in paths:
+                        paths.append(script)
+                    arguments.setdefault(str(script), launch.arguments)
+        return paths, arguments
+
+
+def _launched(script: str | None, module: str | None, job_script: str | None) -> Path | None:
+    """The file that a launch line starts: beside the working folder, then beside the job script."""
+    if script is None and module is None:
+        return None
+    relative = Path(script) if script else Path(*(module or "").split(".")).with_suffix(".py")
+    folders = [Path()] + ([Path(job_script).parent] if job_script else [])
+    candidates = [folder / relative for folder in folders]
+    if module:
+        candidates += [folder / relative.with_suffix("") / "__main__.py" for folder in folders]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _family(pid: int | None) -> frozenset[int]:
+    """The examined process and its children: their memory on a GPU is not a stranger's."""
+    if pid is None:
+        return frozenset()
+    import psutil
+
+    try:
+        return frozenset({pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))})
+    except psutil.Error:
+        return frozenset({pid, os.getpid()})

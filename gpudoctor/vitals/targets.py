@@ -1,0 +1,143 @@
+"""What the user named: scripts, notebooks, configs, job scripts, logs, folders of them."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from pathlib import Path
+
+from gpudoctor.errors import UsageError
+
+_HEAD = 4096
+_SCRIPTS = {".py", ".pyw", ".ipynb"}
+_JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
+_CONFIGS = {".json", ".yaml", ".yml", ".toml", ".jsonc"}
+_LOGS = {".log", ".out", ".err"}
+_SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
+
+
+class TargetKind(Enum):
+    """What a named file is to us."""
+
+    SCRIPT = "script"
+    FOLDER = "folder"
+    JOB = "job script"
+    CONFIG = "config"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One thing the user named."""
+
+    name: str
+    """In the user's words."""
+    path: Path
+    kind: TargetKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Everything the user named, sorted out."""
+
+    items: tuple[Target, ...]
+    problems: tuple[str, ...] = ()
+    """Targets that could not be read, a sentence each."""
+
+    def of(self, *kinds: TargetKind) -> list[Path]:
+        """Paths of the targets of some kinds, in order."""
+        return [item.path for item in self.items if item.kind in kinds]
+
+
+def sort_targets(names: Sequence[str]) -> Targets:
+    """Tell what each name is. A missing file is `UsageError`; one that cannot be read is a problem."""
+    items: list[Target] = []
+    problems: list[str] = []
+    for name in dict.fromkeys(names):
+        path = Path(name)
+        try:
+            items.append(Target(name=name, path=path, kind=_kind(path)))
+        except _Unreadable as error:
+            problems.append(str(error))
+    return Targets(items=tuple(items), problems=tuple(problems))
+
+
+class _Unreadable(Exception):
+    """A target is there and cannot be read."""
+
+
+def _kind(path: Path) -> TargetKind:
+    if "\0" in str(path):
+        raise UsageError(f"{str(path)!r}: a path cannot hold a NUL byte")
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file or folder{_near(path)}") from None
+    except NotADirectoryError:
+        raise UsageError(f"{path}: a part of this path is a file, not a folder") from None
+    except PermissionError:
+        raise _Unreadable(f"{path}: no permission to look at it; run as its owner, or chmod") from None
+    except OSError as error:
+        raise _Unreadable(f"{path}: cannot be read: {error.strerror or error}") from None
+    if path.is_dir():
+        return TargetKind.FOLDER
+    if not path.is_file():
+        raise UsageError(f"{path}: neither a file nor a folder; name a script, a config or a job script")
+    return _kind_of_file(path)
+
+
+def _near(path: Path) -> str:
+    """A clause that names a file of nearly this name beside it."""
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return ""
+    found = get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f"; did you mean {path.parent / found[0]}?" if found else ""
+
+
+def _kind_of_file(path: Path) -> TargetKind:
+    head = _head(path)
+    suffix = path.suffix.lower()
+    if suffix in _SCRIPTS:
+        return TargetKind.SCRIPT
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _Unreadable(f"{path}: a binary file; check reads scripts, notebooks, configs and job scripts")
+    if suffix in _JOBS:
+        return TargetKind.JOB
+    if suffix in {".yaml", ".yml"}:
+        from gpudoctor.vitals.configs import looks_like_kubernetes_job
+
+        return TargetKind.JOB if looks_like_kubernetes_job(path) else TargetKind.CONFIG
+    if suffix in _CONFIGS:
+        return TargetKind.CONFIG
+    if suffix in _LOGS:
+        return TargetKind.LOG
+    return _by_shebang(path, head)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_HEAD)
+    except PermissionError:
+        raise _Unreadable(f"{path}: no permission to read it; run as its owner, or chmod +r") from None
+    except OSError as error:
+        raise _Unreadable(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _by_shebang(path: Path, head: bytes) -> TargetKind:
+    """A file without a telling suffix: its first line, then Slurm or PBS directives."""
+    first = head.split(b"\n", 1)[0]
+    if first.startswith(b"#!") and b"python" in first:
+        return TargetKind.SCRIPT
+    if _SHELL.match(first) or b"#SBATCH" in head or b"#PBS" in head:
+        return TargetKind.JOB
+    if path.suffix.lower() == ".txt":
+        return TargetKind.LOG
+    raise UsageError(
+        f"{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, .toml), "
+        "job scripts (.sh, .sbatch) and folders of them"
+    )
