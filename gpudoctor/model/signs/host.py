@@ -26,6 +26,18 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SilentFolder:
+    """A folder whose file system gave no answer: a hung network mount, no permission."""
+
+    role: str
+    """As in `Disk`."""
+    path: str
+    """The folder."""
+    reason: str
+    """A clause: `no answer in 2 s`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """A resource limit; None is unlimited."""
 
@@ -69,8 +81,12 @@ class Host:
     """RLIMIT_NPROC and the cgroup's pids.max, the smaller."""
     disks: tuple[Disk, ...]
     """File systems that matter, one a role."""
+    silent_folders: tuple[SilentFolder, ...] = ()
+    """Folders that could not be looked at."""
     infiniband: tuple[str, ...]
-    """InfiniBand or RoCE devices, e.g. `mlx5_0`."""
+    """InfiniBand or RoCE devices with a port that is up, e.g. `mlx5_0`."""
+    roce: tuple[str, ...] = ()
+    """Those of them whose ports are all Ethernet: many servers have such a card and never use its RDMA."""
     iommu: Reading[bool]
     """Whether the IOMMU translates DMA (not passthrough)."""
     acs: Reading[bool]
