@@ -24,9 +24,8 @@ def infiniband(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
         )]  # fmt: skip
         states = [tree.text(f"{port}/state") for port in ports]
         # A card whose ports do not say is counted; one whose ports are all down carries nothing.
-        if any(state is not None for state in states) and not any(
-            "ACTIVE" in (state or "") for state in states
-        ):
+        told = [state for state in states if state is not None]
+        if told and not any("ACTIVE" in state for state in told):
             continue
         devices.append(name)
         layers = {(tree.text(f"{port}/link_layer") or "").strip() for port in ports}

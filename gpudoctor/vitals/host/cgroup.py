@@ -58,7 +58,7 @@ class ControlGroup:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def memory(self, installed: int) -> GroupMemory:
-        """The memory limit, what is used of it and what is left; a limit of `installed` bytes or more is none."""
+        """The memory limit, what is used of it and what is left; a limit over `installed` bytes is none."""
         groups = self._groups("memory")
         if groups is None:
             return GroupMemory(limit=None, used=None, room=None)

@@ -22,8 +22,8 @@ def container_kind(tree: Tree, variables: Mapping[str, str]) -> str | None:
         return "podman"
     if tree.exists("/.dockerenv") or "/docker/" in group or "/docker-" in group:
         return "docker"
-    if "ENROOT_ROOTFS" in variables or tree.exists("/etc/enroot"):
-        return "enroot" if "ENROOT_ROOTFS" in variables else None
+    if "ENROOT_ROOTFS" in variables:
+        return "enroot"
     if "/lxc" in group:
         return "lxc"
     return variables.get("container") or None  # systemd's convention, for the first process's children

@@ -1,4 +1,4 @@
-"""Room in the folders that matter to the job. A network mount that hangs costs a moment, not the examination."""
+"""Room in the folders that matter to the job. A network mount that hangs costs a moment, no more."""
 
 import os
 import sys
@@ -38,31 +38,29 @@ def usual_folders(variables: Mapping[str, str], working_folder: str) -> list[tup
 def read_disks(
     tree: Tree, mounts: tuple[Mount, ...], folders: Sequence[tuple[str, str]], patience: float = PATIENCE
 ) -> tuple[tuple[Disk, ...], tuple[SilentFolder, ...]]:
-    """The file system under each folder, one a role, and the folders that gave no answer in time."""
-    wanted = dict(reversed(folders))  # the first of a role counts
-    found: dict[str, Disk | SilentFolder] = {}
+    """The file system under each folder, and the folders that gave no answer in time."""
+    wanted = list(dict.fromkeys(folders))
+    found: dict[tuple[str, str], Disk | SilentFolder] = {}
 
     def ask(role: str, path: str) -> None:
         try:
-            found[role] = _disk(tree, mounts, role, path)
+            found[role, path] = _disk(tree, mounts, role, path)
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            found[role] = SilentFolder(role=role, path=path, reason=reason)
+            found[role, path] = SilentFolder(role=role, path=path, reason=reason)
 
     # Threads, not child processes: a wait for NFS is killable, so a stuck thread ends with the process.
-    threads = [threading.Thread(target=ask, args=item, daemon=True) for item in wanted.items()]
+    threads = [threading.Thread(target=ask, args=item, daemon=True) for item in wanted]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + patience
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    answers = dict(found)  # a late thread may still write
     late = f"no answer in {patience:g} s"
-    silent = [SilentFolder(role=role, path=wanted[role], reason=late) for role in wanted if role not in answers]
-    in_order = [answers[role] for role in dict(folders) if role in answers]
+    answers = [found.get(item) or SilentFolder(role=item[0], path=item[1], reason=late) for item in wanted]
     return (
-        tuple(item for item in in_order if isinstance(item, Disk)),
-        tuple([item for item in in_order if isinstance(item, SilentFolder)] + silent),
+        tuple(item for item in answers if isinstance(item, Disk)),
+        tuple(item for item in answers if isinstance(item, SilentFolder)),
     )
 
 

@@ -89,7 +89,7 @@ def number(text: str | None) -> int | None:
 
 
 def table(text: str | None) -> dict[str, int]:
-    """`name value` lines (memory.stat, vmstat) and `Name:   value kB` lines (meminfo), in the file's own unit."""
+    """Lines `name value` (memory.stat, vmstat) and `Name:  value kB` (meminfo), in the file's own unit."""
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         words = line.replace(":", " ", 1).split()
