@@ -1,0 +1,186 @@
+"""Ranking: the order, the reasons, and the conflicts between remedies."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.engine.ranking import Case, expected_share, rank
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Confidence,
+    Cost,
+    Effect,
+    EffectOrigin,
+    Effort,
+    Finding,
+    Measurement,
+    Remedy,
+    Resource,
+    Severity,
+    SourceSpan,
+)
+
+
+def finding(code="DATA001", severity=Severity.WARNING, confidence=Confidence.CONFIRMED, **more):
+    evidence = more.pop("evidence", (Measurement(name="n", value=1, unit="1"),))
+    return Finding(
+        code=Code(code),
+        name="x",
+        severity=severity,
+        confidence=confidence,
+        message=code,
+        evidence=evidence,
+        **more,
+    )
+
+
+def remedy(id="R-1", low=None, high=None, effort=Effort.ONE_LINE, **more):
+    effect = low and Effect(quantity="throughput", low=low, high=high, unit="x", provenance=EffectOrigin.BOUND)
+    return Remedy(
+        id=id, title=id, steps=("do it",), effort=effort,
+        applicability=more.pop("applicability", Applicability.SAFE),
+        effect=effect or None, **more,
+    )  # fmt: skip
+
+
+def order(*cases):
+    return [item.finding.code for item in rank(cases)]
+
+
+def test_what_breaks_the_job_comes_before_any_gain():
+    slow = Case(finding=finding("DATA001", cost=Cost(step_share=0.9)), remedies=())
+    broken = Case(
+        finding=finding("CFG001", Severity.ERROR, Confidence.SUSPECTED, cost=Cost(breaks="the run stops")),
+        remedies=(),
+    )
+    first, second = rank([slow, broken])
+    assert first.finding.code == "CFG001"
+    assert "breaks the job: the run stops" in first.reason
+    assert "90% of a step" in second.reason
+
+
+def test_gain_is_weighed_by_confidence():
+    sure = Case(finding=finding("OBS002", cost=Cost(step_share=0.2)), remedies=())
+    unsure = Case(
+        finding=finding("DATA001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.4)), remedies=()
+    )
+    assert order(unsure, sure) == ["OBS002", "DATA001"]
+
+
+def test_a_remedys_effect_prices_a_finding_that_nobody_measured():
+    priced = Case(finding=finding("SYNC001"), remedies=(remedy(low=2.0, high=2.0),))
+    unpriced = Case(finding=finding("DATA001"), remedies=())
+    first, second = rank([unpriced, priced])
+    assert first.finding.code == "SYNC001"
+    assert "50% of a step" in first.reason
+    assert "not priced; a warning" in second.reason
+
+
+def test_equal_gain_goes_by_severity_then_effort():
+    note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
+    hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))
+    easy = Case(finding=finding("A003", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.ONE_LINE),))
+    assert order(note, hard, easy) == ["A003", "A002", "A001"]
+
+
+def test_remedies_stand_best_first():
+    case = Case(
+        finding=finding(),
+        remedies=(
+            remedy("slow", effort=Effort.ONE_LINE),
+            remedy("good", low=1.5, high=2.0, effort=Effort.REWRITE),
+            remedy("fair", low=1.1, high=1.2),
+        ),
+    )
+    (ranked,) = rank([case])
+    assert [item.id for item in ranked.remedies] == ["good", "fair", "slow"]
+
+
+def test_a_remedy_that_uses_what_another_finding_lacks_is_set_aside_with_the_reason():
+    memory = Case(
+        finding=finding(
+            "MEM009", Severity.ERROR, cost=Cost(breaks="dies"), scarce=frozenset({Resource.DEVICE_MEMORY})
+        ),
+        remedies=(),
+    )
+    batch = Case(
+        finding=finding("PERF007"),
+        remedies=(remedy("batch", uses=frozenset({Resource.DEVICE_MEMORY})), remedy("b")),
+    )
+    ranked = rank([batch, memory])
+    assert [item.id for item in ranked[1].remedies] == ["b"]
+    (aside,) = ranked[1].set_aside
+    assert aside.remedy.id == "batch"
+    assert "device memory" in aside.reason and "MEM009" in aside.reason
+
+
+def test_a_finding_may_trade_what_it_says_is_scarce_itself():
+    scarce = frozenset({Resource.CPU})
+    case = Case(finding=finding(scarce=scarce), remedies=(remedy("trade", uses=scarce),))
+    assert [item.id for item in rank([case])[0].remedies] == ["trade"]
+
+
+def knob(code, value, share, line=None):
+    evidence = (SourceSpan(path="t.py", line=line),) if line else (Measurement(name="n", value=1, unit="1"),)
+    return Case(
+        finding=finding(code, cost=Cost(step_share=share), evidence=evidence),
+        remedies=(remedy(f"{code}-r", sets=(("DataLoader.num_workers", value),)),),
+    )
+
+
+def test_two_values_for_one_knob_the_better_placed_wins():
+    high, low = rank([knob("DATA003", "4", 0.1), knob("DATA001", "8", 0.5)])
+    assert high.remedies[0].id == "DATA001-r"
+    assert low.remedies == ()
+    assert low.set_aside[0].reason == "DATA001-r sets DataLoader.num_workers to 8, this one to 4"
+
+
+def test_the_same_knob_of_two_calls_is_no_conflict():
+    ranked = rank([knob("DATA003", "4", 0.1, line=10), knob("DATA001", "8", 0.5, line=20)])
+    assert all(not item.set_aside for item in ranked)
+
+
+def test_a_knob_of_the_job_meets_the_knob_of_a_call():
+    ranked = rank([knob("ENV007", "4", 0.1), knob("DATA001", "8", 0.5, line=20)])
+    assert ranked[1].set_aside
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "share"), [(2.0, 2.0, 0.5), (1.0, 1.0, 0.0), (0.5, 0.8, 0.0), (1.0, 4.0, 0.5)]
+)
+def test_expected_share(low, high, share):
+    effect = Effect(quantity="throughput", low=low, high=high, unit="x", provenance=EffectOrigin.BOUND)
+    assert expected_share(effect) == pytest.approx(share)
+
+
+def test_memory_effects_have_no_common_scale_with_time():
+    effect = Effect(quantity="memory", low=1e9, high=2e9, unit="B", provenance=EffectOrigin.ESTIMATE)
+    assert expected_share(effect) == 0.0
+
+
+cases = st.builds(
+    lambda code, severity, confidence, share, breaks: Case(
+        finding=finding(code, severity, confidence, cost=Cost(step_share=share, breaks=breaks)), remedies=()
+    ),
+    st.sampled_from(["DATA001", "OBS002", "MEM009", "CFG001"]),
+    st.sampled_from(Severity),
+    st.sampled_from(Confidence),
+    st.none() | st.floats(0, 1),
+    st.none() | st.just("x"),
+)
+
+
+@given(st.lists(cases, max_size=8), st.randoms())
+def test_the_order_does_not_depend_on_the_order_of_the_input(items, random):
+    shuffled = list(items)
+    random.shuffle(shuffled)
+
+    def key(ranked):
+        return [
+            (r.rank, r.finding.code, r.finding.severity, r.finding.cost, r.finding.confidence) for r in ranked
+        ]
+
+    assert key(rank(items)) == key(rank(shuffled))
+    breaks = [item.finding.cost.breaks is not None for item in rank(items)]
+    assert breaks == sorted(breaks, reverse=True)

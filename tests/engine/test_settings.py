@@ -1,0 +1,111 @@
+"""Settings: what is read, what is refused, and with which sentence."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toys import Sick, Well, toy_registry
+
+from gpudoctor.engine.settings import Settings, find_settings_file, read_settings
+from gpudoctor.errors import UsageError
+
+REGISTRY = toy_registry()
+
+
+def write(tmp_path, text, name="gpudoctor.toml"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_everything_is_read(tmp_path):
+    path = write(
+        tmp_path,
+        """
+        select = ["DATA", "always-sick"]
+        ignore = {MEM901 = "we know"}
+        fail-on = "warning"
+        [per-file-ignores]
+        "tests/*" = ["ALL"]
+        [thresholds]
+        DATA901.warning = 0.5
+        """,
+    )
+    settings = read_settings(path, REGISTRY)
+    assert settings.select == ("DATA", "always-sick")
+    assert settings.ignore == (("MEM901", "we know"),)
+    assert settings.fail_on == "warning"
+    assert settings.per_file_ignores == (("tests/*", frozenset(REGISTRY.checks)),)
+    assert settings.thresholds == {Well.code: {"warning": 0.5}}
+
+
+def test_pyproject_table_and_quoted_thresholds(tmp_path):
+    path = write(
+        tmp_path,
+        '[project]\nname = "x"\n[tool.gpudoctor]\nignore = ["MEM901"]\n'
+        '[tool.gpudoctor.thresholds]\n"DATA901.warning" = 1\n',
+        "pyproject.toml",
+    )
+    settings = read_settings(path, REGISTRY)
+    assert settings.ignore == (("MEM901", None),)
+    assert settings.thresholds == {Well.code: {"warning": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("selct = []", "unknown key 'selct'; did you mean select?"),
+        ('select = "DATA"', "select is 'DATA'; it should be a list of strings"),
+        ('select = ["DATTA"]', "unknown code 'DATTA'; did you mean DATA?"),
+        ('ignore = ["always-sik"]', "did you mean always-sick?"),
+        ('fail-on = "eror"', "did you mean error?"),
+        ("fail-on = 3", "fail-on is 3"),
+        ("[thresholds]\nDATA901.warnin = 1", "no threshold 'warnin'; did you mean warning?"),
+        ("[thresholds]\nDATA901.warning = true", "it should be a number"),
+        ("[thresholds]\nDATA901.warning = nan", "it should be a number"),
+        ("[thresholds]\nMEM901.x = 1", "MEM901 has no threshold 'x' (it has: none)"),
+        ("[thresholds]\nDATA901 = 3", "no threshold ''"),
+        ("thresholds = 3", "it should be a table"),
+        ("per-file-ignores = 3", "it should be a table"),
+        ("a = = b", "not valid TOML"),
+        ("select = [", "not valid TOML"),
+    ],
+)
+def test_refused_with_a_sentence_that_names_file_and_cure(tmp_path, text, said):
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError) as error:
+        read_settings(path, REGISTRY)
+    assert said in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_not_utf8(tmp_path):
+    path = tmp_path / "gpudoctor.toml"
+    path.write_bytes(b"select = ['\xff']")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_settings(path, REGISTRY)
+
+
+def test_the_nearest_file_wins_and_the_search_stops_at_the_repository(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    write(tmp_path, "")
+    assert find_settings_file(tmp_path / "a" / "b") == tmp_path / "gpudoctor.toml"
+    inner = write(tmp_path / "a", "[tool.gpudoctor]\n", "pyproject.toml")
+    assert find_settings_file(tmp_path / "a" / "b") == inner
+    write(tmp_path / "a" / "b", "[project]\n", "pyproject.toml")
+    assert find_settings_file(tmp_path / "a" / "b" / "train.py") == inner
+    (tmp_path / "a" / "b" / ".git").mkdir()
+    assert find_settings_file(tmp_path / "a" / "b") is None
+
+
+@given(st.text(max_size=200))
+def test_rubbish_is_refused_or_read_never_a_crash(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("rubbish") / "gpudoctor.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        assert isinstance(read_settings(path, REGISTRY), Settings)
+    except UsageError as error:
+        assert str(path) in str(error)
+
+
+def test_sick_is_in_the_registry():
+    assert Sick.code in REGISTRY.checks

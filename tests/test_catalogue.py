@@ -1,0 +1,98 @@
+"""The catalogue holds: codes, names, manual pages, rules, sick and healthy cases."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import topic_of
+
+ROOT = Path(__file__).resolve().parent.parent
+REGISTRY = load_registry()
+CODES = sorted(
+    code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks.")
+)
+
+FOLDERS = {
+    "ENV": "environment", "GPU": "hardware", "DATA": "data", "SYNC": "sync", "OBS": "observability", "MEM": "memory",
+    "NUM": "numerics", "LOOP": "loop", "PERF": "performance", "DIST": "distributed", "CFG": "config", "FAIL": "failure",
+}  # fmt: skip
+
+NAMES = {
+    "ENV001": "driver-unreachable", "ENV002": "torch-cpu-build", "ENV003": "driver-too-old",
+    "ENV004": "gpu-arch-unsupported", "ENV005": "package-conflict", "ENV006": "shm-too-small", "ENV007": "cpu-budget",
+    "ENV008": "limits-too-low", "ENV009": "host-memory-tight", "ENV010": "debug-switch-on", "ENV011": "disk-too-small",
+    "ENV012": "nccl-hobbled", "ENV013": "visible-devices-wrong", "ENV014": "tokenizer-fork",
+    "GPU002": "throttled", "GPU003": "memory-errors", "GPU004": "xid", "GPU005": "pcie-degraded",
+    "GPU006": "nvlink-down", "GPU007": "occupied", "GPU008": "recovery-needed", "GPU010": "power-limited",
+    "GPU011": "hot", "GPU012": "persistence-off",
+    "DATA001": "loader-bound", "DATA003": "workers-misfit", "DATA004": "unpinned-transfer",
+    "SYNC001": "host-sync-in-loop", "SYNC002": "allocator-flush-in-loop",
+    "OBS001": "profiler-in-loop", "OBS002": "logging-too-often", "OBS005": "debug-mode-on",
+    "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
+    "PERF009": "gpu-unused", "CFG006": "frequencies",
+}  # fmt: skip
+"""The contract with users' settings and scripts: append-only. A new check adds its line here."""
+
+HEADINGS = ["What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References"]
+
+
+def test_codes_and_names_are_the_contract():
+    assert {code: REGISTRY.checks[code].name for code in CODES} == NAMES
+    assert not REGISTRY.problems
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_one_check_one_file_named_after_the_ailment(code):
+    check = REGISTRY.checks[code]
+    folder = FOLDERS[topic_of(code)]
+    assert check.__module__ == f"gpudoctor_checks.{folder}.{check.name.replace('-', '_')}"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_manual_page_is_whole(code):
+    page = ast.get_docstring(class_of(code)) or ""
+    title = page.partition("\n")[0]
+    assert title and title.endswith(".") and code not in title
+    assert [line[:-1] for line in page.splitlines() if line.rstrip(":") in HEADINGS] == HEADINGS
+    for heading, text in re.findall(r"^(\w[\w ]+):\n((?:    .*\n?|\n)+)", page, re.MULTILINE):
+        assert len(text.strip()) > 20, f"{heading} says nothing"
+
+
+def class_of(code: str) -> ast.ClassDef:
+    path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    name = REGISTRY.checks[code].__name__
+    return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_threshold_has_a_source_and_is_used(code):
+    check = REGISTRY.checks[code]
+    path = ROOT / "checks" / (check.__module__.replace(".", "/") + ".py")
+    text = path.read_text(encoding="utf-8")
+    for item in check.thresholds:
+        assert item.source.strip() and item.meaning.strip(), item.name
+        assert text.count(f'"{item.name}"') >= 2, f"{item.name} is declared and never compared"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_rule_answers_or_a_reason_is_stated(code):
+    rules = REGISTRY.rules.get(code, ())
+    check = REGISTRY.checks[code]
+    assert bool(rules) != bool(check.no_rule)
+    for rule in rules:
+        folder = FOLDERS[topic_of(code)]
+        assert rule.__module__ == f"gpudoctor_rules.{folder}.{check.name.replace('-', '_')}"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_sick_and_a_healthy_case(code):
+    check = REGISTRY.checks[code]
+    path = ROOT / "tests" / "checks" / FOLDERS[topic_of(code)] / f"test_{check.name.replace('-', '_')}.py"
+    assert path.is_file(), f"{path.relative_to(ROOT)} is missing"
+    tests = re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(name.startswith("test_sick") for name in tests)
+    assert any(name.startswith("test_healthy") for name in tests)

@@ -1,0 +1,124 @@
+"""Arrows point one way: who may import whom, read from the syntax of every module."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ALLOWED = {
+    "gpudoctor/model": {"gpudoctor.model"},
+    "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine"},
+    "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.vitals"},
+    "gpudoctor/report": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.report"},
+    "gpudoctor/ui": {
+        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.ui",
+    },
+    "checks/gpudoctor_checks": {"gpudoctor.model", "gpudoctor_checks"},
+    "rules/gpudoctor_rules": {"gpudoctor.model", "gpudoctor.estimate", "gpudoctor_rules"},
+}  # fmt: skip
+"""Folder to the prefixes of ours that it may import; cli may import everything."""
+
+BASE = {"packaging"}
+"""What checks and rules may use beside the standard library."""
+
+
+def modules(folder: str) -> Iterator[Path]:
+    yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """Imported module, line, and whether the import is at module level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    top = set(map(id, tree.body))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno, id(node) in top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            names = [
+                f"{node.module}.{alias.name}" if node.module == "gpudoctor" else node.module
+                for alias in node.names
+            ]
+            yield from ((str(name), node.lineno, id(node) in top) for name in dict.fromkeys(names))
+
+
+def ours(name: str) -> bool:
+    return name.split(".")[0] in {"gpudoctor", "gpudoctor_checks", "gpudoctor_rules"}
+
+
+@pytest.mark.parametrize("folder", sorted(ALLOWED))
+def test_imports_of_ours_follow_the_arrows(folder):
+    allowed = ALLOWED[folder]
+    wrong = []
+    for path in modules(folder):
+        for name, line, _ in imports(path):
+            name = "gpudoctor" if name == "gpudoctor.__version__" else name
+            if ours(name) and not any(
+                name == ok or (ok != "gpudoctor" and name.startswith(ok + ".")) for ok in allowed
+            ):
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", ["gpudoctor/model", "checks/gpudoctor_checks", "rules/gpudoctor_rules"])
+def test_model_checks_and_rules_need_the_standard_library_only(folder):
+    base = set() if folder == "gpudoctor/model" else BASE
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in modules(folder)
+        for name, line, _ in imports(path)
+        if not ours(name) and name.split(".")[0] not in sys.stdlib_module_names | base
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_check_imports_another_check():
+    wrong = []
+    for path in modules("checks/gpudoctor_checks"):
+        for name, line, _ in imports(path):
+            if not name.startswith("gpudoctor_checks."):
+                continue
+            target = ROOT / "checks" / (name.replace(".", "/") + ".py")
+            if target.is_file() and "(Check)" in target.read_text(encoding="utf-8"):
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_heavy_packages_are_never_imported_at_module_level():
+    heavy = {
+        "torch",
+        "transformers",
+        "pynvml",
+        "textual",
+        "libcst",
+        "scipy",
+        "numpy",
+        "ruamel",
+        "psutil",
+        "rich",
+    }
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for folder in ("gpudoctor", "checks", "rules")
+        for path in modules(folder)
+        for name, line, top in imports(path)
+        if top
+        and name.split(".")[0] in heavy
+        and not (name.split(".")[0] == "rich" and "gpudoctor/ui/" in str(path))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_development_folders_are_not_imported():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for folder in ("gpudoctor", "checks", "rules")
+        for path in modules(folder)
+        for name, line, _ in imports(path)
+        if name.split(".")[0] in {"checks", "rules", "tests", "benchmarks"}
+    ]
+    assert not wrong, "\n".join(wrong)
