@@ -1,0 +1,201 @@
+"""DATA003 workers-misfit."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
+
+
+class WorkersMisfit(Check):
+    """The loader's workers do not fit: too many for the CPUs, started again and again, or set up in vain.
+
+    What it finds:
+        More loader workers than the CPUs that one training process may use; arguments that need workers
+        (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a loader without any; workers
+        that are started again for every epoch, or for every step.
+    Why it hurts:
+        Workers beyond the CPUs take turns, and take the training process's own time. Arguments without workers
+        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork against
+        spawn with heavy imports), with an empty queue after it.
+    How it knows:
+        The worker count is read from the source (through command-line defaults too), the CPUs from the
+        scheduler's grant, the cgroup quota and the affinity mask of this machine.
+    False alarms:
+        A script that is checked on another machine than it runs on: check it there, or give the job script.
+        Persistent workers keep their memory between epochs; with few, long epochs there is nothing to gain.
+    Remedies:
+        The number of workers for this machine; persistent_workers=True; a loader that is built once.
+    References:
+        - https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+        - https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/dataloader.py
+    """
+
+    code = Code("DATA003")
+    name = "workers-misfit"
+    reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="workers_per_cpu",
+            default=1.0,
+            unit="1",
+            source="torch.utils.data warns above the CPUs of the affinity mask",
+            meaning="More workers than so many times the CPUs of one rank are too many.",
+        ),
+        Threshold(
+            name="epochs",
+            default=10,
+            unit="{epochs}",
+            source="starting workers takes seconds at most, so it needs repetition to matter",
+            meaning="From so many epochs on, workers that are started for each are noted.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        for loader in loaders(source):
+            workers = loader.workers
+            if not isinstance(workers, Known) or not isinstance(workers.value, int):
+                continue
+            if workers.value == 0:
+                yield from self._without_workers(loader)
+                continue
+            yield from self._too_many(loader, int(workers.value), workers.origin, patient)
+            if loader.role is LoaderRole.TRAINING and not loader.engine:
+                yield from self._respawned(loader, int(workers.value), source)
+
+    def _without_workers(self, loader: Loader) -> Iterator[Finding]:
+        """Arguments that make the constructor raise: certain as soon as the line is reached."""
+        for keyword, allowed in (
+            ("prefetch_factor", (None,)),
+            ("persistent_workers", (None, False)),
+            ("multiprocessing_context", (None,)),
+        ):
+            value = loader.argument(keyword)
+            if not isinstance(value, Known) or value.value in allowed:
+                continue
+            yield self.finding(
+                f"{loader.label} sets {keyword}={value.value!r} with num_workers=0: the constructor raises "
+                "ValueError.",
+                evidence=(loader.call.span,),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.ERROR,
+                cost=Cost(breaks="building the loader raises ValueError"),
+                subject=f"{loader.script.path}:{loader.call.span.line}",
+                facts=(("kind", "without"), ("keyword", keyword), ("engine", loader.engine)),
+            )
+
+    def _too_many(self, loader: Loader, workers: int, origin: str, patient: Patient) -> Iterator[Finding]:
+        try:
+            cpus, words = cpus_per_rank(patient)
+        except Unavailable:
+            return
+        if workers <= self.limit("workers_per_cpu") * max(cpus, 1.0):
+            return
+        said = "" if origin == "literal" else f" ({origin})"
+        yield self.finding(
+            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
+            evidence=(
+                loader.call.span,
+                Measurement(
+                    name="cpus_per_rank",
+                    value=cpus,
+                    unit="{cpus}",
+                    provenance=Provenance.MEASURED,
+                    reproduce="nproc; cat /sys/fs/cgroup/cpu.max",
+                ),
+            ),
+            confidence=Confidence.PROBABLE,
+            subject=f"{loader.script.path}:{loader.call.span.line}",
+            facts=(("kind", "many"), ("workers", workers), ("origin", origin), ("engine", loader.engine)),
+        )
+
+    def _respawned(self, loader: Loader, workers: int, source: Source) -> Iterator[Finding]:
+        role, loop = _built_in(loader, source)
+        if loop is not None:
+            step = role is LoopRole.TRAINING
+            yield self.finding(
+                f"{loader.label} is built inside the {'training' if step else 'epoch'} loop (line "
+                f"{loop.span.line}): its {workers} workers are started again for every "
+                f"{'step' if step else 'epoch'}.",
+                evidence=(loader.call.span, loop.span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING if step else Severity.NOTE,
+                subject=f"{loader.script.path}:{loader.call.span.line}",
+                facts=(("kind", "inside"), ("workers", workers)),
+            )
+            return
+        persistent = loader.argument("persistent_workers", False)
+        if not isinstance(persistent, Known) or persistent.value:
+            return
+        written = "persistent_workers" in loader.call.keywords
+        for _, drawing in loader.loops:
+            outer = next((parent for parent in drawing.parents if parent.role is LoopRole.EPOCHS), None)
+            outer = outer or next(iter(_callers(drawing, source)), None)
+            epochs = _passes(outer) if outer is not None else None
+            if outer is None or (epochs is not None and epochs < 2) or drawing.role is not LoopRole.TRAINING:
+                continue
+            if not written and (epochs is None or epochs < self.limit("epochs")):
+                continue
+            count = "every epoch" if epochs is None else f"each of {epochs} epochs"
+            yield self.finding(
+                f"{loader.label} starts its {workers} workers again for {count}: persistent_workers is off.",
+                evidence=(loader.call.span, outer.span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.NOTE,
+                subject=f"{loader.script.path}:{loader.call.span.line}",
+                facts=(("kind", "respawned"), ("workers", workers)),
+            )
+            return
+
+
+def _built_in(loader: Loader, source: Source) -> tuple[LoopRole | None, Loop | None]:
+    """The loop whose body builds the loader, the innermost first."""
+    for script in source.scripts:
+        for loop in sorted(script.loops, key=lambda item: -len(item.parents)):
+            if loop.role not in (LoopRole.EPOCHS, LoopRole.TRAINING) or loop.engine:
+                continue
+            for event in loop.events:
+                if event.call is loader.call or (
+                    event.call is not None and event.call.node is loader.call.node
+                ):
+                    if any(guard.kind.value in ("once", "failure") for guard in event.guards) or event.inner:
+                        continue
+                    return loop.role, loop
+    return None, None
+
+
+def _callers(drawing: Loop, source: Source) -> Iterator[Loop]:
+    """Epoch loops that run the loop through a call: its function is called from their body."""
+    name = drawing.function.rpartition(".")[2]
+    for script in source.scripts:
+        for loop in script.loops:
+            if loop.role is LoopRole.EPOCHS and any(
+                event.call is not None and event.call.method == name for event in loop.events
+            ):
+                yield loop
+
+
+def _passes(loop: Loop) -> int | None:
+    """How often an epoch loop runs, from `range(10)`; None when it cannot be told."""
+    text = loop.iterates.replace(" ", "")
+    if text.startswith("range(") and text.endswith(")"):
+        parts = text[6:-1].split(",")
+        if all(part.isdigit() for part in parts):
+            return len(range(*(int(part) for part in parts)))
+    return None

@@ -1,0 +1,37 @@
+"""What one rank may use of the machine: shared by checks and rules that count loader workers and threads."""
+
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.job import Job
+from gpudoctor.model.unavailable import Unavailable
+
+
+def ranks_here(patient: Patient) -> int:
+    """Training processes on this node: what the scheduler or the launch line says, else 1."""
+    job = _job(patient)
+    if job is None:
+        return 1
+    asked = [launch.ranks_per_node for launch in job.launches if launch.ranks_per_node]
+    return max([job.ranks_per_node or 1, *asked])
+
+
+def cpus_per_rank(patient: Patient) -> tuple[float, str]:
+    """CPUs that one rank may use and where the number comes from; raises `Unavailable` without a host."""
+    job = _job(patient)
+    ranks = ranks_here(patient)
+    if job is not None and job.cpus_per_task and ranks == (job.ranks_per_node or 1):
+        return float(job.cpus_per_task), f"{job.cpus_per_task} CPUs a task from the scheduler"
+    if job is not None and job.cpus_granted:
+        return job.cpus_granted / ranks, f"{job.cpus_granted:g} CPUs from the scheduler for {_ranks(ranks)}"
+    budget = patient.host.cpu_budget
+    return budget / ranks, f"{budget:g} CPUs for {_ranks(ranks)}"
+
+
+def _ranks(ranks: int) -> str:
+    return "1 process" if ranks == 1 else f"{ranks} processes"
+
+
+def _job(patient: Patient) -> Job | None:
+    try:
+        return patient.job
+    except Unavailable:
+        return None

@@ -1,0 +1,256 @@
+"""Where a program trains, and which of its values are tensors on that device, as far as the source tells."""
+
+import ast
+from collections.abc import Mapping
+from enum import Enum
+
+from gpudoctor.model.signs.source import Call, Loop, Script, Source
+
+_ENGINES = frozenset(
+    {"accelerate", "lightning", "pytorch_lightning", "transformers", "trl", "deepspeed", "fastai", "ignite",
+     "composer", "catalyst", "colossalai", "megatron", "unsloth", "torchtune", "ultralytics", "mmengine"}
+)  # fmt: skip
+_OTHER_DEVICES = ("mps", "xpu", "hpu", "npu", "xla", "tpu", "meta")
+
+
+class Target(Enum):
+    """The device that the training is meant for."""
+
+    CUDA = "cuda"
+    MAYBE = "maybe-cuda"
+    """CUDA where there is a card: the is_available idiom, or an engine that chooses."""
+    CPU = "cpu"
+    """Named, and nothing else is."""
+    NONE = "none"
+    """The program never speaks of a device: torch's default, the CPU."""
+    OTHER = "other"
+    """Another accelerator, or a device that only a run can tell."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether tensors of the training may be on a GPU."""
+        return self in (Target.CUDA, Target.MAYBE, Target.OTHER)
+
+
+def training_target(source: Source) -> Target:
+    """The device that the program trains on, by the strongest word in any of its scripts."""
+    seen = {_script_target(script) for script in source.scripts}
+    for target in (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU):
+        if target in seen:
+            return target
+    return Target.NONE
+
+
+def _script_target(script: Script) -> Target:
+    known = set(script.devices.values())
+    if "cuda" in known:
+        return Target.CUDA
+    if "maybe-cuda" in known or _engine(script):
+        return Target.MAYBE
+    named = "cpu" in known
+    other = False
+    for call in script.calls:
+        if call.method == "cuda" and not call.name.startswith("torch.cuda"):
+            return Target.CUDA
+        word = _device_word(script, call)
+        if word is None:
+            continue
+        if word.startswith("cuda") or word.isdigit():
+            return Target.CUDA
+        named = named or word == "cpu"
+        other = other or word == "?" or word.startswith(_OTHER_DEVICES)
+    if other:
+        return Target.OTHER
+    return Target.CPU if named else Target.NONE
+
+
+def _engine(script: Script) -> bool:
+    roots = {name.split(".")[0] for name in script.imports.values()}
+    if "transformers" in roots - {"accelerate"} and not any(
+        call.method.endswith("Trainer") or call.method == "pipeline" for call in script.calls
+    ):
+        roots.discard("transformers")
+    return bool(roots & _ENGINES)
+
+
+def _device_word(script: Script, call: Call) -> str | None:
+    """The device that a call names: a word, `?` when only a run can tell, None when it names none."""
+    value: ast.expr | None = None
+    if call.name in {"torch.device", "torch.set_default_device", "torch.accelerator.current_accelerator"}:
+        value = call.node.args[0] if call.node.args else None
+        if value is None:
+            return "?"
+    elif (
+        call.method in {"to", "to_empty"} and call.node.args and not isinstance(call.node.args[0], ast.Starred)
+    ):
+        value = call.node.args[0]
+    for keyword in call.node.keywords:
+        if keyword.arg == "device":
+            value = keyword.value
+    if value is None:
+        return None
+    return device_of(script, call.function, value)
+
+
+def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
+    """`cuda`, `maybe-cuda`, `cpu`, another word, `?` when unknown, None when it is a dtype or the like."""
+    if isinstance(value, ast.Constant):
+        if isinstance(value.value, str):
+            return value.value.split(":")[0]
+        return "cuda" if isinstance(value.value, int) and not isinstance(value.value, bool) else None
+    text = ast.unparse(value)
+    if text.startswith(("torch.float", "torch.bfloat", "torch.half", "torch.int", "torch.long", "torch.double",
+                        "torch.bool", "torch.uint", "torch.complex")) or "dtype" in text:  # fmt: skip
+        return None
+    if isinstance(value, ast.Call) and value.args and text.startswith("torch.device"):
+        return device_of(script, scope, value.args[0])
+    while True:
+        found = script.devices.get(f"{scope}.{text}" if scope else text)
+        if found or not scope:
+            break
+        scope = scope.rpartition(".")[0]
+    if found:
+        return found
+    if isinstance(value, ast.IfExp):
+        words = {device_of(script, scope, value.body), device_of(script, scope, value.orelse)}
+        return "maybe-cuda" if words & {"cuda", "maybe-cuda"} else "?"
+    if isinstance(value, ast.JoinedStr):
+        return "cuda" if text[2:].startswith("cuda") else "?"
+    return "?" if "dev" in text.lower() or "rank" in text.lower() or "gpu" in text.lower() else None
+
+
+# Methods whose result is a tensor on the same device, and functions of torch that give no tensor.
+_NO_TENSOR = frozenset(
+    {"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "element_size", "stride", "data_ptr", "type",
+     "get_device", "is_floating_point", "is_contiguous", "keys", "backward", "step", "zero_grad", "format",
+     "nelement", "ndimension", "state_dict", "parameters", "append", "update", "items", "values", "cuda_stream"}
+)  # fmt: skip
+_NO_TENSOR_FUNCTIONS = (
+    "torch.cuda.", "torch.distributed.", "torch.utils.", "torch.backends.", "torch.is_", "torch.save",
+    "torch.load", "torch.manual_seed", "torch.device", "torch.no_grad", "torch.get_", "torch.set_", "torch.optim",
+    "torch.profiler", "torch.finfo", "torch.Generator", "torch.numel", "torch.nn.utils.clip_grad_value_",
+    "torch.amp", "torch.autocast", "torch.compile", "torch.from_numpy", "torch.tensor", "torch.as_tensor",
+    "torch.Size", "torch.onnx", "torch.jit", "torch.autograd", "torch.random", "torch.version",
+)  # fmt: skip
+_PLAIN_ATTRIBUTES = frozenset(
+    {"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"}
+)
+_MODELS = ("model", "net", "criterion", "loss_fn", "lossfn", "encoder", "decoder", "generator", "discriminator",
+           "backbone", "classifier", "critic", "actor")  # fmt: skip
+
+
+class DeviceTensors:
+    """Names in a training loop that hold tensors on the training device."""
+
+    def __init__(self, script: Script, loop: Loop) -> None:
+        self._script = script
+        self._calls: dict[int, Call] = {
+            id(event.call.node): event.call for event in loop.events if event.call is not None
+        }
+        self._names: dict[str, bool] = {}
+        for target in loop.targets:
+            self._names[target] = False  # a batch comes from the host until it is moved
+        for event in loop.events:
+            if (
+                event.call is not None
+                and event.call.method == "backward"
+                and event.call.receiver.isidentifier()
+            ):
+                self._names[event.call.receiver] = True
+        for event in loop.events:
+            if isinstance(event.node, ast.Assign):
+                for assigned in event.node.targets:
+                    self._assign(assigned, event.node.value, event.types or {})
+            elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event.types):
+                self._names[ast.unparse(event.node.target)] = True
+
+    def holds(self, value: ast.expr, types: Mapping[str, str] | None = None) -> bool:
+        """Whether an expression is a tensor on the device."""
+        if isinstance(value, ast.Name | ast.Attribute):
+            return self._named(value, types or {})
+        if isinstance(value, ast.Call):
+            return self._called(value, types or {})
+        if isinstance(value, ast.Compare):
+            if any(isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn) for operator in value.ops):
+                return False
+            return any(self.holds(item, types) for item in [value.left, *value.comparators])
+        if isinstance(value, ast.BinOp):
+            return self.holds(value.left, types) or self.holds(value.right, types)
+        if isinstance(value, ast.UnaryOp):
+            return self.holds(value.operand, types)
+        if isinstance(value, ast.BoolOp):
+            return any(self.holds(item, types) for item in value.values)
+        if isinstance(value, ast.Subscript):
+            return self.holds(value.value, types)
+        return False
+
+    def _named(self, value: ast.Name | ast.Attribute, types: Mapping[str, str]) -> bool:
+        text = ast.unparse(value)
+        if text in self._names:
+            return self._names[text]
+        if types.get(text, "").startswith("torch.Tensor"):
+            return True
+        if isinstance(value, ast.Attribute) and value.attr not in _PLAIN_ATTRIBUTES:
+            return isinstance(value.value, ast.Name) and self._named(value.value, types)
+        return False
+
+    def _called(self, value: ast.Call, types: Mapping[str, str]) -> bool:
+        call = self._calls.get(id(value))
+        name = call.name if call is not None else ast.unparse(value.func)
+        method = name.rpartition(".")[2]
+        if isinstance(value.func, ast.Attribute):
+            if method in ("to", "cuda"):
+                words = [
+                    device_of(self._script, call.function if call else "", item) for item in value.args[:1]
+                ]
+                return words != ["cpu"]
+            if method in _NO_TENSOR:
+                return False
+            if name.startswith("torch.Tensor.") or self.holds(value.func.value, types):
+                return True
+        if name.startswith("torch.") and not name.startswith(_NO_TENSOR_FUNCTIONS):
+            return name.count(".") == 1 or name.startswith(
+                ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
+            )
+        return self._is_model(value.func, name, types)
+
+    def _is_model(self, function: ast.expr, name: str, types: Mapping[str, str]) -> bool:
+        text = ast.unparse(function)
+        kind = types.get(text, "")
+        if kind.startswith("torch.nn.") or name.startswith("torch.nn.modules."):
+            return True
+        last = text.rpartition(".")[2].lower()
+        return not kind and not name.startswith(("numpy.", "math.")) and any(
+            last == word or last.endswith("_" + word) or last.startswith(word + "_") for word in _MODELS
+        )  # fmt: skip
+
+    def _assign(self, target: ast.expr, value: ast.expr, types: Mapping[str, str]) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            several = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+            for place, item in enumerate(target.elts):
+                if several and isinstance(value, ast.Tuple | ast.List):
+                    self._assign(item, value.elts[place], types)
+                elif self._moves(value) or self.holds(value, types):
+                    self._names[ast.unparse(item)] = True
+            return
+        if isinstance(target, ast.Name | ast.Attribute):
+            moved = self.holds(value, types) or self._moves(value)
+            text = ast.unparse(target)
+            if moved or text in self._names:
+                self._names[text] = moved or (self._names[text] and _touches(value, text))
+
+    def _moves(self, value: ast.expr) -> bool:
+        """`{k: v.to(device) for k, v in batch.items()}` and its like."""
+        if not isinstance(value, ast.DictComp | ast.ListComp | ast.GeneratorExp):
+            return False
+        body = value.value if isinstance(value, ast.DictComp) else value.elt
+        return any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("to", "cuda")
+            for node in ast.walk(body)
+        )
+
+
+def _touches(value: ast.expr, text: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == text for node in ast.walk(value))

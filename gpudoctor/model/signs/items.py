@@ -1,0 +1,404 @@
+"""What a loader does for each item: file reads, decoding, tokenising, augmentation, found in the source.
+
+Cheap steps (indexing, `torch.tensor`, stacking, padding) are no work: a Python loop with those keeps up with
+most training steps. What counts is what takes a tenth of a millisecond or more for one item.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.item_tables import (
+    CHEAP_TRANSFORMS,
+    EXACT,
+    HEAVY,
+    IN_MEMORY,
+    METHODS,
+    MIN_PASSES,
+    PARTITIONS,
+    PARTS,
+    RANDOM,
+)
+from gpudoctor.model.signs.loaders import Loader
+from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemWork:
+    """One piece of work done for every item (or every batch, in a collate function)."""
+
+    what: str
+    """A clause, `reads an image file`."""
+    call: str
+    """The call that does it, as written or resolved."""
+    span: SourceSpan
+    light: bool = False
+    """True for work of some tens of microseconds: converting a small image that is in memory already."""
+    elements: int | None = None
+    """Random numbers drawn for one item, where that is the work and its size is written there."""
+
+
+def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
+    """The work that one loader does for each item, in the process that draws from it when it has no workers."""
+    return _Reader(source).loader(loader)
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._calls = {id(call.node): (script, call) for script in source.scripts for call in script.calls}
+        self._seen: set[tuple[str, str]] = set()
+
+    def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
+        found: list[ItemWork] = []
+        script, scope = loader.script, loader.call.function
+        if loader.engine:
+            for other in self.source.scripts:
+                for call in other.calls:
+                    for keyword in call.node.keywords:
+                        if keyword.arg == "train_dataset":
+                            found += self.dataset(other, call.function, keyword.value)
+                        elif keyword.arg == "data_collator":
+                            found += self.function(other, call.function, keyword.value, collate=True)
+        elif loader.dataset is not None:
+            found += self.dataset(script, scope, loader.dataset)
+            for keyword in loader.call.node.keywords:
+                if keyword.arg == "collate_fn":
+                    found += self.function(script, scope, keyword.value, collate=True)
+        unique = {(work.span.path, work.span.line, work.what): work for work in found}
+        return tuple(unique.values())
+
+    def dataset(self, script: Script, scope: str, value: ast.expr, depth: int = 6) -> list[ItemWork]:
+        """Work of a dataset expression."""
+        if depth == 0:
+            return []
+        found: list[ItemWork] = []
+        if isinstance(value, ast.Subscript | ast.Starred):
+            return self.dataset(script, scope, value.value, depth)
+        if isinstance(value, ast.List | ast.Tuple):
+            return [work for item in value.elts for work in self.dataset(script, scope, item, depth - 1)]
+        if isinstance(value, ast.IfExp):
+            return self.dataset(script, scope, value.body, depth) + self.dataset(
+                script, scope, value.orelse, depth
+            )
+        if isinstance(value, ast.Name | ast.Attribute):
+            found += self._set_transforms(value)
+            for other, inside, assigned in self._assignments(script, scope, value):
+                if assigned is not value:
+                    found += self.dataset(other, inside, assigned, depth - 1)
+            return found
+        if not isinstance(value, ast.Call) or id(value) not in self._calls:
+            return []
+        _, call = self._calls[id(value)]
+        if call.method in PARTITIONS and value.args:
+            return self.dataset(script, scope, value.args[0], depth - 1)
+        if call.method in {"with_transform", "set_transform"} and value.args:
+            return self.function(script, scope, value.args[0])
+        if call.name.startswith("torchvision.datasets."):
+            return self._vision(script, scope, call)
+        owner = self._class(call.method)
+        if owner is not None:
+            return self._items(*owner, call)
+        for other, qualified, function in self._functions(call.method):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return) and node.value is not None:
+                    found += self.dataset(other, qualified, node.value, depth - 1)
+        if isinstance(value.func, ast.Attribute) and not found and call.name.startswith("?"):
+            found += self.dataset(script, scope, value.func.value, depth - 1)  # ds.shuffle().select()
+        return found
+
+    def function(self, script: Script, scope: str, value: ast.expr, *, collate: bool = False) -> list[ItemWork]:
+        """Work of a function that is given by name, as a lambda, a partial or a callable object."""
+        if isinstance(value, ast.Lambda):
+            return [
+                work
+                for node in ast.walk(value.body)
+                if isinstance(node, ast.Call)
+                for work in self._call_work(script, node, None)
+            ]
+        if isinstance(value, ast.Call):
+            name = _last(value.func)
+            if name == "partial" and value.args:
+                return self.function(script, scope, value.args[0], collate=collate)
+            owner = self._class(name)
+            if owner is not None and "__call__" in owner[1].methods:
+                return self._body(owner[0], f"{owner[1].name}.__call__", owner[1].methods["__call__"], owner[1],
+                                  None, loops=not collate)  # fmt: skip
+            return []
+        found: list[ItemWork] = []
+        for other, qualified, function in self._functions(_last(value)):
+            found += self._body(other, qualified, function, None, None, loops=not collate)
+        if not found and isinstance(value, ast.Name):
+            for other, inside, assigned in self._assignments(script, scope, value):
+                if isinstance(assigned, ast.Call):
+                    found += self.function(other, inside, assigned, collate=collate)
+        return found
+
+    def _vision(self, script: Script, scope: str, call: Call) -> list[ItemWork]:
+        transform = next((k.value for k in call.node.keywords if k.arg in {"transform", "transforms"}), None)
+        steps = set() if transform is None else self._transform_steps(script, scope, transform)
+        if call.method not in IN_MEMORY:
+            return [ItemWork(what="reads and decodes an image file", call=call.name, span=call.span)]
+        if transform is None:
+            return []
+        costly = sorted(steps - CHEAP_TRANSFORMS)
+        if costly:
+            what = f"augments an image ({', '.join(costly[:3])})"
+            return [ItemWork(what=what, call=call.name, span=call.span)]
+        return [
+            ItemWork(what="converts an image that is in memory", call=call.name, span=call.span, light=True)
+        ]
+
+    def _transform_steps(self, script: Script, scope: str, value: ast.expr, depth: int = 4) -> set[str]:
+        steps: set[str] = set()
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call):
+                steps.add(_last(node.func))
+                for _, _, function in self._functions(_last(node.func)):
+                    if depth:
+                        for inner in ast.walk(function):
+                            if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
+                                steps.add(_last(inner.func))
+            elif isinstance(node, ast.Name) and depth:
+                for other, inside, assigned in self._assignments(script, scope, node):
+                    steps |= self._transform_steps(other, inside, assigned, depth - 1)
+        return {step for step in steps if step[:1].isupper()}
+
+    def _items(self, script: Script, info: ClassInfo, construction: Call) -> list[ItemWork]:
+        for name in ("__getitem__", "__getitems__", "__iter__"):
+            if name in info.methods:
+                method = info.methods[name]
+                return self._body(script, f"{info.name}.{name}", method, info, construction)
+        for base in info.bases:
+            owner = self._class(base.rpartition(".")[2])
+            if owner is not None and owner[1] is not info:
+                return self._items(*owner, construction)
+            if base.startswith("torchvision.datasets."):
+                library = base.rpartition(".")[2]
+                if library not in IN_MEMORY and library != "VisionDataset":
+                    return [ItemWork(what="reads and decodes an image file", call=base, span=info.span)]
+        return []
+
+    def _body(
+        self,
+        script: Script,
+        qualified: str,
+        function: ast.AST,
+        owner: ClassInfo | None,
+        construction: Call | None,
+        *,
+        loops: bool = True,
+        depth: int = 3,
+    ) -> list[ItemWork]:
+        if (script.path, qualified) in self._seen or depth == 0:
+            return []
+        self._seen.add((script.path, qualified))
+        found: list[ItemWork] = []
+        optional = _optional(owner, construction)
+        for node in ast.walk(function):
+            if isinstance(node, ast.For | ast.While) and loops and _works(node):
+                found.append(
+                    ItemWork(what="runs a Python loop", call=_head(node), span=script.span(node))
+                )  # fmt: skip
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Attribute) and node.func.attr in optional:
+                continue
+            found += self._call_work(script, node, owner)
+            name = _last(node.func)
+            if isinstance(node.func, ast.Attribute) and owner is not None and _is_self(node.func.value):
+                if name in owner.methods:
+                    inside = f"{owner.name}.{name}"
+                    found += self._body(
+                        script, inside, owner.methods[name], owner, construction, loops=loops, depth=depth - 1
+                    )
+            elif isinstance(node.func, ast.Name):
+                for other, inside, callee in self._functions(name):
+                    found += self._body(other, inside, callee, None, None, loops=loops, depth=depth - 1)
+        return found
+
+    def _call_work(self, script: Script, node: ast.Call, owner: ClassInfo | None) -> Iterator[ItemWork]:
+        name = self._name(node)
+        method = _last(node.func)
+        span = script.span(node)
+        known = _heavy(name)
+        if known:
+            yield ItemWork(what=known, call=name, span=span)
+            return
+        if method in METHODS:
+            yield ItemWork(what=METHODS[method], call=method, span=span)
+        elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
+            yield ItemWork(what="decodes an image", call=method, span=span)
+        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in _text(node.func.value):
+            yield ItemWork(what="tokenises text", call=_text(node.func), span=span)
+        elif method in RANDOM and name.startswith(("torch.", "numpy.")):
+            size = _elements(node)
+            if size is not None:
+                yield ItemWork(what="draws random numbers", call=name, span=span, elements=size)
+        else:
+            local = owner is not None and method in owner.methods
+            if not local and not self._class(method) and not list(self._functions(method)):
+                for part, what in PARTS:
+                    if part in method.lower() and not name.startswith(("torch.", "numpy.")):
+                        yield ItemWork(what=what, call=_text(node.func), span=span)
+                        break
+
+    def _name(self, node: ast.Call) -> str:
+        known = self._calls.get(id(node))
+        return known[1].name if known else _text(node.func)
+
+    def _class(self, name: str) -> tuple[Script, ClassInfo] | None:
+        for script in self.source.scripts:
+            if name in script.classes:
+                return script, script.classes[name]
+        return None
+
+    def _functions(self, name: str) -> Iterator[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+        if not name:
+            return
+        for script in self.source.scripts:
+            for node in script.tree.body:
+                yield from _named_functions(script, node, name, "")
+
+    def _assignments(
+        self, script: Script, scope: str, value: ast.Name | ast.Attribute
+    ) -> Iterator[tuple[Script, str, ast.expr]]:
+        """Expressions assigned to a name in its scope, at module level, or passed for a parameter."""
+        wanted = _text(value)
+        bare = value.id if isinstance(value, ast.Name) else ""
+        for function, statement in _assigned(script.tree.body, ""):
+            visible = function == scope or not function or bool(scope.startswith(function + "."))
+            if isinstance(value, ast.Attribute):
+                visible = function.rpartition(".")[0] == scope.rpartition(".")[0]
+            if visible and statement.value is not None and wanted in _targets(statement):
+                yield script, function, statement.value
+        name = scope.rpartition(".")[2]
+        for other, qualified, definition in self._functions(name) if bare else ():
+            if qualified != scope:
+                continue
+            names = [item.arg for item in definition.args.args]
+            if bare not in names:
+                continue
+            place = names.index(bare) - (1 if names[:1] == ["self"] else 0)
+            called = name if name != "__init__" else scope.split(".")[-2] if "." in scope else name
+            for caller in self.source.scripts:
+                for call in caller.calls:
+                    if call.method == called and other.path:
+                        passed = [k.value for k in call.node.keywords if k.arg == bare]
+                        passed += call.node.args[place : place + 1]
+                        yield from ((caller, call.function, item) for item in passed)
+
+    def _set_transforms(self, value: ast.Name | ast.Attribute) -> list[ItemWork]:
+        found = []
+        for script in self.source.scripts:
+            for call in script.calls:
+                sets = call.method in {"set_transform", "with_transform"} and bool(call.node.args)
+                if sets and call.receiver.split("[")[0] == _text(value):
+                    found += self.function(script, call.function, call.node.args[0])
+        return found
+
+
+def _heavy(name: str) -> str | None:
+    best = max(
+        (item for item in HEAVY if (name == item[0] if item[0] in EXACT else name.startswith(item[0]))),
+        key=lambda item: len(item[0]),
+        default=None,
+    )
+    return best[1] if best else None
+
+
+def _optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
+    """Attributes like `transform` that default to None and that this construction does not pass."""
+    if owner is None or construction is None or "__init__" not in owner.methods or construction.open_ended:
+        return set()
+    arguments = owner.methods["__init__"].args
+    names = [item.arg for item in arguments.args][1:]
+    passed = set(construction.keywords) | set(names[: len(construction.positional)])
+    defaults = dict(zip(reversed(names), reversed(arguments.defaults), strict=False))
+    defaults |= {
+        item.arg: value
+        for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if value is not None
+    }
+    none = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and value.value is None}
+    return none - passed
+
+
+def _works(loop: ast.For | ast.While) -> bool:
+    """Whether a loop inside an item is real work: many passes, or passes that nobody can count."""
+    if isinstance(loop, ast.While):
+        return True
+    iterable = loop.iter
+    if not (isinstance(iterable, ast.Call) and _last(iterable.func) == "range"):
+        return False
+    values = [item.value for item in iterable.args if isinstance(item, ast.Constant)]
+    limits = [value for value in values if isinstance(value, int)]
+    if len(limits) == len(iterable.args):
+        return len(range(*limits)) >= MIN_PASSES
+    return True
+
+
+def _elements(node: ast.Call) -> int | None:
+    size = 1
+    dimensions: list[ast.expr] = []
+    for item in node.args + [k.value for k in node.keywords if k.arg == "size"]:
+        dimensions += item.elts if isinstance(item, ast.Tuple | ast.List) else [item]
+    for item in dimensions:
+        if not isinstance(item, ast.Constant) or not isinstance(item.value, int):
+            return None
+        size *= item.value
+    return size if dimensions else None
+
+
+def _named_functions(
+    script: Script, node: ast.stmt, name: str, scope: str
+) -> Iterator[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        qualified = f"{scope}.{node.name}" if scope else node.name
+        if not isinstance(node, ast.ClassDef) and node.name == name:
+            yield script, qualified, node
+        scope = qualified
+    for child in [*getattr(node, "body", []), *getattr(node, "orelse", [])]:
+        if isinstance(child, ast.stmt):
+            yield from _named_functions(script, child, name, scope)
+
+
+def _assigned(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign]]:
+    for statement in body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            yield scope, statement
+        inside = scope
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{scope}.{statement.name}" if scope else statement.name
+        for field in ("body", "orelse", "finalbody"):
+            yield from _assigned(getattr(statement, field, []), inside)
+        for handler in getattr(statement, "handlers", []):
+            yield from _assigned(handler.body, scope)
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    names: set[str] = set()
+    for target in targets:
+        for item in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            names.add(_text(item.value if isinstance(item, ast.Starred) else item))
+    return names
+
+
+def _head(loop: ast.For | ast.While) -> str:
+    return f"for ... in {_text(loop.iter)}" if isinstance(loop, ast.For) else f"while {_text(loop.test)}"
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in {"self", "cls"}
+
+
+def _last(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node)

@@ -1,0 +1,84 @@
+"""Answers DATA001 loader-bound."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Resource,
+    Rule,
+    Unavailable,
+)
+from gpudoctor.model.budget import cpus_per_rank, ranks_here
+
+_MOST = 16
+"""The optimisation summary's cap: beyond it workers contend for memory bandwidth and start slowly."""
+_FALLBACK = 4
+"""Where the machine that will train is not known."""
+
+
+class LoaderBoundRule(Rule):
+    """Workers for this machine's CPUs, or the work done once beforehand."""
+
+    answers = Code("DATA001")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        workers, why = workers_for(patient)
+        prefix = "dataloader_" if finding.fact("engine") else ""
+        settings = [(f"{prefix}num_workers", str(workers)), (f"{prefix}persistent_workers", "True")]
+        if finding.fact("cuda") and not finding.fact("pinned") and not prefix:
+            settings.append(("pin_memory", "True"))
+        title = ", ".join(f"{name}={value}" for name, value in settings)
+        option = str(finding.fact("option") or "")
+        span = finding.span
+        edits: tuple[KeywordEdit, ...] = ()
+        if span is not None:
+            edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=tuple(settings)),)
+        steps = [f"Pass {title} ({why})."]
+        if option.startswith("default of --"):
+            flag = option.removeprefix("default of ")
+            steps = [f"Launch with {flag} {workers} ({why}), and pass persistent_workers=True to the loader."]
+            edits = ()
+        steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
+        yield Remedy(
+            id="DATA001-workers",
+            title=title,
+            steps=tuple(steps),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("DataLoader.num_workers", str(workers)),),
+            uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
+            edits=edits,
+            override=(("DataLoader.num_workers", str(workers)), ("DataLoader.persistent_workers", "True")),
+            references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
+        )
+        yield Remedy(
+            id="DATA001-precompute",
+            title="Do the work for each item once, before the training",
+            steps=(
+                "Run the decoding or tokenising over the data set once and store the result as arrays "
+                "(numpy.save and memory-map it, safetensors, or datasets.map).",
+                "Keep only random augmentation in the data set, or move it to the GPU, over the whole batch.",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.REWRITE,
+            uses=frozenset({Resource.DISK}),
+        )
+
+
+def workers_for(patient: Patient) -> tuple[int, str]:
+    """Loader workers for one rank, and the numbers behind them in words."""
+    try:
+        cpus, origin = cpus_per_rank(patient)
+    except Unavailable as error:
+        return _FALLBACK, f"a start where the CPUs are not known: {error}"
+    workers = max(1, min(_MOST, int(cpus) - 1))
+    keeps = "one is kept for the training process" if ranks_here(patient) == 1 else "one a process is kept"
+    if int(cpus) <= 1:
+        return workers, f"{origin}; a worker still prepares the next batch while the GPU computes"
+    return workers, f"{origin}, {keeps}" + (f", at most {_MOST}" if workers == _MOST else "")

@@ -1,0 +1,125 @@
+"""Answers DATA003 workers-misfit."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Resource,
+    Rule,
+    Unavailable,
+)
+from gpudoctor.model.budget import cpus_per_rank
+
+_MOST = 16
+"""The optimisation summary's cap on workers of one loader."""
+
+
+class WorkersMisfitRule(Rule):
+    """The number of workers for this machine, kept alive, on a loader that is built once."""
+
+    answers = Code("DATA003")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        kind = finding.fact("kind")
+        if kind == "many":
+            yield self._fewer(finding, patient)
+        elif kind == "without":
+            yield self._drop(finding)
+            yield self._workers(finding, patient)
+        elif kind == "respawned":
+            yield self._persistent(finding)
+        else:
+            yield self._once()
+
+    def _fewer(self, finding: Finding, patient: Patient) -> Remedy:
+        cpus, origin = cpus_per_rank(patient)
+        workers = max(1, min(_MOST, int(cpus) - 1))
+        keyword = _keyword(finding, "num_workers")
+        option = str(finding.fact("origin") or "")
+        flag = option.removeprefix("default of ") if option.startswith("default of --") else ""
+        step = f"Launch with {flag} {workers}" if flag else f"Pass {keyword}={workers}"
+        return Remedy(
+            id="DATA003-fewer",
+            title=f"{keyword}={workers}",
+            steps=(f"{step} ({origin}, one of them is kept for the training process).",),
+            applicability=Applicability.SAFE,
+            effort=Effort.SETTING if flag else Effort.ONE_LINE,
+            sets=(("DataLoader.num_workers", str(workers)),),
+            edits=() if flag or option == "command line" else _edits(finding, ((keyword, str(workers)),)),
+            override=(("DataLoader.num_workers", str(workers)),),
+        )
+
+    def _drop(self, finding: Finding) -> Remedy:
+        keyword = _keyword(finding, str(finding.fact("keyword")))
+        span = finding.span
+        edits: tuple[KeywordEdit, ...] = ()
+        if span is not None:
+            edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(keyword,)),)
+        return Remedy(
+            id="DATA003-drop",
+            title=f"Drop {keyword}",
+            steps=(f"Remove {keyword} from the call: a loader without workers has no use for it.",),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            edits=edits,
+        )
+
+    def _workers(self, finding: Finding, patient: Patient) -> Remedy:
+        try:
+            cpus, origin = cpus_per_rank(patient)
+        except Unavailable as error:
+            cpus, origin = 5.0, f"a start where the CPUs are not known: {error}"
+        workers = max(1, min(_MOST, int(cpus) - 1))
+        keyword = _keyword(finding, "num_workers")
+        return Remedy(
+            id="DATA003-workers",
+            title=f"{keyword}={workers}",
+            steps=(f"Pass {keyword}={workers} ({origin}) and keep {finding.fact('keyword')}.",),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("DataLoader.num_workers", str(workers)),),
+            uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
+            edits=_edits(finding, ((keyword, str(workers)),)),
+        )
+
+    def _persistent(self, finding: Finding) -> Remedy:
+        return Remedy(
+            id="DATA003-persistent",
+            title="persistent_workers=True",
+            steps=("Pass persistent_workers=True: workers and their queue outlive the epoch.",),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("DataLoader.persistent_workers", "True"),),
+            uses=frozenset({Resource.HOST_MEMORY}),
+            edits=_edits(finding, (("persistent_workers", "True"),)),
+            override=(("DataLoader.persistent_workers", "True"),),
+        )
+
+    def _once(self) -> Remedy:
+        return Remedy(
+            id="DATA003-once",
+            title="Build the loader once, before the loop, with persistent_workers=True",
+            steps=(
+                "Move the DataLoader call above the loop and pass persistent_workers=True.",
+                "What changes with the epoch goes through the sampler: sampler.set_epoch(epoch).",
+            ),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.SMALL_EDIT,
+        )
+
+
+def _keyword(finding: Finding, name: str) -> str:
+    return f"dataloader_{name}" if finding.fact("engine") else name
+
+
+def _edits(finding: Finding, settings: tuple[tuple[str, str], ...]) -> tuple[KeywordEdit, ...]:
+    span = finding.span
+    if span is None:
+        return ()
+    return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings),)
