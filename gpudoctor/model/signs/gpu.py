@@ -1,6 +1,7 @@
 """What NVML, the PCI bus and the device nodes say about the GPUs."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -8,6 +9,13 @@ from typing import TypeVar
 from gpudoctor.model.unavailable import Absent, Reading, Unavailable
 
 T = TypeVar("T")
+
+_NOT_ASKED = Absent("not asked")
+_LAPTOP = re.compile(r"\b(Laptop|Max-Q|Mobile|MX\d+)\b|\b\d{3,4}M\b")
+_DESK = re.compile(
+    r"GeForce|TITAN|Quadro|\bRTX\b|\bGTX\b|\bNVS\b|Laptop|Max-Q|\bMX\d+|\bOrin\b|\bXavier\b|\bThor\b|\bGB10\b|^GRID|"
+    r"-\d+[QBC]$"
+)
 
 
 class DriverState(Enum):
@@ -42,6 +50,14 @@ class LostGpu:
     index: int
     error: str
     """NVML's words."""
+    cause: str = "lost"
+    """`lost` (off the bus), `reset required`, `no permission` (granted to somebody else), `driver` (it hung or
+    crashed there) or `unknown`."""
+
+    @property
+    def label(self) -> str:
+        """How messages name it: `GPU 5`."""
+        return f"GPU {self.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +172,16 @@ class Gpu:
         """How messages name it: `GPU 5`."""
         return f"GPU {self.index}"
 
+    @property
+    def server_card(self) -> bool:
+        """Whether it is a data-centre card by its name: not GeForce, workstation, laptop, Jetson or vGPU."""
+        return "Server Edition" in self.name or not _DESK.search(self.name)
+
+    @property
+    def laptop(self) -> bool:
+        """Whether it is a laptop's card, whose power and clocks the firmware moves about."""
+        return bool(_LAPTOP.search(self.name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSurvey:
@@ -176,10 +202,14 @@ class GpuSurvey:
     """/dev/nvidia0, ..."""
     gpus: tuple[Gpu, ...]
     lost: tuple[LostGpu, ...] = ()
-    p2p_blocked: Reading[tuple[tuple[int, int], ...]] = Absent("not asked")
+    p2p_blocked: Reading[tuple[tuple[int, int], ...]] = _NOT_ASKED
     """Pairs of GPU indices that cannot reach each other's memory."""
     compat_libcuda: str | None = None
-    """A CUDA forward-compatibility libcuda on the loader path."""
+    """A CUDA forward-compatibility libcuda on the loader path, symbolic links resolved."""
+    denied_nodes: tuple[str, ...] = ()
+    """Device nodes that this process may not open: file permissions, or a cgroup that grants other GPUs."""
+    pids_visible: bool = True
+    """False in a container's own pid namespace: pids that NVML names are the host's and cannot be mapped."""
 
     @property
     def absence(self) -> str:
@@ -199,3 +229,9 @@ def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> It
         first = values[0][1]
         raise Unavailable(first.reason if isinstance(first, Absent) else "no reading")
     yield from known
+
+
+def name_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:
+    """`GPU 5`, or `GPU 3, 5`: how a finding about several names its subject."""
+    indices = sorted({gpu.index for gpu in gpus})
+    return "GPU " + ", ".join(str(index) for index in indices) if indices else ""

@@ -1,0 +1,154 @@
+"""The child process that talks to the driver: one JSON record a line, as soon as it is known.
+
+Started by `survey` as a file with `python -I -S` (no site hooks of anybody, a fast start); its arguments are
+the entries of the module search path. Whoever reads the pipe can tell from the last record where a driver
+hung or crashed. Standard library and pynvml only.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Emit = Callable[..., None]
+
+
+def main(search_path: list[str]) -> int:
+    """Write the records `driver`, `gpu`/`lost` (one a GPU), `p2p`, `done` to standard output."""
+    sys.path[:0] = search_path
+    # The driver's library may print; only records may reach the pipe.
+    pipe = os.fdopen(os.dup(1), "w", encoding="ascii", errors="backslashreplace")
+    os.dup2(2, 1)
+
+    def emit(record: str, **values: Any) -> None:
+        pipe.write(json.dumps({"record": record, **values}) + "\n")
+        pipe.flush()
+
+    if not _loadable(emit):
+        return 0
+    try:
+        import pynvml
+    except ImportError as error:
+        emit("failed", state="BINDING", error=f"nvidia-ml-py cannot be imported ({error})")
+        return 0
+    try:
+        _examine(pynvml, emit)
+    except Exception as error:  # noqa: BLE001  # a fault of ours or of the binding: the parent must tell it from a crash
+        emit("fault", error=f"{type(error).__name__}: {error}")
+        return 1
+    return 0
+
+
+def _loadable(emit: Emit) -> bool:
+    """Whether the driver's library is there: asking first spares machines without one the binding's import."""
+    if not sys.platform.startswith("linux"):
+        return True
+    import ctypes
+
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as error:
+        absent = "cannot open shared object file: No such file" in str(error)
+        emit("failed", state="NO_LIBRARY", error="" if absent else str(error))
+        return False
+    return True
+
+
+def _examine(nvml: Any, emit: Emit) -> None:
+    from gpudoctor.vitals.nvml.funnel import (
+        DRIVER_NOT_LOADED,
+        LIBRARY_NOT_FOUND,
+        NO_PERMISSION,
+        VERSION_MISMATCH,
+        Funnel,
+        Missing,
+    )
+    from gpudoctor.vitals.nvml.reading import plain
+
+    emit("stage", stage="the driver was being initialised", library_version=_library_version())
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        state = {
+            DRIVER_NOT_LOADED: "NOT_LOADED",
+            LIBRARY_NOT_FOUND: "NO_LIBRARY",
+            NO_PERMISSION: "NO_PERMISSION",
+            VERSION_MISMATCH: "MISMATCH",
+        }.get(getattr(error, "value", 0), "FAILED")
+        emit("failed", state=state, error=_words(error), library_version=_library_version())
+        return
+    funnel = Funnel(nvml)
+    cuda = funnel.first(("nvmlSystemGetCudaDriverVersion_v2",), ("nvmlSystemGetCudaDriverVersion",))
+    count = funnel.read("nvmlDeviceGetCount")
+    emit(
+        "driver",
+        version=plain(funnel.read("nvmlSystemGetDriverVersion"), str),
+        cuda=plain(cuda, lambda number: [number // 1000, number % 1000 // 10]),
+        count=plain(count),
+    )
+    if not isinstance(count, Missing):
+        _walk(nvml, funnel, count, emit)
+    emit("done")
+
+
+def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
+    from gpudoctor.vitals.nvml.funnel import NO_PERMISSION, Gone
+    from gpudoctor.vitals.nvml.reading import read_gpu
+
+    handles: list[tuple[int, Any]] = []
+    for index in range(count):
+        emit("stage", stage=f"GPU {index} was being read", index=index)
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            emit("gpu", **read_gpu(funnel, handle, index))
+            handles.append((index, handle))
+        except Gone as error:
+            emit("lost", index=index, error=str(error), cause="reset required" if error.code == 16 else "lost")
+        except nvml.NVMLError as error:
+            code = getattr(error, "value", 999)
+            cause = {15: "lost", 16: "reset required", NO_PERMISSION: "no permission"}.get(code, "unknown")
+            emit("lost", index=index, error=_words(error), cause=cause)
+    if len(handles) > 1:
+        emit("stage", stage="the paths between the GPUs were being read")
+        emit("p2p", blocked=_blocked_pairs(funnel, handles))
+
+
+def _blocked_pairs(funnel: Any, handles: list[tuple[int, Any]]) -> Any:
+    """Pairs of indices whose P2P status for reads is not OK; absent when the driver does not say."""
+    from gpudoctor.vitals.nvml.funnel import Gone, Missing
+
+    blocked: list[list[int]] = []
+    for place, (first, one) in enumerate(handles):
+        for second, other in handles[place + 1 :]:
+            try:
+                status = funnel.read("nvmlDeviceGetP2PStatus", one, other, 0)  # 0: reads
+            except Gone:
+                continue
+            if isinstance(status, Missing):
+                return {"absent": status.reason}
+            if status != 0:
+                blocked.append([first, second])
+    return blocked
+
+
+def _words(error: Exception) -> str:
+    try:
+        return str(error)
+    except UnicodeDecodeError:
+        return f"NVML error {getattr(error, 'value', '')}"
+
+
+def _library_version() -> str | None:
+    """The loaded library's version, from the name of its file: it must do when NVML will not start."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            names = {line.rsplit("/", 1)[-1].strip() for line in maps if "libnvidia-ml.so." in line}
+    except OSError:
+        return None
+    versions = [name.partition(".so.")[2] for name in names]
+    return next((version for version in sorted(versions) if version.count(".") >= 1), None)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,285 @@
+"""Reads one GPU through the funnel into plain JSON values, named like the fields of `Gpu`.
+
+Runs in the child process: standard library only. A missing value is `{"absent": reason}`.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from gpudoctor.vitals.nvml.funnel import CORRUPTED_INFOROM, Funnel, Missing
+
+Json = Any
+
+_ARCHITECTURES = {
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
+
+_MAX_LINKS = 36
+_FIELD_MEMORY_TEMPERATURE = 82
+_FIELD_RECOVERY_ACTION = 230
+_FIELDS_THROTTLE = {74: "power", 269: "thermal", 270: "hw_thermal", 271: "power_brake"}  # nanoseconds
+
+
+def plain(value: Any, convert: Callable[[Any], Json] | None = None) -> Json:
+    """The value, converted, as JSON; the reason of a missing one."""
+    if isinstance(value, Missing):
+        return {"absent": value.reason}
+    return convert(value) if convert else value
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _watts(milliwatts: int) -> float:
+    return milliwatts / 1000.0
+
+
+def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
+    """All readings of one GPU; raises `Gone` when it is lost on the way."""
+    record: dict[str, Json] = {"index": index}
+    for part in (_identity, _memory_errors, _recovery, _clocks, _power, _heat, _pcie, _links, _fabric, _use):
+        record.update(part(funnel, handle))
+    return record
+
+
+def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    read = funnel.read
+    memory = funnel.first(
+        # Version 2 keeps the driver's own reserve out of "used"; version 1 charges it to nobody.
+        ("nvmlDeviceGetMemoryInfo", gpu, 0x02000028),
+        ("nvmlDeviceGetMemoryInfo", gpu),
+    )
+    name = plain(read("nvmlDeviceGetName", gpu), _text)
+    return {
+        "name": name if isinstance(name, str) else "NVIDIA GPU",
+        "uuid": plain(read("nvmlDeviceGetUUID", gpu), _text),
+        "pci_address": plain(read("nvmlDeviceGetPciInfo", gpu), _pci_address),
+        "memory_total": plain(memory, lambda m: m.total),
+        "memory_used": plain(memory, lambda m: m.used),
+        "compute_capability": plain(read("nvmlDeviceGetCudaComputeCapability", gpu), list),
+        "architecture": plain(read("nvmlDeviceGetArchitecture", gpu), lambda n: _ARCHITECTURES.get(n, f"{n}")),
+        "utilization": plain(read("nvmlDeviceGetUtilizationRates", gpu), lambda u: u.gpu / 100.0),
+        "vbios": plain(read("nvmlDeviceGetVbiosVersion", gpu), _text),
+        "numa_node": plain(read("nvmlDeviceGetNumaNodeId", gpu)),
+        "display_active": plain(read("nvmlDeviceGetDisplayActive", gpu), bool),
+    }
+
+
+def _pci_address(info: Any) -> str:
+    """`0000:3b:00.0`: NVML writes an eight-digit domain in capitals, the kernel four digits in small ones."""
+    bus_id = _text(info.busId).lower()
+    domain, _, rest = bus_id.partition(":")
+    return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id
+
+
+def _memory_errors(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    read = funnel.read
+    mode = read("nvmlDeviceGetEccMode", gpu)
+    remap = plain(read("nvmlDeviceGetRemappedRows", gpu), list)
+    retired = [read("nvmlDeviceGetRetiredPages", gpu, cause) for cause in (0, 1)]
+    sram = _struct(funnel, "nvmlDeviceGetSramEccErrorStatus", gpu, "c_nvmlEccSramErrorStatus_v1_t")
+    inforom = _inforom(funnel, gpu)
+    return {
+        "ecc_enabled": plain(mode, lambda m: bool(m[0])),
+        "ecc_pending": plain(mode, lambda m: bool(m[1])),
+        # Arguments: 0 corrected, 1 uncorrected; 0 volatile, 1 aggregate; location 7 SRAM.
+        "ecc_uncorrected_volatile": plain(read("nvmlDeviceGetTotalEccErrors", gpu, 1, 0)),
+        "ecc_uncorrected_aggregate": plain(read("nvmlDeviceGetTotalEccErrors", gpu, 1, 1)),
+        "ecc_corrected_volatile": plain(read("nvmlDeviceGetTotalEccErrors", gpu, 0, 0)),
+        "ecc_sram_uncorrected_aggregate": plain(read("nvmlDeviceGetMemoryErrorCounter", gpu, 1, 1, 7)),
+        "ecc_sram_threshold_exceeded": plain(sram, lambda s: bool(s.bThresholdExceeded)),
+        "row_remap": remap,
+        "row_remap_exhausted_banks": plain(read("nvmlDeviceGetRowRemapperHistogram", gpu), lambda h: h.none),
+        "retired_pages": plain(
+            next((pages for pages in retired if isinstance(pages, Missing)), retired),
+            lambda lists: sum(len(pages) for pages in lists),
+        ),
+        "retired_pages_pending": plain(read("nvmlDeviceGetRetiredPagesPendingStatus", gpu), bool),
+        "inforom_valid": inforom,
+    }
+
+
+def _inforom(funnel: Funnel, gpu: Any) -> Json:
+    """True, False when NVML calls it corrupted, or absent."""
+    try:
+        funnel.nvml.nvmlDeviceValidateInforom(gpu)
+    except funnel.nvml.NVMLError as error:
+        if getattr(error, "value", 0) == CORRUPTED_INFOROM:
+            return False
+        return plain(funnel.read("nvmlDeviceValidateInforom", gpu), lambda _: True)
+    except AttributeError:
+        return {"absent": "this nvidia-ml-py is too old"}
+    return True
+
+
+def _struct(funnel: Funnel, call: str, gpu: Any, *structs: str) -> Any:
+    """The structure that a call fills in, in the first of several versions that the driver speaks."""
+    value: Any = Missing("this nvidia-ml-py is too old")
+    for name in structs:
+        kind = getattr(funnel.nvml, name, None)
+        if kind is None:
+            continue
+        filled = kind()
+        answer = funnel.read(call, gpu, ctypes.byref(filled))
+        value = answer if isinstance(answer, Missing) else filled
+        if value is filled:
+            break
+    return value
+
+
+def _recovery(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    ids = (_FIELD_RECOVERY_ACTION, _FIELD_MEMORY_TEMPERATURE, *_FIELDS_THROTTLE)
+    fields = funnel.fields(gpu, ids)
+    times = {name: fields.get(key) for key, name in _FIELDS_THROTTLE.items()}
+    known = {name: value / 1e9 for name, value in times.items() if isinstance(value, int | float)}
+    nothing = Missing("the driver did not answer this field")
+    heat = fields.get(_FIELD_MEMORY_TEMPERATURE, nothing)
+    return {
+        "recovery_action": plain(fields.get(_FIELD_RECOVERY_ACTION, nothing)),
+        # Cards without a sensor in their memory answer 0.
+        "temperature_memory": plain(heat if heat != 0 else Missing("not supported by this card")),
+        "throttle_time": known or plain(times["power"] or nothing),
+    }
+
+
+def _clocks(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    reasons = funnel.first(
+        ("nvmlDeviceGetCurrentClocksEventReasons", gpu),  # drivers from r535 on
+        ("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),
+    )
+    read = funnel.read
+    return {
+        "event_reasons": plain(reasons),
+        "clock_sm": plain(read("nvmlDeviceGetClockInfo", gpu, 1)),
+        "clock_sm_max": plain(read("nvmlDeviceGetMaxClockInfo", gpu, 1)),
+        "clock_application": plain(read("nvmlDeviceGetApplicationsClock", gpu, 1)),
+        "clock_application_default": plain(read("nvmlDeviceGetDefaultApplicationsClock", gpu, 1)),
+    }
+
+
+def _power(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    read = funnel.read
+    return {
+        "power": plain(read("nvmlDeviceGetPowerUsage", gpu), _watts),
+        "power_limit": plain(read("nvmlDeviceGetEnforcedPowerLimit", gpu), _watts),
+        "power_limit_default": plain(read("nvmlDeviceGetPowerManagementDefaultLimit", gpu), _watts),
+        "persistence": plain(read("nvmlDeviceGetPersistenceMode", gpu), bool),
+    }
+
+
+def _heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    read = funnel.read
+    return {
+        "temperature": plain(
+            funnel.first(("nvmlDeviceGetTemperatureV", gpu, 0), ("nvmlDeviceGetTemperature", gpu, 0)), float
+        ),
+        "temperature_slowdown": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 1), float),
+        "temperature_memory_max": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 2), float),
+        "temperature_max": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 3), float),
+        "temperature_margin": plain(read("nvmlDeviceGetMarginTemperature", gpu), float),
+    }
+
+
+def _pcie(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    read = funnel.read
+    return {
+        "pcie_width": plain(read("nvmlDeviceGetCurrPcieLinkWidth", gpu)),
+        "pcie_width_max": plain(read("nvmlDeviceGetMaxPcieLinkWidth", gpu)),
+        "pcie_generation": plain(read("nvmlDeviceGetCurrPcieLinkGeneration", gpu)),
+        "pcie_generation_max": plain(read("nvmlDeviceGetMaxPcieLinkGeneration", gpu)),
+        "pcie_replays": plain(read("nvmlDeviceGetPcieReplayCounter", gpu)),
+    }
+
+
+def _links(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    """NVLink ports up to the first that the card does not have; "not supported" is not "down"."""
+    links: list[Json] = []
+    for port in range(_MAX_LINKS):
+        state = funnel.read("nvmlDeviceGetNvLinkState", gpu, port)
+        if isinstance(state, Missing):
+            if not links:
+                return {"nvlinks": plain(state)}
+            break
+        links.append({"index": port, "active": bool(state), **_link_errors(funnel, gpu, port, bool(state))})
+    return {"nvlinks": links}
+
+
+def _link_errors(funnel: Funnel, gpu: Any, port: int, active: bool) -> dict[str, Json]:
+    names = {"replay_errors": 0, "recovery_errors": 1, "crc_errors": 2}
+    if not active:
+        return {name: {"absent": "the link is off"} for name in names}
+    return {
+        name: plain(funnel.read("nvmlDeviceGetNvLinkErrorCounter", gpu, port, counter))
+        for name, counter in names.items()
+    }
+
+
+def _fabric(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    info = _struct(
+        funnel,
+        "nvmlDeviceGetGpuFabricInfoV",
+        gpu,
+        "c_nvmlGpuFabricInfo_v3_t",
+        "c_nvmlGpuFabricInfo_v2_t",
+    )
+    return {"fabric_state": plain(info, lambda i: i.state), "fabric_unhealthy": plain(info, _fabric_unhealthy)}
+
+
+def _fabric_unhealthy(info: Any) -> bool:
+    """Registration finished with an error, or the health summary says unhealthy (2)."""
+    return (info.state == 3 and info.status != 0) or getattr(info, "healthSummary", 0) == 2
+
+
+def _use(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    mode = plain(funnel.read("nvmlDeviceGetMigMode", gpu), lambda modes: bool(modes[0]))
+    return {
+        "compute_mode": plain(funnel.read("nvmlDeviceGetComputeMode", gpu)),
+        "mig_enabled": mode,
+        "mig_instances": _mig_instances(funnel, gpu) if mode is True else [],
+        "processes": _processes(funnel, gpu),
+    }
+
+
+def _mig_instances(funnel: Funnel, gpu: Any) -> Json:
+    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu)
+    if isinstance(count, Missing):
+        return plain(count)
+    uuids: list[str] = []
+    for slot in range(count):
+        instance = funnel.read("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot)
+        if not isinstance(instance, Missing):  # an empty slot
+            uuids.append(plain(funnel.read("nvmlDeviceGetUUID", instance), _text))
+    return [uuid for uuid in uuids if isinstance(uuid, str)]
+
+
+def _processes(funnel: Funnel, gpu: Any) -> Json:
+    found: list[Json] = []
+    missing: Json = None
+    for kind, call in (("compute", "Compute"), ("graphics", "Graphics")):
+        name = f"nvmlDeviceGet{call}RunningProcesses"
+        # Drivers before r510 know version 2 only; the name without a version is the newest, and raises oddly.
+        processes = funnel.first((f"{name}_v3", gpu), (f"{name}_v2", gpu))
+        if isinstance(processes, Missing):
+            missing = missing or plain(processes)
+            continue
+        for process in processes:
+            memory = process.usedGpuMemory
+            found.append(
+                {
+                    "pid": int(process.pid),
+                    "kind": kind,
+                    "memory": {"absent": "the driver does not say"} if memory is None else int(memory),
+                }
+            )
+    return missing if missing is not None and not found else found

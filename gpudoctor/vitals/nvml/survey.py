@@ -1,0 +1,186 @@
+"""Starts the child that talks to the driver, watches the clock, and puts the survey together."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
+from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.vitals.nvml import bus, decode
+from gpudoctor.vitals.nvml.bus import Roots
+
+_CHILD = Path(__file__).with_name("child.py")
+_LARGEST = 64 << 20
+"""Bytes that the child may write; far more than any machine has to say."""
+
+
+@dataclass(slots=True)
+class Testimony:
+    """What the child said, and how it ended."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    hung: bool = False
+    exit_code: int | None = None
+
+    def last(self, name: str) -> dict[str, Any]:
+        """The last record of that name, empty when there is none."""
+        return next((record for record in reversed(self.records) if record["record"] == name), {})
+
+    @property
+    def finished(self) -> bool:
+        """Whether the child came to an end that it chose."""
+        return bool(self.last("done") or self.last("failed"))
+
+
+def take(
+    *,
+    limit: float,
+    own_pids: frozenset[int] = frozenset(),
+    roots: Roots | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> GpuSurvey:
+    """The survey; `environment` is the child's (and says where libraries are), this process's by default."""
+    surroundings = dict(os.environ if environment is None else environment)
+    places = roots or Roots.of(surroundings)
+    child = _start(surroundings)
+    # The kernel's files are read while the child waits for the driver.
+    nodes = bus.device_nodes(places)
+    devices = bus.pci_devices(places)
+    module = bus.kernel_module_version(places)
+    said = _listen(child, limit)
+    state, error = _verdict(said, limit)
+    gpus, lost = _gpus(said, places, own_pids)
+    driver = said.last("driver")
+    blocked = said.last("p2p").get("blocked", {"absent": "not asked"})
+    return GpuSurvey(
+        driver=state,
+        driver_error=error,
+        driver_version=_driver_version(said),
+        cuda_driver_version=decode.reading(driver.get("cuda"), lambda pair: (int(pair[0]), int(pair[1]))),
+        kernel_module_version=module,
+        pci_devices=devices,
+        device_nodes=nodes,
+        denied_nodes=bus.denied_nodes(places, nodes),
+        gpus=gpus,
+        lost=lost,
+        p2p_blocked=decode.reading(blocked, lambda pairs: tuple((int(a), int(b)) for a, b in pairs)),
+        compat_libcuda=bus.compat_libcuda(places, surroundings),
+        pids_visible=bus.pids_visible(places),
+    )
+
+
+def _start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    if not sys.executable:
+        raise Unavailable("there is no Python interpreter to start for the driver")
+    here = str(Path(__file__).resolve().parents[3])
+    # -I -S: no PYTHONPATH, no sitecustomize of anybody (nor the probe), no .pth files; a start of 10 ms.
+    command = [sys.executable, "-I", "-S", str(_CHILD), *(entry for entry in sys.path if entry), here]
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(environment),
+        )
+    except OSError as error:
+        raise Unavailable(f"the process that asks the driver cannot be started ({error})") from None
+
+
+def _listen(child: "subprocess.Popen[bytes]", limit: float) -> Testimony:
+    """Read records until the end, or until none came for `limit` seconds."""
+    assert child.stdout is not None
+    said = Testimony()
+    buffer = b""
+    received = 0
+    deadline = time.monotonic() + limit
+    with selectors.DefaultSelector() as selector, child.stdout as pipe:
+        selector.register(pipe, selectors.EVENT_READ)
+        while received < _LARGEST:
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                said.hung = True
+                break
+            chunk = os.read(pipe.fileno(), 1 << 16)
+            if not chunk:
+                break
+            received += len(chunk)
+            *lines, buffer = (buffer + chunk).split(b"\n")
+            said.records += [json.loads(line) for line in lines if line]
+            if lines:
+                deadline = time.monotonic() + limit
+    said.exit_code = _end(child, said.hung)
+    return said
+
+
+def _end(child: "subprocess.Popen[bytes]", hung: bool) -> int | None:
+    """Reap the child. One stuck inside the driver cannot even be killed: it is left behind, not waited for."""
+    if hung:
+        child.kill()
+    try:
+        return child.wait(timeout=1.0)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return None
+
+
+def _verdict(said: Testimony, limit: float) -> tuple[DriverState, str]:
+    if fault := said.last("fault"):
+        raise RuntimeError(f"{fault['error']}, while {said.last('stage').get('stage')}")
+    failed = said.last("failed")
+    if failed.get("state") == "BINDING":
+        raise Unavailable(failed["error"])
+    if failed:
+        return DriverState[failed["state"]], failed["error"]
+    if said.last("done"):
+        return DriverState.READY, ""
+    stage = said.last("stage").get("stage", "the driver's library was being loaded")
+    if said.hung:
+        return DriverState.HUNG, f"no answer within {limit:g} s while {stage}"
+    return DriverState.CRASHED, f"{_death(said.exit_code)} while {stage}"
+
+
+def _death(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        try:
+            return f"it died of {signal.Signals(-exit_code).name}"
+        except ValueError:
+            return f"it died of signal {-exit_code}"
+    return f"it ended with exit code {exit_code}"
+
+
+def _gpus(
+    said: Testimony, roots: Roots, own_pids: frozenset[int]
+) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
+    def name(pid: int) -> str | None:
+        return bus.process_name(roots, pid)
+
+    gpus = [decode.gpu(record, name, own_pids) for record in said.records if record["record"] == "gpu"]
+    lost = [
+        LostGpu(index=record["index"], error=record["error"], cause=record["cause"])
+        for record in said.records
+        if record["record"] == "lost"
+    ]
+    stuck = said.last("stage").get("index")
+    if stuck is not None and not said.finished and not said.last("p2p"):
+        known = {gpu.index for gpu in gpus} | {item.index for item in lost}
+        if stuck not in known:
+            lost.append(LostGpu(index=stuck, error="the driver stopped answering", cause="driver"))
+    return tuple(gpus), tuple(lost)
+
+
+def _driver_version(said: Testimony) -> Any:
+    """NVML's word; before NVML can speak, the version in the name of its library's file."""
+    driver = said.last("driver")
+    if driver:
+        return decode.reading(driver.get("version"), str)
+    library = said.last("failed").get("library_version") or said.last("stage").get("library_version")
+    return str(library) if library else Absent("the driver did not start")

@@ -1,0 +1,29 @@
+"""Compiles the fake library; `compiler()` is None where there is none."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("fake_nvml.c")
+
+
+def compiler() -> str | None:
+    """A C compiler: $CC, cc, gcc or clang."""
+    names = [os.environ.get("CC", ""), "cc", "gcc", "clang"]
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def library_folder(folder: Path, *, old_driver: bool = False) -> Path:
+    """A folder that holds the fake `libnvidia-ml.so.1`, compiled once under `folder`."""
+    place = folder / ("old" if old_driver else "current")
+    library = place / "libnvidia-ml.so.1"
+    if not library.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        found = compiler()
+        assert found is not None, "no C compiler"
+        flags = ["-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1"] + ["-DOLD_DRIVER"] * old_driver
+        scratch = place / f"building-{os.getpid()}"
+        subprocess.run([found, *flags, "-o", str(scratch), str(_SOURCE)], check=True)
+        scratch.rename(library)
+    return place
