@@ -214,10 +214,10 @@ def _set_aside(aside: SetAside) -> JsonObject:
 
 
 def _outcome(outcome: Outcome, names: dict[str, str]) -> JsonObject:
-    word, reason, deselected = "passed", None, False
+    word, reason, deselected, silenced = "passed", None, False, 0
     match outcome:
         case Passed():
-            pass
+            silenced = outcome.silenced
         case Found():
             word = "found"
         case Skipped():
@@ -233,6 +233,7 @@ def _outcome(outcome: Outcome, names: dict[str, str]) -> JsonObject:
         "outcome": word,
         "reason": reason,
         "deselected": deselected,
+        "silenced": silenced,
     }
 
 

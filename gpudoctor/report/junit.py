@@ -5,7 +5,7 @@ from typing import assert_never
 
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
 from gpudoctor.report.strings import one_line
-from gpudoctor.report.units import evidence_content, evidence_place, remedy_facts
+from gpudoctor.report.units import evidence_content, evidence_place, plural, remedy_facts
 
 
 def render(report: Report) -> str:
@@ -55,12 +55,11 @@ def _count(element: ET.Element, suite: ET.Element) -> None:
 def _fill(case: ET.Element, outcome: Outcome, findings: list[Ranked]) -> None:
     match outcome:
         case Passed():
-            pass
+            if outcome.silenced:
+                ET.SubElement(case, "system-out").text = f"{plural(outcome.silenced, 'finding')} silenced"
         case Found():
             if findings:
                 _failure(case, findings)
-            else:  # the user silenced all of them: no failure, and no silence about it either
-                ET.SubElement(case, "system-out").text = f"{len(outcome.findings)} silenced"
         case Skipped():
             ET.SubElement(case, "skipped", {"message": one_line(outcome.reason)})
         case Crashed():

@@ -3,6 +3,7 @@
 import re
 
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import (
     confidence_text,
@@ -92,7 +93,7 @@ def _section(item: Ranked) -> str:
         lines.append(f"- {code(evidence_place(evidence))} {code(evidence_content(evidence))}{by_hand}")
     for number, remedy in enumerate(item.remedies, start=1):
         lines += ["", f"{number}\\. **{escape(remedy.title)}** ({escape(remedy_facts(remedy))})", ""]
-        lines += [f"   - {escape(step) if ' ' in step and step[:1].isupper() else code(step)}" for step in remedy.steps]
+        lines += [f"   - {code(step) if is_code(step) else escape(step)}" for step in remedy.steps]
     return "\n".join([*lines, "", "</details>"])
 
 
@@ -113,5 +114,5 @@ def _tail(report: Report) -> list[str]:
         _shortened(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
     )
     if reasons:
-        lines.append(f"\nSkipped for want of: {escape('; '.join(list(reasons)[:12]))}")
+        lines.append(f"\nSkipped: {escape('; '.join(list(reasons)[:12]))}")
     return [*lines, f"\n<sub>gpudoctor {escape(report.version)}</sub>"]

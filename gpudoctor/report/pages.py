@@ -1,0 +1,92 @@
+"""Manual pages as data and as Markdown: `explain --format json`, `list --format json`, the generated docs."""
+
+import json
+from collections.abc import Sequence
+
+from gpudoctor.engine.manual import Page
+from gpudoctor.model import Json, Threshold
+from gpudoctor.report.markdown import code, escape
+from gpudoctor.report.units import quantity_text
+
+PAGE_SCHEMA = "gpudoctor.page/1"
+LIST_SCHEMA = "gpudoctor.list/1"
+
+JsonObject = dict[str, Json]
+
+
+def page_json(page: Page) -> str:
+    """One page with its sections."""
+    sections: JsonObject = {}
+    for section in page.manual.sections if page.manual else ():
+        sections[section.heading] = section.text
+    return _dump({"schema": PAGE_SCHEMA, **_summary(page), "sections": sections})
+
+
+def list_json(pages: Sequence[Page]) -> str:
+    """Every check without its sections."""
+    return _dump({"schema": LIST_SCHEMA, "checks": [_summary(page) for page in pages]})
+
+
+def page_markdown(page: Page) -> str:
+    """A documentation page for one check."""
+    lines = [f"# {page.code} {escape(page.name)}", "", escape(page.title), ""]
+    lines += [f"**{page.severity.value}** | {escape(page.topic)} | {page.maturity.value}", ""]
+    lines += ["Reads: " + ", ".join(kind.value for kind in page.reads), ""]
+    for section in page.manual.sections if page.manual else ():
+        lines += [f"## {section.heading}", "", section.text, ""]
+    if page.manual is None:
+        lines += [page.text, ""]
+    if page.no_rule:
+        lines += [f"No remedy is prescribed: {page.no_rule}", ""]
+    if page.thresholds:
+        lines += ["## Thresholds", "", "| setting | default | meaning | source |", "|---|---|---|---|"]
+        lines += [_threshold_row(page, threshold) for threshold in page.thresholds]
+        lines += ["", "Override one in `[tool.gpudoctor.thresholds]`.", ""]
+    lines += ["## Silencing it", "", f"`# gpudoctor: ignore[{page.code}] reason` on the line, or `--ignore {page.code}`."]
+    return "\n".join(lines) + "\n"
+
+
+def index_markdown(pages: Sequence[Page]) -> str:
+    """A table of every check that links its page."""
+    lines = ["# The checks", "", "| code | name | topic | reads | severity | what it finds |", "|---|---|---|---|---|---|"]
+    for page in pages:
+        reads = ", ".join(kind.value for kind in page.reads)
+        lines.append(
+            f"| [{page.code}]({page.code}.md) | {escape(page.name)} | {escape(page.topic)} | {reads} "
+            f"| {page.severity.value} | {escape(page.title)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _threshold_row(page: Page, threshold: Threshold) -> str:
+    value = quantity_text(threshold.default, threshold.unit)
+    cells = (code(f"{page.code}.{threshold.name}"), escape(value), escape(threshold.meaning), escape(threshold.source))
+    return f"| {' | '.join(cells)} |"
+
+
+def _summary(page: Page) -> JsonObject:
+    return {
+        "code": str(page.code),
+        "name": page.name,
+        "topic": page.topic,
+        "title": page.title,
+        "reads": [kind.value for kind in page.reads],
+        "severity": page.severity.value,
+        "maturity": page.maturity.value,
+        "prescribes": page.answered,
+        "no_rule": page.no_rule,
+        "thresholds": [
+            {
+                "name": threshold.name,
+                "default": threshold.default,
+                "unit": threshold.unit,
+                "source": threshold.source,
+                "meaning": threshold.meaning,
+            }
+            for threshold in page.thresholds
+        ],
+    }
+
+
+def _dump(document: JsonObject) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"

@@ -1,0 +1,141 @@
+"""Lines of styled text for a given width: wrapping with indentation, and a right-hand column where it fits."""
+
+import io
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from gpudoctor.model import Severity
+from gpudoctor.report.strings import one_line
+
+STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+"""Colour carries severity and nothing else."""
+NARROWEST = 24
+"""Columns below which wrapping would cost more than a line that runs over."""
+
+
+class Canvas:
+    """Collects lines and gives them back as one text, with or without colour."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width = max(width, NARROWEST)
+        self._file = io.StringIO()
+        self._console = Console(
+            file=self._file,
+            width=self.width,
+            height=100,
+            color_system="standard" if colour else None,
+            force_terminal=colour,
+            no_color=not colour,
+            force_interactive=False,
+            legacy_windows=False,
+            markup=False,
+            highlight=False,
+            emoji=False,
+        )
+
+    def blank(self) -> None:
+        """An empty line."""
+        self._file.write("\n")
+
+    def paragraph(self, text: Text | str, indent: int = 0, hang: int = 0) -> None:
+        """Wrapped text; `indent` columns before each line, `hang` more before all but the first."""
+        for line in self._wrapped(_styled(text), indent, hang):
+            self._print(line)
+
+    def joined(self, parts: Iterable[str], hang: int = 0) -> None:
+        """Parts with a dot between them; a line breaks between parts where it can."""
+        line = ""
+        for part in parts:
+            longer = f"{line} · {part}" if line else part
+            if line and Text(longer).cell_len + 2 > self.width:
+                self._print(Text(line + " ·"))
+                longer = " " * hang + part
+            line = longer
+        self.paragraph_raw(line.lstrip(), indent=len(line) - len(line.lstrip()), hang=hang)
+
+    def literal(self, text: str, indent: int = 0) -> None:
+        """One line that must be copied as it is: never wrapped."""
+        self._print(Text(" " * indent + one_line(text)))
+
+    def literal_raw(self, text: str, indent: int = 0) -> None:
+        """Like `literal`, with runs of spaces kept."""
+        self._print(Text(" " * indent + text.expandtabs().rstrip()))
+
+    def clipped(self, text: str, indent: int = 0) -> None:
+        """One line with its spaces kept, cut with an ellipsis where it does not fit."""
+        line = Text(text.expandtabs().replace("\n", " "))
+        line.truncate(self.width - indent, overflow="ellipsis")
+        self._print(Text(" " * indent) + line)
+
+    def split(self, left: Text | str, right: Text | str, indent: int = 0, hang: int = 0) -> None:
+        """Wrapped text on the left, and on the right edge of its last line the other, or below it."""
+        aside = _styled(right)
+        lines = self._wrapped(_styled(left), indent, hang)
+        gap = self.width - lines[-1].cell_len - aside.cell_len
+        if gap >= 2:
+            lines[-1] = lines[-1] + Text(" " * gap) + aside
+        else:
+            lines += self._wrapped(aside, indent + hang, 0)
+        for line in lines:
+            self._print(line)
+
+    def columns(self, rows: Iterable[tuple[str, ...]], indent: int = 0) -> None:
+        """Rows of cells with aligned columns; the last column wraps under itself."""
+        table = [[one_line(cell) for cell in row] for row in rows]
+        if not table:
+            return
+        widths = [max(Text(row[column]).cell_len for row in table) for column in range(len(table[0]) - 1)]
+        offset = sum(width + 2 for width in widths)
+        # A narrow terminal has no room for a column beside others: the last one goes below, indented.
+        beside = self.width - indent - offset >= NARROWEST
+        for row in table:
+            cells = [cell + " " * (width - Text(cell).cell_len) for cell, width in zip(row[:-1], widths, strict=True)]
+            if beside:
+                self.paragraph_raw("  ".join([*cells, row[-1]]), indent, offset)
+            else:
+                self.paragraph("  ".join(row[:-1]), indent, 2)
+                if row[-1]:
+                    self.paragraph(row[-1], indent + 2)
+
+    def paragraph_raw(self, text: str, indent: int = 0, hang: int = 0) -> None:
+        """Like `paragraph`, with runs of spaces kept."""
+        for line in self._wrapped(Text(text), indent, hang):
+            self._print(line)
+
+    def text(self) -> str:
+        """Everything so far, ending in one line feed."""
+        return self._file.getvalue().rstrip("\n") + "\n"
+
+    def _print(self, line: Text) -> None:
+        line.rstrip()
+        self._console.print(line, soft_wrap=True)
+
+    def _wrapped(self, text: Text, indent: int, hang: int) -> list[Text]:
+        room = max(self.width - indent - hang, NARROWEST // 2)
+        # Rich wraps all lines to one width: the first line, which begins further left, is wrapped by itself.
+        first_room = max(self.width - indent, NARROWEST // 2)
+        lines: list[Text] = []
+        rest = text
+        if hang:
+            head = rest.wrap(self._console, first_room)
+            if len(head) <= 1:
+                return [Text(" " * indent) + line for line in head] or [Text("")]
+            lines.append(Text(" " * indent) + _trimmed(head[0]))
+            rest = _left_trimmed(text[len(head[0].plain) :])
+        lines += [Text(" " * (indent + hang)) + _trimmed(line) for line in rest.wrap(self._console, room)]
+        return lines or [Text("")]
+
+
+def _trimmed(line: Text) -> Text:
+    line.rstrip()
+    return line
+
+
+def _left_trimmed(text: Text) -> Text:
+    return text[len(text.plain) - len(text.plain.lstrip()) :]
+
+
+def _styled(text: Text | str) -> Text:
+    return text.copy() if isinstance(text, Text) else Text(one_line(text))

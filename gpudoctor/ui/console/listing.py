@@ -1,0 +1,40 @@
+"""Every check, grouped by topic, as `gpudoctor list` shows it."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from gpudoctor.engine.manual import Page
+from gpudoctor.model import Maturity, Reads
+from gpudoctor.report.units import plural
+from gpudoctor.ui.console.canvas import Canvas
+
+_LETTERS = {
+    Reads.ENVIRONMENT: "e",
+    Reads.SOURCE: "s",
+    Reads.CONFIG: "c",
+    Reads.RECORDING: "r",
+    Reads.PROCESS: "w",
+}
+
+
+def render_listing(pages: Sequence[Page], *, width: int) -> str:
+    """The checks in the order given, a heading for each topic."""
+    canvas = Canvas(width, colour=False)
+    longest = max((len(page.name) for page in pages), default=0)
+    codes = max((len(page.code) for page in pages), default=0)
+    for topic, members in groupby(pages, key=lambda page: page.topic):
+        canvas.paragraph(topic)
+        for page in members:
+            canvas.paragraph_raw(_row(page, codes, longest), indent=2)
+        canvas.blank()
+    canvas.paragraph(
+        f"{plural(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
+        "w live process. Why and what to do: gpudoctor explain CODE"
+    )
+    return canvas.text()
+
+
+def _row(page: Page, codes: int, longest: int) -> str:
+    letters = " ".join(_LETTERS[kind] if kind in page.reads else " " for kind in Reads)
+    maturity = "" if page.maturity is Maturity.STABLE else f"  {page.maturity.value}"
+    return f"{page.code:<{codes}}  {page.name:<{longest}}  {letters}  {page.severity.value:<7}{maturity}".rstrip()

@@ -1,0 +1,211 @@
+"""The text report: the verdict, the findings in their order, and one line about everything else."""
+
+from collections import Counter
+from typing import assert_never
+
+from rich.text import Text
+
+from gpudoctor.model import (
+    Crashed,
+    Evidence,
+    Finding,
+    Found,
+    Measurement,
+    Outcome,
+    Passed,
+    Ranked,
+    Remedy,
+    Report,
+    Severity,
+    Skipped,
+)
+from gpudoctor.report.steps import is_code
+from gpudoctor.report.strings import one_line, presentable
+from gpudoctor.report.units import (
+    confidence_text,
+    cost_text,
+    evidence_command,
+    evidence_content,
+    evidence_place,
+    plural,
+    remedy_facts,
+)
+from gpudoctor.ui.console.canvas import STYLES, Canvas
+
+_INDENT = 3
+"""Columns of the rank, under which a finding's text stands."""
+_PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 4
+"""How many of each are shown unless asked for all."""
+
+
+def render_text(report: Report, *, width: int, colour: bool, verbose: bool = False) -> str:
+    """The report for people, `width` columns wide; colour is ANSI and only repeats the severity's word.
+
+    `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and the
+    reason for each rank.
+    """
+    shown = presentable(report)
+    canvas = Canvas(width, colour)
+    canvas.joined(_heading(shown), hang=2)
+    if shown.findings:
+        canvas.blank()
+    canvas.paragraph(shown.summary.verdict)
+    for item in shown.findings:
+        canvas.blank()
+        _finding(canvas, item, verbose)
+    if shown.findings:
+        canvas.blank()
+    _tally(canvas, shown, verbose)
+    if verbose:
+        _all_outcomes(canvas, shown)
+        _all_silenced(canvas, shown)
+    if shown.findings:
+        _next_step(canvas, shown)
+    return canvas.text()
+
+
+def _heading(report: Report) -> list[str]:
+    subject = report.subject
+    parts = ["gpudoctor", subject.title]
+    parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
+    parts += [f"{label} {value}" for label, value in subject.details]
+    return [part for part in map(one_line, parts) if part]
+
+
+def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
+    finding = item.finding
+    style = STYLES[finding.severity]
+    title = Text(f"{item.rank:<{_INDENT - 1}} ")
+    title.append(one_line(finding.code), style=style).append(f" {one_line(finding.name)}")
+    canvas.split(title, Text.assemble((finding.severity.value, style), f", {confidence_text(finding)}"), hang=_INDENT)
+    canvas.paragraph(finding.message, indent=_INDENT)
+    if verbose:
+        _all_evidence(canvas, finding)
+        if price := cost_text(finding.cost):
+            canvas.paragraph(f"cost: {price}", indent=_INDENT, hang=2)
+        canvas.paragraph(f"ranked {item.rank}: {item.reason}", indent=_INDENT, hang=2)
+    else:
+        _first_evidence(canvas, finding)
+    _remedies(canvas, item, verbose)
+
+
+def _first_evidence(canvas: Canvas, finding: Finding) -> None:
+    """The lines that show it; for numbers alone, the command that shows them (the message has the numbers)."""
+    places = [item for item in finding.evidence if not isinstance(item, Measurement)]
+    for item in places[:_PLACES]:
+        canvas.clipped(_place_line(item), indent=_INDENT)
+    if len(places) > _PLACES:
+        canvas.paragraph(f"and {plural(len(places) - _PLACES, 'more place')}", indent=_INDENT)
+    if not places:
+        command = next(filter(None, map(evidence_command, finding.evidence)), None)
+        if command:
+            canvas.literal(f"by hand: {command}", indent=_INDENT)
+
+
+def _all_evidence(canvas: Canvas, finding: Finding) -> None:
+    for item in finding.evidence:
+        canvas.paragraph_raw(_place_line(item), indent=_INDENT, hang=2)
+        if command := evidence_command(item):
+            canvas.literal(f"$ {command}", indent=_INDENT + 2)
+
+
+def _place_line(evidence: Evidence) -> str:
+    return f"{one_line(evidence_place(evidence))}   {one_line(evidence_content(evidence))}".rstrip()
+
+
+def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
+    note = item.finding.severity is Severity.NOTE
+    count = len(item.remedies) if verbose else 1 if note else _REMEDIES
+    for place, remedy in enumerate(item.remedies[:count]):
+        canvas.split(f"-> {remedy.title}", remedy_facts(remedy), indent=_INDENT, hang=3)
+        if verbose:
+            _steps(canvas, remedy, len(remedy.steps))
+            for reference in remedy.references:
+                canvas.literal(f"see {reference}", indent=_INDENT + 3)
+        elif place == 0 and not note:
+            _steps(canvas, remedy, _STEPS)
+    if len(item.remedies) > count:
+        more = len(item.remedies) - count
+        canvas.paragraph(f"and {more} more {'remedy' if more == 1 else 'remedies'}", indent=_INDENT)
+    if verbose:
+        for aside in item.set_aside:
+            canvas.paragraph(f"set aside: {aside.remedy.title}: {aside.reason}", indent=_INDENT, hang=3)
+
+
+def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
+    """How to do it, unless the title says it already; commands stay on one line, to be copied."""
+    title = one_line(remedy.title)
+    for step in remedy.steps[:count]:
+        line = one_line(step)
+        if line.rstrip(".") in title:
+            continue
+        if is_code(line):
+            canvas.literal(line, indent=_INDENT + 3)
+        else:
+            canvas.paragraph(line, indent=_INDENT + 3)
+
+
+def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
+    """What passed, what was skipped and why, what crashed; nothing is left out without a word."""
+    summary = report.summary
+    parts = [f"{plural(summary.passed, 'check')} passed"]
+    if summary.skipped:
+        reasons = Counter(
+            one_line(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
+        )
+        parts.append(f"{summary.skipped:,} skipped: {_reasons(reasons, verbose)}")
+    if summary.silenced:
+        parts.append(f"{summary.silenced:,} silenced")
+    deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes)
+    if deselected:
+        parts.append(f"{deselected:,} not selected")
+    canvas.joined(parts, hang=2)
+    names = {item.code: item.name for item in report.checks}
+    for outcome in report.outcomes:
+        if isinstance(outcome, Crashed):
+            canvas.paragraph(f"crashed: {outcome.code} {names.get(outcome.code, '')}: {outcome.error}", hang=2)
+    for problem in report.problems:
+        canvas.paragraph(f"incomplete: {problem}", hang=2)
+
+
+def _reasons(reasons: Counter[str], verbose: bool) -> str:
+    listed = [reason if count == 1 else f"{reason} ({count})" for reason, count in reasons.most_common()]
+    if verbose:
+        return "see below"
+    more = len(listed) - _REASONS
+    return "; ".join(listed[:_REASONS]) + (f"; and {plural(more, 'more reason')}" if more > 0 else "")
+
+
+def _all_outcomes(canvas: Canvas, report: Report) -> None:
+    names = {item.code: item.name for item in report.checks}
+    canvas.blank()
+    canvas.columns(
+        [(outcome.code, names.get(outcome.code, ""), *_outcome_words(outcome)) for outcome in report.outcomes]
+    )
+
+
+def _outcome_words(outcome: Outcome) -> tuple[str, str]:
+    match outcome:
+        case Passed():
+            return "passed", f"{plural(outcome.silenced, 'finding')} silenced" if outcome.silenced else ""
+        case Found():
+            return "found", plural(len(outcome.findings), "finding")
+        case Skipped():
+            return "not selected" if outcome.deselected else "skipped", outcome.reason
+        case Crashed():
+            return "crashed", outcome.error
+        case _:
+            assert_never(outcome)
+
+
+def _all_silenced(canvas: Canvas, report: Report) -> None:
+    if not report.silenced:
+        return
+    canvas.blank()
+    for item in report.silenced:
+        reason = f": {item.reason}" if item.reason else ""
+        canvas.paragraph(f"silenced by {item.where}{reason}: {item.finding.code} {item.finding.message}", hang=2)
+
+
+def _next_step(canvas: Canvas, report: Report) -> None:
+    canvas.literal(f"why: gpudoctor explain {report.findings[0].finding.code}")

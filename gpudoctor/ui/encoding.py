@@ -1,0 +1,48 @@
+"""Text on a stream whose encoding may lack its characters: a C locale, a log collector, an old console."""
+
+from typing import TextIO
+
+_ASCII = str.maketrans(
+    {
+        "·": "-",
+        "µ": "u",
+        "°": "",
+        "…": "...",
+        "–": "-",
+        "—": "-",
+        "→": "->",
+        "×": "x",
+        "≥": ">=",
+        "≤": "<=",
+        "±": "+-",
+        "“": '"',
+        "”": '"',
+        "‘": "'",
+        "’": "'",
+        "█": "#",
+        "░": ".",
+        "\u00a0": " ",
+    }
+)
+
+
+def fit_encoding(text: str, encoding: str | None) -> str:
+    """The text in characters that the encoding has: our own marks become ASCII, the rest escapes.
+
+    An encoding that Python does not know is taken for ASCII.
+    """
+    try:
+        codec = encoding or "ascii"
+        text.encode(codec)
+        return text
+    except LookupError:
+        codec = "ascii"
+    except UnicodeEncodeError:
+        pass
+    return text.translate(_ASCII).encode(codec, "backslashreplace").decode(codec)
+
+
+def write_text(text: str, stream: TextIO) -> None:
+    """Write the text to a stream, whatever its encoding, and flush it. `BrokenPipeError` passes through."""
+    stream.write(fit_encoding(text, stream.encoding))
+    stream.flush()
