@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import (
     add_report_flags,
@@ -10,7 +11,10 @@ from gpudoctor.cli.reporting import (
     deliver,
     load_settings,
 )
-from gpudoctor.errors import UsageError
+from gpudoctor.errors import IncompleteError, UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.model import Patient
 
 PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
 
@@ -73,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             gpus=arguments.gpus,
         )
     )
+    _take_what_was_named(patient, arguments)
     request = Request(
         registry=registry,
         selection=selection,
@@ -82,6 +87,21 @@ def run(arguments: argparse.Namespace) -> int:
     with waiting(patient, quiet=arguments.quiet):
         report = examine(patient, request, targets.problems)
     return deliver(report, arguments, arguments.fail_on or settings.fail_on)
+
+
+def _take_what_was_named(patient: "Patient", arguments: argparse.Namespace) -> None:
+    """Refuse a process or an environment that the user named and that cannot be read."""
+    from gpudoctor.model import Unavailable
+
+    for flag, value, sign in (
+        ("--pid", arguments.pid, patient.signs.environment),
+        ("--python", arguments.python, patient.signs.packages),
+    ):
+        if value is not None:
+            try:
+                sign.take()
+            except Unavailable as reason:
+                raise IncompleteError(f"{flag} {value}: {reason}") from reason
 
 
 def _positive(text: str) -> int:

@@ -15,6 +15,9 @@ _SCRIPTS = {".py", ".pyw", ".ipynb"}
 _JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
 _CONFIGS = {".json", ".yaml", ".yml", ".toml", ".jsonc"}
 _LOGS = {".log", ".out", ".err"}
+_READABLE = _SCRIPTS | _JOBS | _CONFIGS
+_ENOUGH_FILES = 20_000
+"""Files after which a folder counts as not empty without further looking."""
 _SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
 
 
@@ -82,10 +85,25 @@ def _kind(path: Path) -> TargetKind:
     except OSError as error:
         raise _Unreadable(f"{path}: cannot be read: {error.strerror or error}") from None
     if path.is_dir():
+        _refuse_empty(path)
         return TargetKind.FOLDER
     if not path.is_file():
         raise UsageError(f"{path}: neither a file nor a folder; name a script, a config or a job script")
     return _kind_of_file(path)
+
+
+def _refuse_empty(folder: Path) -> None:
+    """Raise when a folder holds nothing that check reads; a look at its first files, links not followed."""
+    try:
+        os.listdir(folder)
+    except OSError as error:
+        raise _Unreadable(f"{folder}: this folder cannot be read: {error.strerror or error}") from None
+    seen = 0
+    for _, _, files in os.walk(folder):
+        seen += len(files)
+        if seen > _ENOUGH_FILES or any(os.path.splitext(name)[1].lower() in _READABLE for name in files):
+            return
+    raise UsageError(f"{folder}: nothing to examine in it (no script, notebook, config or job script)")
 
 
 def _near(path: Path) -> str:
