@@ -1,0 +1,174 @@
+"""JSON with places: the standard library keeps no lines. Comments and trailing commas are read, with a note.
+
+Iterative, so that nesting of any depth is no danger; one regular expression finds each token.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from typing import Final
+
+from gpudoctor.model.signs.configs import Scalar
+from gpudoctor.vitals.configs.text import Unread
+from gpudoctor.vitals.configs.tree import Node, Pair
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space>[ \t\n\f\v\ufeff]+)
+    |(?P<comment>//[^\n]*|\#[^\n]*|/\*.*?\*/)
+    |(?P<mark>[{}\[\]:,])
+    |(?P<string>"(?:[^"\\\n]|\\.)*")
+    |(?P<single>'(?:[^'\\\n]|\\.)*')
+    |(?P<word>[^\s{}\[\]:,"'\#/]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS: Final[dict[str, Scalar]] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "-Infinity": float("-inf"),
+}
+_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,400})\Z")
+_FLOAT: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,6})?\Z")
+
+COMMENTS = "JSON with comments: the standard json module of the tools that read it refuses them"
+TRAILING = "JSON with a trailing comma: the standard json module of the tools that read it refuses it"
+
+
+def read_json(text: str) -> tuple[Node, tuple[str, ...]]:
+    """The tree and notes. Raises `Unread` with the line."""
+    return _Scanner(text).read()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.starts = [0] + [match.end() for match in re.finditer("\n", text)]
+        self.notes: dict[str, None] = {}
+        self.stack: list[Node] = []
+        self.root: Node | None = None
+        self.expect = "value"
+        """`value`, `value or ]`, `key`, `key or }`, `:`, `, or ]`, `, or }`, `end`."""
+        self.key: Pair | None = None
+
+    def read(self) -> tuple[Node, tuple[str, ...]]:
+        position = 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
+            if match is None:
+                raise self.error(position, "a string is not closed" if self.text[position] in "\"'" else None)
+            position = match.end()
+            kind = match.lastgroup
+            if kind == "comment":
+                self.notes[COMMENTS] = None
+            elif kind != "space":
+                self.token(str(kind), match.group(), match.start(), match.end())
+        if self.expect != "end" or self.root is None:
+            raise self.error(len(self.text), "the file ends too early" if self.text.strip() else "the file is empty")
+        return self.root, tuple(self.notes)
+
+    def token(self, kind: str, token: str, start: int, end: int) -> None:
+        if kind == "mark":
+            self.mark(token, start, end)
+        elif self.expect in {"key", "key or }"} and kind == "string":
+            line, column = self.place(start)
+            self.key = Pair(self.string(token, start), line, column, Node(line, column))
+            self.expect = ":"
+        elif self.expect in {"value", "value or ]"}:
+            self.add(self.scalar(kind, token, start, end))
+        else:
+            raise self.error(start)
+
+    def mark(self, token: str, start: int, end: int) -> None:
+        if token in "{[" and self.expect in {"value", "value or ]"}:
+            line, column = self.place(start)
+            node = Node(line, column)
+            if token == "{":
+                node.pairs = []
+            else:
+                node.items = []
+            self.attach(node)
+            self.stack.append(node)
+            self.expect = "key or }" if token == "{" else "value or ]"
+        elif token == ":" and self.expect == ":":
+            self.expect = "value"
+        elif token == "," and self.expect in {", or }", ", or ]"}:
+            self.expect = "key" if self.expect.endswith("}") else "value"
+        elif token in "}]" and self.stack and self.closes(token):
+            node = self.stack.pop()
+            node.end_line, node.end_column = self.place(end)
+            self.after()
+        else:
+            raise self.error(start)
+
+    def closes(self, token: str) -> bool:
+        """Whether a bracket may close here; after a comma it may, with a note."""
+        node = self.stack[-1]
+        if (token == "}") != (node.pairs is not None):
+            return False
+        trailing = (self.expect == "key" and bool(node.pairs)) or (
+            self.expect == "value" and node.items is not None and bool(node.items)
+        )
+        if trailing:
+            self.notes[TRAILING] = None
+        return trailing or self.expect.endswith(token)
+
+    def add(self, node: Node) -> None:
+        self.attach(node)
+        self.after()
+
+    def attach(self, node: Node) -> None:
+        if not self.stack:
+            self.root = node
+            return
+        parent = self.stack[-1]
+        if parent.pairs is not None and self.key is not None:
+            self.key.node = node
+            parent.pairs.append(self.key)
+            self.key = None
+        elif parent.items is not None:
+            parent.items.append(node)
+
+    def after(self) -> None:
+        if not self.stack:
+            self.expect = "end"
+        else:
+            self.expect = ", or }" if self.stack[-1].pairs is not None else ", or ]"
+
+    def scalar(self, kind: str, token: str, start: int, end: int) -> Node:
+        if kind == "string":
+            value: Scalar = self.string(token, start)
+        elif kind == "word" and token in _WORDS:
+            value = _WORDS[token]
+        elif kind == "word" and _INTEGER.match(token):
+            value = int(token)
+        elif kind == "word" and _FLOAT.match(token):
+            value = float(token)
+        else:
+            raise self.error(start)
+        return Node(*self.place(start), *self.place(end), value)
+
+    def string(self, token: str, start: int) -> str:
+        if "\\" not in token:
+            return token[1:-1]
+        try:
+            return str(json.loads(token, strict=False))
+        except ValueError:
+            raise self.error(start, "a string holds an escape that JSON does not have") from None
+
+    def place(self, position: int) -> tuple[int, int]:
+        line = bisect_right(self.starts, position)
+        return line, position - self.starts[line - 1] + 1
+
+    def error(self, position: int, what: str | None = None) -> Unread:
+        line, column = self.place(min(position, len(self.text)))
+        if what is None:
+            wanted = {
+                "value or ]": "a value or ]", "value": "a value", "key": "a key in double quotes",
+                "key or }": "a key in double quotes or }", ":": "a colon", "end": "nothing more",
+                ", or ]": "a comma or ]", ", or }": "a comma or }",
+            }[self.expect]  # fmt: skip
+            found = self.text[position : position + 1]
+            what = f"expected {wanted}, found {found!r}" if found else f"expected {wanted}"
+        return Unread(f"line {line}, column {column}: {what}")

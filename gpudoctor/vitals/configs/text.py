@@ -1,0 +1,61 @@
+"""Bytes of a config file to text, or the sentence why not."""
+
+import os
+
+LIMIT = 4 << 20
+"""Bytes. The largest public training configs are under 100 kB; a file over this is data."""
+
+
+class Unread(Exception):
+    """A file cannot be read as a config. The text is a sentence with the line where there is one."""
+
+
+def read_text(path: str) -> tuple[str, tuple[str, ...]]:
+    """The text and notes about its encoding. Raises `Unread`."""
+    try:
+        size = os.stat(path).st_size
+        if size > LIMIT:
+            raise Unread(f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data")
+        with open(path, "rb") as stream:
+            raw = stream.read(LIMIT + 1)
+    except OSError as error:
+        raise Unread(f"cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL byte in the path
+        raise Unread(f"cannot be read: {error}") from error
+    if len(raw) > LIMIT:
+        raise Unread(f"is over {LIMIT >> 20} MB; a training config is smaller, so this is data")
+    return decode(raw)
+
+
+def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text and notes about its encoding. Raises `Unread` for binary data and for another encoding."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return _lines(raw.decode("utf-16")), ("the file is UTF-16; most training tools expect UTF-8",)
+        except UnicodeDecodeError as error:
+            raise Unread("starts like UTF-16 text and is not; it cannot be read as a config") from error
+    if b"\0" in raw:
+        raise Unread("is a binary file, not a config")
+    try:
+        return _lines(raw.decode("utf-8-sig")), ()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise Unread(f"line {line}: not UTF-8 text{_other_encoding(raw)}; save it as UTF-8") from error
+
+
+def _lines(text: str) -> str:
+    """Line ends as the parsers count them: a lone carriage return is one too."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _other_encoding(raw: bytes) -> str:
+    try:
+        decoded = raw.decode("gb18030")
+    except UnicodeDecodeError:
+        return ""
+    chinese = sum("\u4e00" <= char <= "\u9fff" for char in decoded)
+    return " (it reads as GB18030)" if chinese >= 2 else ""
+
+
+def _megabytes(size: int) -> int:
+    return max(1, round(size / (1 << 20)))

@@ -1,0 +1,72 @@
+"""Quick answers for walking a folder: is this file a training config, is it a Kubernetes job?"""
+
+import os
+import re
+from typing import Final
+
+from gpudoctor.model.signs.configs import ConfigKind
+from gpudoctor.vitals.configs.reading import parse
+from gpudoctor.vitals.configs.text import Unread, decode
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonc", ".toml")
+_LARGEST: Final = 512 << 10
+"""Bytes. Walking looks at no larger file; one that is named is read up to `text.LIMIT`."""
+_MARKS: Final = re.compile(
+    rb"batch_size|num_workers|learning_rate|\blr\b|epochs|max_steps|max_iters|logging_steps|log_every|log_interval"
+    rb"|_freq\b|_component_|zero_optimization|steps_per_print|wall_clock_breakdown|flops_profiler|compute_environment"
+    rb"|distributed_type|mixed_precision|finetuning_type|base_model|max_epochs|lora|load_in_[48]bit|fsdp|fp16|bf16"
+    rb"|gradient_|save_steps|eval_steps|trainer|optimizer|amp\b"
+)
+"""Words without which no kind is recognised; a cheap look before the file is parsed."""
+_JOB_KINDS: Final = frozenset(
+    """Job CronJob Pod Deployment StatefulSet ReplicaSet JobSet PyTorchJob MPIJob TFJob XGBoostJob PaddleJob
+    TrainJob RayJob RayCluster LeaderWorkerSet Workflow AppWrapper""".split()
+)
+_KIND_LINE: Final = re.compile(r"^kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
+_API_LINE: Final = re.compile(r"^apiVersion:[ \t]*\S", re.MULTILINE)
+
+
+def looks_like_config(path: str | os.PathLike[str]) -> ConfigKind | None:
+    """The kind of a training config, None for every other file. Never raises.
+
+    Models' descriptions, Kubernetes manifests, trainer states, package and tool settings, and data are None.
+    """
+    name = os.fspath(path)
+    if not name.lower().endswith(_SUFFIXES):
+        return None
+    raw = _head(name, _LARGEST)
+    if raw is None or len(raw) > _LARGEST or not _MARKS.search(raw.replace(b"\0", b"")):
+        return None
+    try:
+        kind = parse(name, decode(raw)[0]).kind
+    except Unread:
+        return None
+    return kind if kind.trains else None
+
+
+def looks_like_kubernetes_job(path: str | os.PathLike[str]) -> bool:
+    """Whether a YAML or JSON file is a manifest that runs something. Never raises; templates count."""
+    raw = _head(os.fspath(path), _LARGEST)
+    if raw is None or b"apiVersion" not in raw:
+        return False
+    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
+    if text.lstrip()[:1] == "{":
+        try:
+            file = parse(os.fspath(path) + ".json", text)
+        except Unread:
+            return False
+        return file.kind is ConfigKind.KUBERNETES and file.value("kind") in _JOB_KINDS
+    for document in re.split(r"^---", text, flags=re.MULTILINE):
+        kind = _KIND_LINE.search(document)
+        if kind is not None and kind[1] in _JOB_KINDS and _API_LINE.search(document):
+            return True
+    return False
+
+
+def _head(path: str, size: int) -> bytes | None:
+    """The file's first bytes, one more than asked for when there are more; None when it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(size + 1)
+    except (OSError, ValueError):
+        return None

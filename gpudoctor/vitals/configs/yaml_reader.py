@@ -1,0 +1,209 @@
+"""YAML with places, from the parser's events: no object is built, no alias expanded, no tag obeyed.
+
+Training tools read YAML with PyYAML, so PyYAML's parser (there with LibCST; in C, twenty times faster than a
+Python one) comes first and ruamel.yaml's, which has the same events, stands in where it is not installed.
+Scalars are resolved here, by YAML 1.1's words as those tools do, with `1e-5` a number as people mean it.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, Final
+
+from gpudoctor.model.signs.configs import Scalar
+from gpudoctor.vitals.configs.text import Unread
+from gpudoctor.vitals.configs.tree import Node, Pair
+
+MAX_EVENTS = 1_000_000
+MAX_MERGED = 200_000
+"""Keys that `<<` may bring in, over the whole file."""
+
+_NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUE: Final = frozenset({"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+_FALSE: Final = frozenset({"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)\Z")
+_BASED: Final = re.compile(r"[-+]?0([0-7_]+|x[0-9a-fA-F_]+|b[01_]+)\Z")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]{1,6})?\Z")
+_SPECIAL: Final = re.compile(r"(?P<sign>[-+]?)\.(?P<what>inf|Inf|INF|nan|NaN|NAN)\Z")
+
+_JINJA_VALUE: Final = re.compile(r"\{\{(?:(?!\}\})[^\n])*\}\}")
+_JINJA_LINE: Final = re.compile(r"^[ \t]*\{[%#][^\n]*[%#]\}[ \t]*$", re.MULTILINE)
+_OPEN, _CLOSE, _COLON, _HASH, _QUOTES = "\ue000", "\ue001", "\ue002", "\ue003", {'"': "\ue004", "'": "\ue005"}
+_BACK: Final = {_OPEN: "{", _CLOSE: "}", _COLON: ":", _HASH: "#", "\ue004": '"', "\ue005": "'"}
+
+JINJA = "a Jinja template: its {{ ... }} values are left alone"
+
+
+def read_yaml(text: str) -> tuple[list[Node], tuple[str, ...]]:
+    """The trees of the documents (empty ones left out) and notes. Raises `Unread` with the line."""
+    templated = "{{" in text or "{%" in text
+    source = _without_jinja(text) if templated else text
+    parse, error_class = _backend()
+    builder = _Builder(templated)
+    try:
+        for event in islice(parse(source), MAX_EVENTS):
+            builder.take(event)
+    except error_class as error:
+        raise Unread(_sentence(error, text)) from error
+    except RecursionError as error:
+        raise Unread("is nested too deeply to be a config") from error
+    return builder.documents, (JINJA,) if templated and source != text else ()
+
+
+def _backend() -> tuple[Callable[[str], Iterable[Any]], type[Exception]]:
+    """A function from text to parser events, and what it raises."""
+    try:
+        import yaml
+    except ImportError:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        return YAML(typ="safe", pure=True).parse, YAMLError
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return lambda text: yaml.parse(text, Loader=loader), yaml.YAMLError
+
+
+class _Builder:
+    """Events to trees, without recursion."""
+
+    def __init__(self, templated: bool) -> None:
+        self.documents: list[Node] = []
+        self.templated = templated
+        self.anchors: dict[str, Node] = {}
+        self.stack: list[tuple[Node, list[Node]]] = []
+        """Open collections, each with the key that waits for its value (a list of none or one)."""
+        self.merged = 0
+
+    def take(self, event: Any) -> None:
+        name = type(event).__name__
+        if name == "ScalarEvent":
+            self.add(self.scalar(event), event.anchor)
+        elif name in {"MappingStartEvent", "SequenceStartEvent"}:
+            node = Node(event.start_mark.line + 1, event.start_mark.column + 1)
+            if name.startswith("Mapping"):
+                node.pairs = []
+            else:
+                node.items = []
+            self.add(node, event.anchor)
+            self.stack.append((node, []))
+        elif name in {"MappingEndEvent", "SequenceEndEvent"}:
+            node, _ = self.stack.pop()
+            self.finish(node, event)
+        elif name == "AliasEvent":
+            target = self.anchors.get(event.anchor)
+            if target is None:
+                line = event.start_mark.line + 1
+                raise Unread(f"line {line}: the alias *{event.anchor} has no anchor before it")
+            self.add(target, None)
+        elif name == "DocumentStartEvent":
+            self.anchors = {}
+
+    def finish(self, node: Node, event: Any) -> None:
+        """Set the end of a collection: its last child's, where the parser only knows the next token."""
+        children = [pair.node for pair in node.pairs or ()] or node.items or []
+        mark = event.end_mark
+        node.end_line, node.end_column = mark.line + 1, mark.column + 1
+        if mark.index == event.start_mark.index and children:  # a block collection ends with no token of its own
+            node.end_line, node.end_column = max((child.end_line, child.end_column) for child in children)
+        if node.pairs is not None and any(pair.name == "<<" for pair in node.pairs):
+            self.merge(node)
+
+    def merge(self, node: Node) -> None:
+        """Bring in what `<<` names, bounded and with each name once."""
+        own = [pair for pair in node.pairs or () if pair.name != "<<"]
+        found: dict[str, Pair] = {}
+        for pair in node.pairs or ():
+            if pair.name == "<<":
+                for source in pair.node.items if pair.node.items is not None else [pair.node]:
+                    for item in source.pairs or ():
+                        self.merged += 1
+                        if self.merged <= MAX_MERGED:
+                            found.setdefault(
+                                item.name, Pair(item.name, item.line, item.column, item.node, merged=True)
+                            )
+        node.pairs = [*found.values(), *own]
+
+    def add(self, node: Node, anchor: str | None) -> None:
+        if anchor:
+            self.anchors[anchor] = node
+        if not self.stack:
+            if node.pairs is not None or node.items is not None or node.value is not None:
+                self.documents.append(node)
+            return
+        parent, waiting = self.stack[-1]
+        if parent.items is not None:
+            parent.items.append(node)
+        elif waiting:
+            key = waiting.pop()
+            assert parent.pairs is not None
+            parent.pairs.append(Pair(_name(key), key.line, key.column, node))
+        else:
+            waiting.append(node)
+
+    def scalar(self, event: Any) -> Node:
+        start, end = event.start_mark, event.end_mark
+        text = str(event.value)
+        if self.templated:
+            text = "".join(_BACK.get(char, char) for char in text)
+        tag = str(event.tag or "")
+        value: Scalar = text
+        if tag.endswith((":int", ":float", ":bool", ":null")) or (event.style in {None, ""} and not tag):
+            value = resolve(text)
+        return Node(start.line + 1, start.column + 1, end.line + 1, end.column + 1, value)
+
+
+def _name(node: Node) -> str:
+    if node.pairs is not None or node.items is not None:
+        return "?"
+    if isinstance(node.value, bool):
+        return "true" if node.value else "false"
+    return "null" if node.value is None else str(node.value)
+
+
+def resolve(text: str) -> Scalar:
+    """A plain scalar as PyYAML reads it, except that `1e-5` is a number too."""
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    if len(text) > 400 or text[0] not in "+-.0123456789":
+        return text
+    if _INTEGER.match(text):
+        return int(text.replace("_", ""))
+    if _BASED.match(text) and text.strip("+-0_xb"):
+        digits = text.replace("_", "")
+        return int(digits, 0) if "x" in digits or "b" in digits else int(digits, 8)
+    if _FLOAT.match(text):
+        return float(text.replace("_", ""))
+    special = _SPECIAL.match(text)
+    return float(special["sign"] + special["what"]) if special else text
+
+
+def _without_jinja(text: str) -> str:
+    """The text with template marks replaced, character for character, by what YAML takes for words."""
+
+    def soften(match: "re.Match[str]") -> str:
+        inner = match.group()[2:-2].replace("{", _OPEN).replace("}", _CLOSE).replace(":", _COLON)
+        for quote, mark in _QUOTES.items():
+            inner = inner.replace(quote, mark)
+        return _OPEN * 2 + inner.replace("#", _HASH) + _CLOSE * 2
+
+    text = _JINJA_LINE.sub(lambda match: "#" * len(match.group()), text)
+    return _JINJA_VALUE.sub(soften, text)
+
+
+def _sentence(error: Exception, text: str) -> str:
+    """What the parser said, as one sentence with the 1-based line."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).split("\n")[0]
+    if mark is None:
+        return f"not valid YAML: {problem}"
+    lines = text.split("\n")
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return f"line {mark.line + 1}: a tab in the indentation; YAML indents with spaces only"
+    if "{%" in line or "{{" in line:
+        return f"line {mark.line + 1}: a Jinja template that is no YAML before it is rendered"
+    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {problem}"
