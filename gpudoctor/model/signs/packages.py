@@ -7,6 +7,22 @@ from gpudoctor.model.unavailable import Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NativeBuild:
+    """What a compiled package was built against, read from its files without loading them."""
+
+    torch: str | None = None
+    """The torch that it was built for, `2.5` or `2.5.1`; None when the files do not say."""
+    cuda: str | None = None
+    """The CUDA that it was built with, `12` or `12.4`; `cpu` for a build without; None when not said."""
+    cxx11_abi: bool | None = None
+    """The C++ ABI of its calls into torch; None when not said."""
+    libraries: tuple[str, ...] = ()
+    """Names of its native libraries where the name tells the build (`libbitsandbytes_cuda128.so`)."""
+    origin: str = ""
+    """The file or version string that says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
     """One installed distribution."""
 
@@ -17,7 +33,11 @@ class Distribution:
     requires: tuple[str, ...]
     """`Requires-Dist` lines."""
     location: str
-    """The folder that holds its metadata."""
+    """The folder on the module path that holds it and its metadata (`.../site-packages`)."""
+    metadata: str = ""
+    """The metadata folder or file itself (`.../torch-2.13.0.dist-info`)."""
+    native: NativeBuild | None = None
+    """For compiled packages of the training stack, what they were built against; None for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,230 @@
+"""Which Python environment the training will use, found from files: nothing is run where it can be avoided."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpudoctor.model import Unavailable
+
+ASK_SECONDS = 10.0
+"""Longest wait for an interpreter that has to be asked; a cold start on a network disk takes seconds."""
+
+_QUESTION = (
+    "import sys,platform;print(sys.prefix,sys.base_prefix,sys.executable,platform.python_version(),sep=chr(10))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """One Python environment, by its layout."""
+
+    prefix: Path
+    """The environment's folder."""
+    base: Path
+    """The installation that a virtual environment was made from; `prefix` itself when it is none."""
+    executable: Path
+    """Its interpreter, as a person would call it."""
+    version: str
+    """`3.11.7`, or `3.11` when the files say no more."""
+    system_packages: bool
+    """Whether packages of the base installation and of the user are on its path."""
+
+    @property
+    def series(self) -> str:
+        """`3.11`."""
+        return ".".join(self.version.split(".")[:2])
+
+
+def find_interpreter(python: str | None, environment: Mapping[str, str]) -> Interpreter:
+    """The named interpreter or folder; else the active environment; else the first Python on PATH; else ours.
+
+    Raises `Unavailable` when the named one is not a Python environment.
+    """
+    if python is not None:
+        return _named(python, environment)
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = environment.get(variable)
+        found = _from_prefix(Path(folder)) if folder else None
+        if found is not None:
+            return found
+    for candidate in _on_path(environment):
+        found = _from_executable(candidate, environment)
+        if found is not None:
+            return found
+    return _ours()
+
+
+def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
+    path = Path(python).expanduser()
+    if os.sep not in python and not path.exists():
+        found = next((p for p in _on_path(environment, (python,))), None)
+        if found is None:
+            raise Unavailable(f"there is no interpreter {python} on PATH")
+        path = found
+    if not path.exists():
+        raise Unavailable(f"there is no interpreter or environment {python}")
+    answer = _from_prefix(path) if path.is_dir() else _from_executable(path, environment)
+    if answer is None:
+        raise Unavailable(f"{python} is neither a Python interpreter nor an environment folder")
+    return answer
+
+
+def _on_path(environment: Mapping[str, str], names: tuple[str, ...] = ("python", "python3")) -> Iterator[Path]:
+    """Executables of these names, folder by folder as the shell looks."""
+    for name in names:
+        for folder in environment.get("PATH", "").split(os.pathsep):
+            candidate = Path(folder, name)
+            if folder and os.access(candidate, os.X_OK) and candidate.is_file():
+                yield candidate
+
+
+def _from_prefix(folder: Path) -> Interpreter | None:
+    """An environment by its folder."""
+    for name in ("python", "python3"):
+        executable = folder / "bin" / name
+        if executable.exists():
+            return _from_layout(executable)
+    return None
+
+
+def _from_executable(executable: Path, environment: Mapping[str, str]) -> Interpreter | None:
+    """An environment by its interpreter; the interpreter is asked only when its layout tells nothing."""
+    target = _behind_shim(executable, environment)
+    return _from_layout(target or executable) or _asked(executable)
+
+
+def _behind_shim(executable: Path, environment: Mapping[str, str]) -> Path | None:
+    """The interpreter that a pyenv shim would start: its order is variable, folder file, global file."""
+    if executable.parent.name != "shims":
+        return None
+    root = executable.parent.parent
+    names = environment.get("PYENV_VERSION", "").replace(":", " ").split()
+    folder = Path.cwd()
+    for place in (*((item / ".python-version") for item in (folder, *folder.parents)), root / "version"):
+        if names:
+            break
+        try:
+            names = [line for line in place.read_text().split() if not line.startswith("#")]
+        except (OSError, UnicodeDecodeError):
+            continue
+    for name in names:
+        for candidate in (root / "versions" / name / "bin" / "python", *_series_of(root, name)):
+            if candidate.exists():
+                return candidate
+    return None
+
+
+def _series_of(root: Path, name: str) -> list[Path]:
+    """Installed patch releases of a pyenv name like `3.11`, the newest first."""
+    if not re.fullmatch(r"\d+\.\d+", name):
+        return []
+    found = (root / "versions").glob(f"{name}.*/bin/python")
+    return sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.parts[-3])], reverse=True)
+
+
+def _from_layout(executable: Path) -> Interpreter | None:
+    """Read `pyvenv.cfg` beside or above the interpreter, or the installation's folders."""
+    for folder in (executable.parent, executable.parent.parent):
+        settings = _pyvenv(folder / "pyvenv.cfg")
+        if settings is not None:
+            return _virtual(folder, executable, settings)
+    real = executable.resolve()
+    prefix = real.parent.parent
+    version = _version_of(prefix, real)
+    if version is None:
+        return None
+    return Interpreter(prefix=prefix, base=prefix, executable=executable, version=version, system_packages=True)
+
+
+def _virtual(folder: Path, executable: Path, settings: Mapping[str, str]) -> Interpreter | None:
+    home = settings.get("home")
+    base = Path(home).resolve().parent if home else executable.resolve().parent.parent
+    stated = settings.get("version_info") or settings.get("version") or ""
+    match = re.match(r"\d+\.\d+(\.\d+)?", stated)
+    version = match[0] if match else _version_of(folder, executable.resolve())
+    if version is None:
+        return None
+    return Interpreter(
+        prefix=folder,
+        base=base,
+        executable=executable,
+        version=version,
+        system_packages=settings.get("include-system-site-packages", "false").lower() == "true",
+    )
+
+
+def _pyvenv(path: Path) -> dict[str, str] | None:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+
+def _version_of(prefix: Path, executable: Path) -> str | None:
+    """The Python version of an installation: its interpreter's name, its library folder, its header."""
+    match = re.fullmatch(r"python(\d+\.\d+)[a-z]*", executable.name)
+    if match:
+        series = match[1]
+    else:
+        found = [p.parent.name[6:] for p in prefix.glob("lib/python3.*/os.py")] or [
+            p.parent.name[6:] for p in prefix.glob("lib/python3.*/site-packages")
+        ]
+        if len(found) != 1:
+            return None
+        series = found[0].rstrip("t")
+    if Path(sys.base_prefix) == prefix and "{}.{}".format(*sys.version_info[:2]) == series:
+        return "{}.{}.{}".format(*sys.version_info[:3])
+    try:
+        header = (prefix / "include" / f"python{series}" / "patchlevel.h").read_text(errors="replace")
+    except OSError:
+        return series
+    stated = re.search(r'PY_VERSION\s+"(\d+\.\d+\.\d+)', header)
+    return stated[1] if stated else series
+
+
+def _asked(executable: Path) -> Interpreter | None:
+    """Ask the interpreter itself, in a child, isolated from user code."""
+    try:
+        answer = subprocess.run(
+            [str(executable), "-I", "-S", "-c", _QUESTION],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ASK_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = answer.stdout.splitlines()
+    if answer.returncode != 0 or len(lines) < 4:
+        return None
+    prefix, base, program, version = lines[:4]
+    found = _from_layout(Path(program or executable))
+    if found is not None:
+        return found
+    return Interpreter(
+        prefix=Path(prefix),
+        base=Path(base),
+        executable=Path(program or executable),
+        version=version,
+        system_packages=prefix == base,
+    )
+
+
+def _ours() -> Interpreter:
+    """The interpreter that runs gpudoctor."""
+    found = _from_layout(Path(sys.executable)) if sys.executable else None
+    return found or Interpreter(
+        prefix=Path(sys.prefix),
+        base=Path(sys.base_prefix),
+        executable=Path(sys.executable),
+        version="{}.{}.{}".format(*sys.version_info[:3]),
+        system_packages=True,
+    )

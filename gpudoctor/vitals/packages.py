@@ -1,0 +1,212 @@
+"""Installed distributions of one Python environment, from their metadata files; nothing is imported or run."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from gpudoctor.model import Unavailable
+from gpudoctor.model.signs.packages import Distribution, Packages
+from gpudoctor.vitals.interpreter import Interpreter, find_interpreter
+from gpudoctor.vitals.native_build import read_native_build
+
+_LARGEST_PTH = 1 << 20
+"""Bytes; a path file is a few lines, anything bigger is none."""
+_LARGEST_METADATA = 8 << 20
+"""Bytes; the headers of the largest known METADATA take 100 KB, its description a few megabytes."""
+
+
+def read_packages(python: str | None = None, environment: Mapping[str, str] | None = None) -> Packages:
+    """The distributions that the training's Python will see.
+
+    `python` is an interpreter or an environment folder; without it the active environment, then the first
+    Python of PATH. Raises `Unavailable` when the named one is not a Python environment.
+    """
+    variables = os.environ if environment is None else environment
+    interpreter = find_interpreter(python, variables)
+    folders = site_folders(interpreter, variables)
+    if not folders:
+        raise Unavailable(f"no package folder was found in {interpreter.prefix}")
+    found: dict[str, Distribution] = {}
+    shadowed: list[Distribution] = []
+    for folder in folders:
+        for item in _distributions(folder):
+            if item.name in found:
+                shadowed.append(item)
+            else:
+                found[item.name] = item
+    return Packages(
+        prefix=str(interpreter.prefix),
+        python=interpreter.version,
+        executable=str(interpreter.executable),
+        distributions=dict(sorted(found.items())),
+        duplicates=tuple(shadowed),
+    )
+
+
+def site_folders(interpreter: Interpreter, environment: Mapping[str, str]) -> list[Path]:
+    """Folders of the module path that can hold distributions, in order, path files followed.
+
+    PYTHONPATH first, then the environment's own, then the user's and the base's where they are visible.
+    """
+    folders: list[Path] = [
+        Path(item) for item in environment.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(item)
+    ]
+    series = interpreter.series
+    sites: list[Path] = []
+    if interpreter.prefix != interpreter.base:
+        sites += _sites_of(interpreter.prefix, series)
+    if interpreter.system_packages:
+        sites += [*_user_site(series, environment), *_sites_of(interpreter.base, series)]
+    for site in sites:
+        folders.append(site)
+        folders += _path_files(site)
+    unique: dict[str, Path] = {}
+    for folder in folders:
+        if folder.is_dir():
+            unique.setdefault(os.path.realpath(folder), folder)
+    return list(unique.values())
+
+
+def _sites_of(prefix: Path, series: str) -> list[Path]:
+    """Package folders of an installation; Debian keeps its own beside the local ones."""
+    names = [f"python{series}", f"python{series}t"]
+    folders = [prefix / lib / name / "site-packages" for lib in ("lib", "lib64") for name in names]
+    if prefix == Path("/usr"):
+        local = Path("/usr/local/lib")
+        debian = [local / name / "dist-packages" for name in names]
+        debian += [Path("/usr/lib/python3/dist-packages")]
+        debian += [Path("/usr/lib") / name / "dist-packages" for name in names]
+        folders = debian + [local / name / "site-packages" for name in names] + folders
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _user_site(series: str, environment: Mapping[str, str]) -> list[Path]:
+    if environment.get("PYTHONNOUSERSITE"):
+        return []
+    home = environment.get("HOME")
+    base = environment.get("PYTHONUSERBASE") or (str(Path(home) / ".local") if home else "")
+    return [Path(base) / "lib" / f"python{series}" / "site-packages"] if base else []
+
+
+def _path_files(site: Path) -> Iterator[Path]:
+    """Folders named by plain lines of `*.pth` files; lines of code are never executed."""
+    try:
+        files = sorted(entry.path for entry in os.scandir(site) if entry.name.endswith(".pth"))
+    except OSError:
+        return
+    for name in files:
+        try:
+            if os.path.getsize(name) > _LARGEST_PTH:
+                continue
+            text = Path(name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        for line in (item.strip() for item in text.splitlines()):
+            if line and not line.startswith(("#", "import ", "import\t")) and "\0" not in line:
+                yield site / line
+
+
+def _distributions(folder: Path) -> Iterator[Distribution]:
+    """Distributions of one folder; of two with one name the one installed last comes first."""
+    try:
+        entries = [
+            (entry.path, entry.name)
+            for entry in os.scandir(folder)
+            if entry.name.endswith((".dist-info", ".egg-info", ".egg")) and entry.name[0] not in "~."
+        ]
+    except OSError:
+        return
+    found: dict[str, list[tuple[float, Distribution]]] = {}
+    for path, name in entries:
+        item = _distribution(path, name, folder)
+        if item is not None:
+            found.setdefault(item.name, []).append((0.0, item))
+    for items in found.values():
+        if len(items) > 1:
+            items = sorted(((_age(item), item) for _, item in items), key=lambda pair: pair[0])
+        yield from (item for _, item in items)
+
+
+def _age(item: Distribution) -> float:
+    try:
+        return -os.path.getmtime(item.metadata)
+    except OSError:
+        return 0.0
+
+
+def _distribution(path: str, name: str, folder: Path) -> Distribution | None:
+    """One distribution, or None for metadata without a name or a version."""
+    stem = name.rpartition(".")[0]
+    if name.endswith(".dist-info"):
+        headers = _headers(os.path.join(path, "METADATA"))
+    elif name.endswith(".egg"):
+        path = os.path.join(path, "EGG-INFO")
+        headers = _headers(os.path.join(path, "PKG-INFO"))
+    else:
+        headers = _headers(os.path.join(path, "PKG-INFO")) if os.path.isdir(path) else _headers(path)
+    if headers is None:
+        return None
+    parts = stem.split("-")
+    title = headers.get("name", [""])[0] or parts[0]
+    version = headers.get("version", [""])[0] or (parts[1] if len(parts) > 1 else "")
+    if not title or not version:
+        return None
+    requires = tuple(headers.get("requires-dist", ()))
+    if not requires and not name.endswith(".dist-info"):
+        requires = tuple(_egg_requires(os.path.join(path, "requires.txt")))
+    normal = normalise(title)
+    return Distribution(
+        name=normal,
+        version=version,
+        requires=requires,
+        location=str(folder),
+        metadata=path,
+        native=read_native_build(normal, version, folder, Path(path)),
+    )
+
+
+def normalise(name: str) -> str:
+    """A distribution's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+_WANTED = frozenset({"name", "version", "requires-dist"})
+
+
+def _headers(path: str) -> dict[str, list[str]] | None:
+    """The headers that matter, names in lower case; None when the file cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            block = file.read(16384)
+            while not _ends(block) and len(block) < _LARGEST_METADATA and (more := file.read(65536)):
+                block += more
+    except (OSError, ValueError):
+        return None
+    text = block.replace(b"\r\n", b"\n").partition(b"\n\n")[0].decode("utf-8", errors="replace")
+    found: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        key, colon, value = line.partition(":")
+        if colon and key.lower() in _WANTED:
+            found.setdefault(key.lower(), []).append(value.strip())
+    return found or None
+
+
+def _ends(block: bytes) -> bool:
+    return b"\n\n" in block or b"\r\n\r\n" in block
+
+
+def _egg_requires(path: str) -> Iterable[str]:
+    """Requirements of an old egg, in the words of `Requires-Dist`."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file]
+    except OSError:
+        return
+    extra = marker = ""
+    for line in lines:
+        if line.startswith("[") and line.endswith("]"):
+            extra, _, marker = line[1:-1].partition(":")
+        elif line and not line.startswith("#"):
+            conditions = [part for part in (marker and f"({marker})", extra and f'extra == "{extra}"') if part]
+            yield f"{line}; {' and '.join(conditions)}" if conditions else line
