@@ -32,21 +32,26 @@ def read_torch(packages: Packages) -> TorchBuild:
             )
         cuda = None if told == "cpu" else told
     hip = words.get("hip")
-    abi = cxx11_abi(folder / "lib" / "libc10.so")
+    abi = cxx11_abi(_library(folder, packages.prefix, "libc10.so"))
     return TorchBuild(
         version=version,
         cuda=cuda,
         hip=hip,
-        arch_list=_arch_list(folder) if cuda or hip else (),
+        arch_list=_arch_list(folder, packages.prefix) if cuda or hip else (),
         cxx11_abi=Absent("libc10.so does not tell it") if abi is None else abi,
         path=str(folder),
     )
 
 
-def _arch_list(folder: Path) -> Reading[tuple[str, ...]]:
-    """The string behind `torch.cuda.get_arch_list()`: a literal of the build that stands in libtorch_python.so."""
-    library = folder / "lib" / "libtorch_python.so"
-    text = search_library(library, _find_arches)
+def _library(folder: Path, prefix: str, name: str) -> Path:
+    """A library of torch: wheels keep it in torch/lib, conda-forge in the environment's lib."""
+    inside = folder / "lib" / name
+    return inside if inside.exists() else Path(prefix) / "lib" / name
+
+
+def _arch_list(folder: Path, prefix: str) -> Reading[tuple[str, ...]]:
+    """The text behind `torch.cuda.get_arch_list()`: a literal that stands in libtorch_python.so."""
+    text = search_library(_library(folder, prefix, "libtorch_python.so"), _find_arches)
     if text is None:
         return Absent("libtorch_python.so does not tell the architectures")
     return tuple(text.decode().split())
