@@ -40,7 +40,10 @@ class Canvas:
         self._file.write("\n")
 
     def paragraph(self, text: Text | str, indent: int = 0, hang: int = 0) -> None:
-        """Wrapped text; `indent` columns before each line, `hang` more before all but the first."""
+        """Wrapped text; `indent` columns before each line, `hang` more before all but the first.
+
+        A word that is longer than a line (a path, an address) runs over: in pieces it could not be copied.
+        """
         for line in self._wrapped(_styled(text), indent, hang):
             self._print(line)
 
@@ -119,12 +122,12 @@ class Canvas:
         lines: list[Text] = []
         rest = text
         if hang:
-            head = rest.wrap(self._console, first_room)
+            head = rest.wrap(self._console, first_room, overflow="ignore")
             if len(head) <= 1:
                 return [Text(" " * indent) + line for line in head] or [Text("")]
             lines.append(Text(" " * indent) + _trimmed(head[0]))
             rest = _left_trimmed(text[len(head[0].plain) :])
-        lines += [Text(" " * (indent + hang)) + _trimmed(line) for line in rest.wrap(self._console, room)]
+        lines += [Text(" " * (indent + hang)) + _trimmed(line) for line in rest.wrap(self._console, room, overflow="ignore")]
         return lines or [Text("")]
 
 

@@ -49,9 +49,12 @@ def _body(canvas: Canvas, text: str) -> None:
     paragraph: list[str] = []
 
     def flush() -> None:
-        if paragraph:
-            canvas.paragraph(" ".join(paragraph), indent=_INDENT, hang=2 if _is_item(paragraph[0]) else 0)
-            paragraph.clear()
+        text = " ".join(paragraph)
+        if len(paragraph) == 1 and "://" in text and _is_item(text):
+            canvas.literal(text, indent=_INDENT)  # an address is there to be copied
+        elif paragraph:
+            canvas.paragraph(text, indent=_INDENT, hang=2 if _is_item(text) else 0)
+        paragraph.clear()
 
     literal = False
     for line in text.splitlines():

@@ -1,0 +1,80 @@
+"""Writes the generated pages: one for each of our checks, their index, and the help of every command.
+
+    python docs/generate.py            write them
+    python docs/generate.py --check    say which are stale, exit code 1 when one is
+"""
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+
+from gpudoctor.cli.parser import build_parser
+from gpudoctor.engine.manual import read_page, topic_order
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.report.pages import index_markdown, page_markdown
+
+DOCS = Path(__file__).parent
+_OURS = "gpudoctor_checks."
+
+
+def pages() -> dict[Path, str]:
+    """Every generated file and its text. Plugins that happen to be installed are left out."""
+    registry = load_registry()
+    ours = [check for check in registry.checks.values() if check.__module__.startswith(_OURS)]
+    ours.sort(key=lambda check: topic_order(check.code))
+    read = [read_page(check, answered=check.code in registry.rules) for check in ours]
+    written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
+    written[DOCS / "checks" / "README.md"] = index_markdown(read)
+    written[DOCS / "cli.md"] = _command_line()
+    return written
+
+
+def stale(wanted: dict[Path, str]) -> list[Path]:
+    """Files that differ from their text, are missing, or belong to a check that is gone."""
+    differing = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
+    gone = [path for path in (DOCS / "checks").glob("*.md") if path not in wanted]
+    return sorted(differing + gone)
+
+
+def _command_line() -> str:
+    """The help of the program and of each command, at 80 columns whatever the terminal."""
+    os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C"}
+    parser = build_parser()
+    lines = ["# The command line", "", *_help(parser)]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                lines += [f"## gpudoctor {name}", "", *_help(command)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _help(parser: argparse.ArgumentParser) -> list[str]:
+    """The help in the wording of Python 3.13: older ones repeat the placeholder after each name of a flag."""
+    text = re.sub(r"^(  -\w) (\S+), (--[\w-]+ \2)", r"\1, \3", parser.format_help(), flags=re.MULTILINE)
+    return ["```text", text.rstrip(), "```", ""]
+
+
+def main() -> int:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when a page is stale")
+    wanted = pages()
+    old = stale(wanted)
+    if parser.parse_args().check:
+        for path in old:
+            print(f"stale: {path.relative_to(DOCS.parent)} (run: make docs)")
+        return 1 if old else 0
+    (DOCS / "checks").mkdir(exist_ok=True)
+    for path in old:
+        if path in wanted:
+            path.write_text(wanted[path], "utf-8")
+        else:
+            path.unlink()
+        print(path.relative_to(DOCS.parent))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
