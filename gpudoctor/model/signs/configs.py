@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gpudoctor.model.evidence import Setting
+from gpudoctor.model.redaction import is_secret_name, mask_text
 from gpudoctor.model.remedy import TextEdit
 
 Scalar: TypeAlias = int | float | str | bool | None
@@ -197,7 +198,7 @@ class ConfigFile:
     def under(self, key: str) -> Iterator[Entry]:
         """Entries inside a section, at any depth."""
         for name, entry in self.entries.items():
-            if name.startswith(key + ".") or name.startswith(key + "["):
+            if name.startswith((key + ".", key + "[")):
                 yield entry
 
     def has(self, key: str) -> bool:
@@ -222,8 +223,10 @@ class ConfigFile:
             reproduce=f"sed -n {entry.line}p {_quoted(self.path)}",
         )
 
-    def edit(self, entry: Entry, new_text: str) -> TextEdit:
-        """The edit that replaces an entry's value and touches nothing else."""
+    def edit(self, entry: Entry, new_text: str) -> TextEdit | None:
+        """The edit that replaces an entry's value and touches nothing else; None where nothing stands there."""
+        if not entry.text:
+            return None
         return TextEdit(
             path=self.path,
             line=entry.value_line,
@@ -257,18 +260,9 @@ class Configs:
         return tuple(meaning for file in self.files for meaning in file.meaning(name))
 
 
-_SECRET = ("api_key", "apikey", "secret", "password", "passwd", "credential", "private_key", "access_key")
-_TOKEN_OWNERS = {"hub", "hf", "auth", "access", "api", "wandb", "github", "huggingface", "use_auth", "bearer", "user"}
-
-
 def is_secret(entry: Entry) -> bool:
     """Whether an entry holds a credential, by its name; `pad_token` and `max_tokens` are none."""
-    if not isinstance(entry.value, str) or not entry.value:
-        return False
-    name = entry.last.lower().replace("-", "_")
-    if any(word in name for word in _SECRET) or entry.value.startswith(("hf_", "sk-", "ghp_", "AKIA")):
-        return True
-    return name == "token" or (name.endswith("_token") and name.removesuffix("_token") in _TOKEN_OWNERS)
+    return isinstance(entry.value, str) and bool(entry.value) and is_secret_name(entry.last)
 
 
 def _text(value: ConfigValue) -> str:
@@ -279,7 +273,7 @@ def _text(value: ConfigValue) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = str(value)
+    text = mask_text(str(value))
     return text if len(text) <= 200 else text[:197] + "..."
 
 

@@ -5,6 +5,6 @@ Nothing is imported, built or expanded from a config: YAML tags are not obeyed, 
 
 from gpudoctor.vitals.configs.reading import parse, read_configs
 from gpudoctor.vitals.configs.text import Unread
-from gpudoctor.vitals.configs.walking import looks_like_config, looks_like_kubernetes_job
+from gpudoctor.vitals.configs.walking import find_configs, looks_like_config, looks_like_kubernetes_job
 
-__all__ = ["Unread", "looks_like_config", "looks_like_kubernetes_job", "parse", "read_configs"]
+__all__ = ["Unread", "find_configs", "looks_like_config", "looks_like_kubernetes_job", "parse", "read_configs"]

@@ -1,4 +1,4 @@
-"""From a kind's own keys to canonical names: the table applied, strategies and switches that undo a key obeyed."""
+"""From a kind's own keys to canonical names: the table applied, switches and strategies obeyed."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -30,11 +30,15 @@ def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, 
         return {}
     lines = text.split("\n")
     said: dict[str, list[Said]] = {}
+    told: set[tuple[str, int, int]] = set()
     for entry in flat.entries.values():
         row = _row(entry, rows, kind)
         if row is None or entry.interpolated or entry.value == "auto" or _off(entry, row, flat):
             continue
         for name, value in _read(row, entry, flat, lines):
+            if (name, entry.line, entry.column) in told:
+                continue  # the same line again, through an alias or a merge
+            told.add((name, entry.line, entry.column))
             said.setdefault(name, []).append(Said(value=value, unit=row.unit, key=entry.key))
     if kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.SECTIONS}:
         _obey_strategies(said, flat, kind)
@@ -201,9 +205,11 @@ def _obey_strategies(said: dict[str, list[Said]], flat: Flat, kind: ConfigKind) 
     for prefix in {entry.key[: -len(entry.last)] for entry in flat.entries.values()}:
         _strategy(said, flat, prefix, "logging_period", ("logging_strategy",), needed=False)
         _strategy(said, flat, prefix, "save_period", ("save_strategy",), needed=False)
-        # Nothing evaluates unless asked to: the Trainer's own default is "no"; axolotl turns it on by eval_steps.
+        # The Trainer evaluates only when a strategy asks for it; axolotl's eval_steps is such an asking.
         needed = kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY}
-        _strategy(said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed)
+        _strategy(
+            said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed
+        )
 
 
 def _strategy(

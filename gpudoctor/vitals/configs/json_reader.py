@@ -65,7 +65,9 @@ class _Scanner:
             elif kind != "space":
                 self.token(str(kind), match.group(), match.start(), match.end())
         if self.expect != "end" or self.root is None:
-            raise self.error(len(self.text), "the file ends too early" if self.text.strip() else "the file is empty")
+            raise self.error(
+                len(self.text), "the file ends too early" if self.text.strip() else "the file is empty"
+            )
         return self.root, tuple(self.notes)
 
     def token(self, kind: str, token: str, start: int, end: int) -> None:

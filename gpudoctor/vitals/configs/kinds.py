@@ -10,8 +10,9 @@ from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.vitals.configs.tree import Flat
+from gpudoctor.vitals.configs.words import words
 
-HF_KEYS: Final = frozenset(
+HF_KEYS: Final = words(
     """per_device_train_batch_size per_device_eval_batch_size per_gpu_train_batch_size num_train_epochs
     gradient_accumulation_steps logging_steps save_steps eval_steps save_total_limit save_strategy
     evaluation_strategy eval_strategy logging_strategy lr_scheduler_type warmup_ratio warmup_steps
@@ -19,58 +20,58 @@ HF_KEYS: Final = frozenset(
     output_dir overwrite_output_dir learning_rate weight_decay max_steps max_grad_norm report_to
     remove_unused_columns load_best_model_at_end metric_for_best_model push_to_hub optim
     ddp_find_unused_parameters group_by_length torch_compile auto_find_batch_size model_name_or_path
-    attn_implementation fp16 bf16 tf32 seed max_seq_length""".split()
+    attn_implementation fp16 bf16 tf32 seed max_seq_length"""
 )
-HF_STRONG: Final = frozenset(
+HF_STRONG: Final = words(
     """per_device_train_batch_size per_gpu_train_batch_size num_train_epochs save_total_limit
     evaluation_strategy eval_strategy save_strategy dataloader_num_workers lr_scheduler_type warmup_ratio
     gradient_checkpointing_kwargs load_best_model_at_end remove_unused_columns auto_find_batch_size
-    ddp_find_unused_parameters per_device_eval_batch_size dataloader_pin_memory logging_strategy""".split()
+    ddp_find_unused_parameters per_device_eval_batch_size dataloader_pin_memory logging_strategy"""
 )
-_DEEPSPEED_STRONG: Final = frozenset(
+_DEEPSPEED_STRONG: Final = words(
     """zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer
-    wall_clock_breakdown steps_per_print zero_force_ds_cpu_optimizer""".split()
+    wall_clock_breakdown steps_per_print zero_force_ds_cpu_optimizer"""
 )
-_DEEPSPEED_WEAK: Final = frozenset(
+_DEEPSPEED_WEAK: Final = words(
     """train_batch_size gradient_accumulation_steps gradient_clipping fp16 bf16 optimizer scheduler
     activation_checkpointing flops_profiler comms_logger aio prescale_gradients communication_data_type
-    fp32_allreduce sparse_gradients tensorboard wandb csv_monitor amp zero_optimization""".split()
+    fp32_allreduce sparse_gradients tensorboard wandb csv_monitor amp zero_optimization"""
 )
-_ACCELERATE: Final = frozenset(
+_ACCELERATE: Final = words(
     """compute_environment distributed_type num_processes num_machines machine_rank mixed_precision
     main_training_function main_process_port main_process_ip rdzv_backend same_network downcast_bf16 gpu_ids
-    use_cpu tpu_env fsdp_config deepspeed_config enable_cpu_affinity""".split()
+    use_cpu tpu_env fsdp_config deepspeed_config enable_cpu_affinity"""
 )
-_FSDP: Final = frozenset(
-    """fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch fsdp_backward_prefetch_policy
-    fsdp_forward_prefetch fsdp_min_num_params fsdp_sharding_strategy fsdp_state_dict_type fsdp_offload_params
+_FSDP: Final = words(
+    """fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch
+    fsdp_backward_prefetch_policy fsdp_forward_prefetch fsdp_min_num_params fsdp_sharding_strategy fsdp_state_dict_type fsdp_offload_params
     fsdp_use_orig_params fsdp_sync_module_states fsdp_cpu_ram_efficient_loading fsdp_activation_checkpointing
     transformer_layer_cls_to_wrap backward_prefetch forward_prefetch limit_all_gathers xla_fsdp_v2
     sync_module_states cpu_ram_efficient_loading activation_checkpointing use_orig_params min_num_params
-    reshard_after_forward state_dict_type auto_wrap_policy""".split()
+    reshard_after_forward state_dict_type auto_wrap_policy"""
 )
-_LLAMA_FACTORY: Final = frozenset(
+_LLAMA_FACTORY: Final = words(
     """finetuning_type template cutoff_len dataset_dir do_train stage lora_target preprocessing_num_workers
     overwrite_cache infer_backend export_dir adapter_name_or_path max_samples plot_loss freeze_trainable_layers
-    pure_bf16 flash_attn quantization_bit pref_beta""".split()
+    pure_bf16 flash_attn quantization_bit pref_beta"""
 )
-_AXOLOTL: Final = frozenset(
+_AXOLOTL: Final = words(
     """micro_batch_size sequence_len sample_packing adapter lora_r lora_target_linear lora_target_modules
     val_set_size dataset_prepared_path datasets num_epochs pad_to_sequence_len flash_attention
     evals_per_epoch saves_per_epoch wandb_project train_on_inputs base_model_config chat_template rl
-    special_tokens model_type tokenizer_type load_in_4bit load_in_8bit""".split()
+    special_tokens model_type tokenizer_type load_in_4bit load_in_8bit"""
 )
-_TRAINER: Final = frozenset(
+_TRAINER: Final = words(
     """max_epochs min_epochs accelerator devices precision log_every_n_steps val_check_interval
     check_val_every_n_epoch accumulate_grad_batches gradient_clip_val num_nodes strategy num_sanity_val_steps
     limit_train_batches limit_val_batches fast_dev_run enable_checkpointing enable_progress_bar callbacks logger
     default_root_dir deterministic benchmark sync_batchnorm max_steps profiler detect_anomaly
-    use_distributed_sampler gpus""".split()
+    use_distributed_sampler gpus"""
 )
-_PEFT: Final = frozenset("r lora_alpha lora_dropout target_modules bias task_type modules_to_save use_rslora".split())
-_QUANTISATION: Final = frozenset(
+_PEFT: Final = words("r lora_alpha lora_dropout target_modules bias task_type modules_to_save use_rslora")
+_QUANTISATION: Final = words(
     """load_in_4bit load_in_8bit bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_use_double_quant
-    bnb_4bit_quant_storage llm_int8_threshold llm_int8_skip_modules quant_method""".split()
+    bnb_4bit_quant_storage llm_int8_threshold llm_int8_skip_modules quant_method"""
 )
 _SECTION: Final = re.compile(
     r"(train|data|loader|monitor|log|lora|peft|optim|solver|sched|model|eval|valid|checkpoint|profil|freq|memory"
@@ -86,9 +87,9 @@ _OWN_STRONG: Final = re.compile(
     r"|eval_interval|eval_every|eval_steps|val_interval|ckpt_interval|checkpoint_interval|persistent_workers"
     r"|prefetch_factor|lora_alpha|lora_r|lora_rank|lora_dropout|optimizer|optimizer_name|lr_scheduler)\Z"
 )
-_FOREIGN: Final = frozenset(
-    """build-system tool package dependencies devDependencies compilerOptions scripts services jobs openapi swagger
-    $schema lockfileVersion workspace repos paths log_history model_type architectures nbformat""".split()
+_FOREIGN: Final = words(
+    """build-system tool package dependencies devDependencies compilerOptions scripts services jobs openapi
+    swagger $schema lockfileVersion workspace repos paths log_history model_type architectures nbformat"""
 )
 
 
@@ -119,7 +120,7 @@ def _torchtune(flat: Flat, top: set[str]) -> bool:
     return any(entry.last == "_component_" for entry in flat.entries.values()) and not top & _FOREIGN
 
 
-def _lightning(flat: Flat, top: set[str]) -> bool:
+def _lightning(flat: Flat, _: set[str]) -> bool:
     for prefix in ("trainer", "fit.trainer", "pl_trainer", "lightning.trainer"):
         target = flat.entries.get(f"{prefix}._target_") or flat.entries.get(f"{prefix}.class_path")
         if target is not None and "lightning" in str(target.value):
@@ -176,13 +177,15 @@ def _quantisation(_: Flat, top: set[str]) -> bool:
     return _many(top, _QUANTISATION, 1) and len(top - _QUANTISATION) <= 4
 
 
-def _model(flat: Flat, top: set[str]) -> bool:
-    shape = {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "n_layer", "n_embd", "d_model"}
-    return "model_type" in top and (bool({"architectures", "transformers_version"} & top) or _many(shape, frozenset(top), 3))
+def _model(_: Flat, top: set[str]) -> bool:
+    shape = words("hidden_size num_hidden_layers num_attention_heads vocab_size n_layer n_embd d_model")
+    return "model_type" in top and (
+        bool({"architectures", "transformers_version"} & top) or _many(top, shape, 3)
+    )
 
 
 def _sections(flat: Flat, top: set[str]) -> bool:
-    """A config of somebody's own: at least three settings of training, at the top or in sections named for it."""
+    """Somebody's own config: at least three settings of training, at the top or in sections named for it."""
     if top & _FOREIGN:
         return False
     found: set[str] = set()

@@ -14,7 +14,9 @@ from gpudoctor.vitals.configs.toml_reader import read_toml
 from gpudoctor.vitals.configs.tree import MAX_ENTRIES, Flat, Node, flatten
 from gpudoctor.vitals.configs.yaml_reader import read_yaml
 
-_IGNORE: Final = re.compile(r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE)
+_IGNORE: Final = re.compile(
+    r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE
+)
 
 FULL = f"larger or deeper than any training config: only its first {MAX_ENTRIES:,} settings were read"
 INTERPOLATED = "values of the form ${...} are filled in by Hydra or OmegaConf: they are left alone"
@@ -45,7 +47,7 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
         notes = (*notes, f"{len(documents)} YAML documents in one file; document {chosen + 1} was read")
     if flat.full:
         notes = (*notes, FULL)
-    if "${" in text and any("${" in str(entry.value) for entry in flat.entries.values()):
+    if kind.trains and "${" in text and any("${" in str(entry.value) for entry in flat.entries.values()):
         notes = (*notes, INTERPOLATED)
     ignored, reasons = _ignored(text)
     return ConfigFile(
@@ -69,7 +71,9 @@ def _documents(path: str, text: str) -> tuple[str, list[Node], tuple[str, ...]]:
     if suffix == ".toml":
         node, notes = read_toml(text)
         return "toml", [node], notes
-    if suffix in {".json", ".jsonc", ".json5"} or (suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"):
+    if suffix in {".json", ".jsonc", ".json5"} or (
+        suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
+    ):
         node, notes = read_json(text)
         return "json", [node], notes
     documents, notes = read_yaml(text)

@@ -15,7 +15,9 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
     try:
         size = os.stat(path).st_size
         if size > LIMIT:
-            raise Unread(f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data")
+            raise Unread(
+                f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data"
+            )
         with open(path, "rb") as stream:
             raw = stream.read(LIMIT + 1)
     except OSError as error:

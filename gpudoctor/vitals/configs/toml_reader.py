@@ -41,7 +41,8 @@ def _build(
     data: Any, path: tuple[str, ...], places: Mapping[tuple[str, ...], _Place], near: Node, depth: int
 ) -> Node:
     place = places.get(path)
-    node = Node(*place[2:]) if place else Node(near.line, near.column, near.end_line, near.end_column)
+    # A value inside an inline table has no place of its own: it stands empty where the table starts.
+    node = Node(*place[2:]) if place else Node(near.line, near.column, near.line, near.column)
     if depth > _MAX_DEPTH:
         return node
     if isinstance(data, dict):

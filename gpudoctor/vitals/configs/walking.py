@@ -2,11 +2,14 @@
 
 import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.vitals.configs.reading import parse
 from gpudoctor.vitals.configs.text import Unread, decode
+from gpudoctor.vitals.configs.words import words
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonc", ".toml")
 _LARGEST: Final = 512 << 10
@@ -18,12 +21,43 @@ _MARKS: Final = re.compile(
     rb"|gradient_|save_steps|eval_steps|trainer|optimizer|amp\b"
 )
 """Words without which no kind is recognised; a cheap look before the file is parsed."""
-_JOB_KINDS: Final = frozenset(
+_JOB_KINDS: Final = words(
     """Job CronJob Pod Deployment StatefulSet ReplicaSet JobSet PyTorchJob MPIJob TFJob XGBoostJob PaddleJob
-    TrainJob RayJob RayCluster LeaderWorkerSet Workflow AppWrapper""".split()
+    TrainJob RayJob RayCluster LeaderWorkerSet Workflow AppWrapper"""
 )
 _KIND_LINE: Final = re.compile(r"^kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
 _API_LINE: Final = re.compile(r"^apiVersion:[ \t]*\S", re.MULTILINE)
+
+
+_SKIPPED: Final = words(
+    """__pycache__ node_modules site-packages dist-packages venv env wandb mlruns lightning_logs outputs build
+    dist checkpoints"""
+)
+"""Folders of what tools wrote. A run's output holds copies of its configs, and they are not to be edited."""
+_MOST: Final = 20_000
+"""Files that a walk looks at by name."""
+
+
+def find_configs(folder: str | os.PathLike[str]) -> list[Path]:
+    """Training configs in a folder, by content, in order of name. Links to folders are not followed."""
+    return [path for path in _candidates(Path(folder)) if looks_like_config(path) is not None]
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    seen = 0
+    for here, folders, files in os.walk(folder, onerror=None, followlinks=False):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith((".", "checkpoint-")) and name not in _SKIPPED
+            and not os.path.exists(os.path.join(here, name, "pyvenv.cfg"))
+        )  # fmt: skip
+        for name in sorted(files):
+            seen += 1
+            if seen > _MOST:
+                return
+            if name.lower().endswith(_SUFFIXES) and not name.startswith("."):
+                yield Path(here, name)
 
 
 def looks_like_config(path: str | os.PathLike[str]) -> ConfigKind | None:

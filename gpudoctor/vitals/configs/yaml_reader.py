@@ -36,24 +36,40 @@ JINJA = "a Jinja template: its {{ ... }} values are left alone"
 
 def read_yaml(text: str) -> tuple[list[Node], tuple[str, ...]]:
     """The trees of the documents (empty ones left out) and notes. Raises `Unread` with the line."""
-    templated = "{{" in text or "{%" in text
-    source = _without_jinja(text) if templated else text
+    try:
+        documents, odd = _read(text, templated=False)
+    except Unread:
+        softened = _without_jinja(text)
+        if softened == text:
+            raise
+        return _read(softened, templated=True)[0], (JINJA,)
+    # `{{ lr }}` is YAML by accident: a mapping whose key is a mapping. In a quoted string it is just text.
+    if odd and (softened := _without_jinja(text)) != text:
+        try:
+            return _read(softened, templated=True)[0], (JINJA,)
+        except Unread:
+            pass
+    return documents, ()
+
+
+def _read(text: str, *, templated: bool) -> tuple[list[Node], bool]:
+    """The documents, and whether a key of a mapping is itself a mapping."""
     parse, error_class = _backend()
     builder = _Builder(templated)
     try:
-        for event in islice(parse(source), MAX_EVENTS):
+        for event in islice(parse(text), MAX_EVENTS):
             builder.take(event)
     except error_class as error:
         raise Unread(_sentence(error, text)) from error
     except RecursionError as error:
         raise Unread("is nested too deeply to be a config") from error
-    return builder.documents, (JINJA,) if templated and source != text else ()
+    return builder.documents, builder.odd
 
 
 def _backend() -> tuple[Callable[[str], Iterable[Any]], type[Exception]]:
     """A function from text to parser events, and what it raises."""
     try:
-        import yaml
+        import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
@@ -73,6 +89,7 @@ class _Builder:
         self.stack: list[tuple[Node, list[Node]]] = []
         """Open collections, each with the key that waits for its value (a list of none or one)."""
         self.merged = 0
+        self.odd = False
 
     def take(self, event: Any) -> None:
         name = type(event).__name__
@@ -103,7 +120,9 @@ class _Builder:
         children = [pair.node for pair in node.pairs or ()] or node.items or []
         mark = event.end_mark
         node.end_line, node.end_column = mark.line + 1, mark.column + 1
-        if mark.index == event.start_mark.index and children:  # a block collection ends with no token of its own
+        if (
+            mark.index == event.start_mark.index and children
+        ):  # a block collection ends with no token of its own
             node.end_line, node.end_column = max((child.end_line, child.end_column) for child in children)
         if node.pairs is not None and any(pair.name == "<<" for pair in node.pairs):
             self.merge(node)
@@ -135,8 +154,9 @@ class _Builder:
             parent.items.append(node)
         elif waiting:
             key = waiting.pop()
-            assert parent.pairs is not None
-            parent.pairs.append(Pair(_name(key), key.line, key.column, node))
+            self.odd = self.odd or key.pairs is not None
+            if parent.pairs is not None:
+                parent.pairs.append(Pair(_name(key), key.line, key.column, node))
         else:
             waiting.append(node)
 
@@ -204,6 +224,6 @@ def _sentence(error: Exception, text: str) -> str:
     line = lines[mark.line] if mark.line < len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return f"line {mark.line + 1}: a tab in the indentation; YAML indents with spaces only"
-    if "{%" in line or "{{" in line:
+    if any(mark in line for mark in ("{%", "{{", _OPEN)):
         return f"line {mark.line + 1}: a Jinja template that is no YAML before it is rendered"
     return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {problem}"
