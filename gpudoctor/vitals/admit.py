@@ -129,21 +129,23 @@ class _Readers:
         return self._job.take()
 
     def source(self) -> "Source":
-        from gpudoctor.vitals.source import read_source
-
         paths, arguments = self._scripts()
         if not paths:
             raise Unavailable("no script was given")
+        from gpudoctor.vitals.source import read_source
+
         return read_source(paths, arguments)
 
     def configs(self) -> "Configs":
+        paths = self._targets.of(TargetKind.CONFIG)
+        folders = self._targets.of(TargetKind.FOLDER)
+        if not paths and not folders:
+            raise Unavailable("no config was given")
         from gpudoctor.vitals.configs import find_configs, read_configs
 
-        paths = self._targets.of(TargetKind.CONFIG)
-        for folder in self._targets.of(TargetKind.FOLDER):
-            paths += find_configs(folder)
+        paths += [path for folder in folders for path in find_configs(folder)]
         if not paths:
-            raise Unavailable("no config was given")
+            raise Unavailable("no config in the folders that were given")
         return read_configs(paths)
 
     def _own_environment(self) -> Environment:
