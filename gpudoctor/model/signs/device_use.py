@@ -127,7 +127,8 @@ _NO_TENSOR = frozenset(
 )  # fmt: skip
 _NO_TENSOR_FUNCTIONS = (
     "torch.cuda.", "torch.distributed.", "torch.utils.", "torch.backends.", "torch.is_", "torch.save",
-    "torch.load", "torch.manual_seed", "torch.device", "torch.no_grad", "torch.get_", "torch.set_", "torch.optim",
+    "torch.load", "torch.manual_seed", "torch.device", "torch.no_grad", "torch.get_", "torch.set_",
+    "torch.optim",
     "torch.profiler", "torch.finfo", "torch.Generator", "torch.numel", "torch.nn.utils.clip_grad_value_",
     "torch.amp", "torch.autocast", "torch.compile", "torch.from_numpy", "torch.tensor", "torch.as_tensor",
     "torch.Size", "torch.onnx", "torch.jit", "torch.autograd", "torch.random", "torch.version",
@@ -234,8 +235,11 @@ class DeviceTensors:
                     self._names[ast.unparse(item)] = True
             return
         if isinstance(target, ast.Name | ast.Attribute):
-            moved = self.holds(value, types) or self._moves(value)
             text = ast.unparse(target)
+            if _on_host(value):
+                self._names[text] = False
+                return
+            moved = self.holds(value, types) or self._moves(value)
             if moved or text in self._names:
                 self._names[text] = moved or (self._names[text] and _touches(value, text))
 
@@ -250,6 +254,17 @@ class DeviceTensors:
             and node.func.attr in ("to", "cuda")
             for node in ast.walk(body)
         )
+
+
+def _on_host(value: ast.expr) -> bool:
+    """Whether an expression ends in a copy on the host: `x.detach().cpu().view(-1)`."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr in ("cpu", "numpy", "tolist", "item"):
+            return True
+        if value.func.attr == "to" and any(ast.unparse(item).strip("'\"") == "cpu" for item in value.args):
+            return True
+        value = value.func.value
+    return False
 
 
 def _touches(value: ast.expr, text: str) -> bool:

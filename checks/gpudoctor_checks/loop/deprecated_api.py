@@ -1,0 +1,221 @@
+"""LOOP005 deprecated-api."""
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Unavailable,
+)
+from gpudoctor.model.signs.source import Call, Known, Script
+
+Entry = Mapping[str, str | bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Use:
+    entry: Entry
+    what: str
+    spans: tuple[SourceSpan, ...]
+
+
+class DeprecatedApi(Check):
+    """The script calls functions of torch that newer releases have removed or are about to.
+
+    What it finds:
+        Calls, arguments and imports of torch that were removed or deprecated, from a table with the release of
+        each: `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`, `verbose=` of learning-rate
+        schedulers, `torch._six`, `size_average=`, `torch.distributed.launch` in a job script.
+    Why it hurts:
+        A removed call raises when it is reached, which may be hours into a run. A deprecated one warns, often
+        on every step, and fails after some later upgrade.
+    How it knows:
+        Names are resolved through imports and aliases, and compared with the installed torch: removed there is
+        an error, deprecated there is a note, and newer than that is silent.
+    False alarms:
+        Code behind a version test that never runs with this torch.
+    Remedies:
+        The replacement that torch names, as an edit where it is a plain renaming.
+    References:
+        - deprecated_apis.json beside this check: each row has its source
+        - https://github.com/pytorch-labs/torchfix
+        - https://github.com/pytorch/pytorch/releases
+    """
+
+    code = Code("LOOP005")
+    name = "deprecated-api"
+    reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
+    severity = Severity.NOTE
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        version = _torch_version(patient)
+        for script in patient.source.scripts:
+            for use in _uses(script):
+                yield from self._finding(use, version, script.path)
+        yield from self._launchers(patient, version)
+
+    def _launchers(self, patient: Patient, version: str | None) -> Iterator[Finding]:
+        try:
+            job = patient.job
+        except Unavailable:
+            return
+        for entry in table()["launchers"]:
+            for launch in job.launches:
+                if str(entry["module"]) in launch.text and launch.path and launch.line:
+                    span = SourceSpan(path=launch.path, line=launch.line, text=launch.text)
+                    use = _Use(entry=entry, what=str(entry["module"]), spans=(span,))
+                    yield from self._finding(use, version, launch.path)
+
+    def _finding(self, use: _Use, version: str | None, path: str) -> Iterator[Finding]:
+        since = str(use.entry["since"])
+        removed = str(use.entry["removed"]) if "removed" in use.entry else None
+        if version is not None and not _reaches(version, since):
+            return
+        gone = removed is not None and version is not None and _reaches(version, removed)
+        severity = (
+            Severity.ERROR if gone else Severity.WARNING if removed and version is None else Severity.NOTE
+        )
+        if gone:
+            state = f"was removed in torch {removed} ({version} is installed)"
+        elif removed:
+            state = f"is deprecated since torch {since} and removed in {removed}"
+        else:
+            state = f"is deprecated since torch {since}"
+        lines = sorted({span.line for span in use.spans})
+        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:8])
+        yield self.finding(
+            f"{use.what} {state}; {where}. Its replacement: {use.entry['replacement']}.",
+            evidence=use.spans[:8],
+            confidence=Confidence.SUSPECTED,
+            severity=severity,
+            cost=Cost(breaks=f"{use.what} fails with the installed torch") if gone else None,
+            subject=f"{path}:{lines[0]}",
+            facts=(
+                ("what", use.what),
+                ("replacement", use.entry["replacement"]),
+                ("rename", use.entry.get("rename", "")),
+                ("first_argument", use.entry.get("first_argument", "")),
+                ("drop", use.entry.get("keyword", "") if use.entry.get("drop") else ""),
+                ("add", use.entry.get("keyword", "") if use.entry.get("value") else ""),
+                ("value", use.entry.get("value", "")),
+                ("source", use.entry["source"]),
+            ),
+        )
+
+
+@cache
+def table() -> Mapping[str, tuple[Entry, ...]]:
+    """The table of removed and deprecated names, by kind."""
+    text = files(__package__).joinpath("deprecated_apis.json").read_text(encoding="utf-8")
+    return {kind: tuple(rows) for kind, rows in json.loads(text).items() if kind != "about"}
+
+
+@cache
+def _by_name() -> Mapping[str, Entry]:
+    return {str(row["name"]): row for row in table()["calls"] if not row.get("prefix")}
+
+
+def _uses(script: Script) -> Iterator[_Use]:
+    found: dict[str, tuple[Entry, list[SourceSpan]]] = {}
+    for what, entry, span in [*_calls(script), *_imports(script), *_decorators(script)]:
+        spans = found.setdefault(what, (entry, []))[1]
+        if span not in spans:
+            spans.append(span)
+    for what, (entry, spans) in found.items():
+        yield _Use(entry=entry, what=what, spans=tuple(spans))
+
+
+def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+    names = _by_name()
+    for call in script.calls:
+        if not call.name.startswith(("torch.", "functorch.")):
+            continue
+        if call.name in names:
+            yield f"{call.name}()", names[call.name], call.span
+        for row in table()["calls"]:
+            if row.get("prefix") and call.name.startswith(f"{row['name']}."):
+                yield str(row["name"]), row, call.span
+        for row in table()["arguments"]:
+            if _matches(call, row) and _passed(call, str(row["keyword"])):
+                yield f"{row['keyword']}= of {call.name}", row, call.span
+        for row in table()["missing"]:
+            if call.name == row["call"] and call.argument(str(row["keyword"])) is None:
+                yield f"{call.name}() without {row['keyword']}", row, call.span
+
+
+def _matches(call: Call, row: Entry) -> bool:
+    name = str(row["call"])
+    if not row.get("prefix"):
+        return call.name == name
+    return call.name.startswith(name) and call.method.endswith(str(row.get("suffix", "")))
+
+
+def _passed(call: Call, keyword: str) -> bool:
+    value = call.keywords.get(keyword)
+    return value is not None and not (isinstance(value, Known) and value.value is None)
+
+
+def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+    """Imports of removed modules fail by themselves, used or not."""
+    gone = {str(row["name"]): row for row in table()["calls"] if row.get("prefix")}
+    for node in ast.walk(script.tree):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [item.name for item in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+        for name, row in gone.items():
+            if any(module == name or module.startswith(name + ".") for module in modules) and not _tried(
+                script, node
+            ):
+                yield name, row, script.span(node)
+
+
+def _tried(script: Script, node: ast.AST) -> bool:
+    """Whether an import stands in a try or an if: the script knows that it may fail."""
+    return any(
+        inner is node
+        for outer in ast.walk(script.tree)
+        if isinstance(outer, ast.Try | ast.If)
+        for inner in ast.walk(outer)
+    )
+
+
+def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+    """Decorators without parentheses are no calls: `@torch.cuda.amp.custom_fwd`."""
+    names = _by_name()
+    for node in ast.walk(script.tree):
+        for decorator in getattr(node, "decorator_list", []):
+            if isinstance(decorator, ast.Name | ast.Attribute):
+                first, _, rest = ast.unparse(decorator).partition(".")
+                name = script.imports.get(first, first) + (f".{rest}" if rest else "")
+                if name in names:
+                    yield f"{name}()", names[name], script.span(decorator)
+
+
+def _torch_version(patient: Patient) -> str | None:
+    try:
+        return patient.torch.version
+    except Unavailable:
+        return None
+
+
+def _reaches(version: str, floor: str) -> bool:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(Version(version).base_version) >= Version(floor)
+    except InvalidVersion:
+        return False

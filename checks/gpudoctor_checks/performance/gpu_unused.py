@@ -1,0 +1,172 @@
+"""PERF009 gpu-unused."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+)
+from gpudoctor.model.signs.device_use import Target, device_of, training_target
+from gpudoctor.model.signs.gpu import Gpu
+from gpudoctor.model.signs.moves import Move, Moved, moves
+from gpudoctor.model.signs.source import Script, Source
+
+_HELPERS = frozenset(
+    {"prepare", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard",
+     "initialize", "set_default_device", "set_default_tensor_type", "dispatch_model", "distribute_module", "place_model",
+     "to_empty", "data_parallel", "send_to_device", "move_data_to_device", "Trainer", "default_device"}
+)  # fmt: skip
+
+
+class GpuUnused(Check):
+    """The training runs on the CPU although a GPU is there, or only half of it was moved to the GPU.
+
+    What it finds:
+        A training loop in a program that never names a device, or names only the CPU, on a machine with a GPU;
+        a CUDA device that is chosen and then never used; a model on the GPU whose batches stay behind, or
+        batches on the GPU and a model that stays behind.
+    Why it hurts:
+        PyTorch puts everything on the CPU unless told otherwise, without a word. A matrix product is 20 to 200
+        times slower there. Model and batch on different devices end in a RuntimeError at the first step.
+    How it knows:
+        From the source, with imports and command-line defaults followed, and the GPUs that the driver reports
+        for this machine.
+    False alarms:
+        A model too small to gain from a GPU, or a run that is meant for the CPU. Programs that leave the device
+        to Accelerate, Lightning, DeepSpeed or the Trainer are silent, and so are devices that only a run can
+        tell.
+    Remedies:
+        Choose the device once, and move the model and every batch to it.
+    References:
+        - https://pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code
+    """
+
+    code = Code("PERF009")
+    name = "gpu-unused"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        if not source.trains or source.unread or any(loop.engine for _, loop in source.training_loops):
+            return
+        target = training_target(source)
+        if target is Target.OTHER or _helped(source):
+            return
+        if target in (Target.CUDA, Target.MAYBE):
+            yield from self._half_moved(source)
+            yield from self._never_used(source, patient)
+            return
+        yield from self._on_cpu(source, target, patient.gpus)
+
+    def _on_cpu(self, source: Source, target: Target, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+        script, loop = next(source.training_loops)
+        place = _cpu_place(source) if target is Target.CPU else None
+        if place is None:
+            said = "the program never names a device, so everything stays on the CPU"
+        else:
+            said = f"the device is the CPU (line {place.line})"
+        yield self.finding(
+            f"{_count(gpus)} here, and {said}.",
+            evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
+            confidence=Confidence.SUSPECTED,
+            subject=script.path,
+            facts=(("kind", "cpu"), ("named", place is not None)),
+        )
+
+    def _never_used(self, source: Source, patient: Patient) -> Iterator[Finding]:
+        """A device variable that nothing is moved to."""
+        if any(True for _ in moves(source)) or _device_keyword(source):
+            return
+        chosen = next(
+            (call for script in source.scripts for call in script.calls if call.name == "torch.device"), None
+        )
+        if chosen is None:
+            return
+        gpus = patient.gpus
+        _, loop = next(source.training_loops)
+        yield self.finding(
+            f"{_count(gpus)} here and line {chosen.span.line} chooses a device, but neither the model nor a "
+            "batch is ever moved to it: the training runs on the CPU.",
+            evidence=(chosen.span, loop.span, _gpus(gpus)),
+            confidence=Confidence.SUSPECTED,
+            subject=chosen.span.path,
+            facts=(("kind", "chosen"),),
+        )
+
+    def _half_moved(self, source: Source) -> Iterator[Finding]:
+        """Model and batches on different devices; said only where every move in the program is understood."""
+        found = [move for move in moves(source) if move.device != "cpu"]
+        kinds = {move.what for move in found}
+        if Moved.OTHER in kinds or len(kinds) != 1 or _device_keyword(source) or not _plain(source):
+            return
+        first: Move = found[0]
+        stays = "the batches" if first.what is Moved.MODEL else "the model"
+        goes = "the model" if first.what is Moved.MODEL else "the batches"
+        yield self.finding(
+            f"Line {first.call.span.line} moves {goes} to the GPU and {stays} never: the first step fails "
+            "where there is a GPU.",
+            evidence=(first.call.span, next(source.training_loops)[1].span),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR,
+            cost=Cost(breaks="the first forward raises RuntimeError (tensors on different devices)"),
+            subject=first.call.span.path,
+            facts=(("kind", "half"), ("moved", first.what.value)),
+        )
+
+
+def _helped(source: Source) -> bool:
+    """Whether the program leaves placement to a library."""
+    return any(call.method in _HELPERS for script in source.scripts for call in script.calls)
+
+
+def _device_keyword(source: Source) -> bool:
+    """Whether tensors or models are made on a device, or a file is loaded onto one."""
+    return any(
+        keyword.arg in ("device", "device_map", "map_location", "devices") and call.name != "torch.device"
+        for script in source.scripts
+        for call in script.calls
+        for keyword in call.node.keywords
+    )
+
+
+def _plain(source: Source) -> bool:
+    """Whether every training loop draws from a DataLoader, whose batches come from the host."""
+    return all((loop.iterable_type or "").endswith("DataLoader") for _, loop in source.training_loops)
+
+
+def _cpu_place(source: Source) -> SourceSpan | None:
+    for script in source.scripts:
+        for call in script.calls:
+            if call.name == "torch.device" or call.method == "to":
+                value = call.node.args[0] if call.node.args else None
+                if value is not None and device_of(script, call.function, value) == "cpu":
+                    return call.span
+        place = _assigned(script)
+        if place is not None:
+            return place
+    return None
+
+
+def _assigned(script: Script) -> SourceSpan | None:
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value == "cpu":
+            return script.span(node)
+    return None
+
+
+def _count(gpus: tuple[Gpu, ...]) -> str:
+    return f"1 GPU ({gpus[0].name}) is" if len(gpus) == 1 else f"{len(gpus)} GPUs ({gpus[0].name}) are"
+
+
+def _gpus(gpus: tuple[Gpu, ...]) -> Measurement:
+    return Measurement(name="gpus", value=len(gpus), unit="{gpus}", reproduce="nvidia-smi -L")

@@ -1,0 +1,109 @@
+"""SYNC002 allocator-flush-in-loop."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
+
+_FLUSHES = frozenset(
+    {
+        "torch.cuda.empty_cache",
+        "torch.cuda.memory.empty_cache",
+        "torch.accelerator.empty_cache",
+        "torch.accelerator.memory.empty_cache",
+        "torch.mps.empty_cache",
+        "torch.xpu.empty_cache",
+        "torch.cuda.ipc_collect",
+        "gc.collect",
+        "accelerate.utils.release_memory",
+        "accelerate.utils.clear_device_cache",
+        "accelerate.Accelerator.free_memory",
+        "accelerate.Accelerator.clear",
+    }
+)
+
+
+class AllocatorFlushInLoop(Check):
+    """The training loop throws its cached GPU memory away, or collects garbage, again and again.
+
+    What it finds:
+        `torch.cuda.empty_cache()` or `gc.collect()` on every pass of a training loop, or every few passes.
+    Why it hurts:
+        `empty_cache` waits for the GPU and gives cached blocks back to the driver; the next step asks for them
+        again with `cudaMalloc`, which waits too. `gc.collect` walks every Python object: 50 to 300 ms in a
+        process that has imported torch and a model library. Neither makes room that the step would not have
+        had: the cache is reused by the next allocation.
+    How it knows:
+        From the source: the call is in the body of a training loop (functions that it calls included), and the
+        guards around it say how often it runs. Each step is a warning, a short period a note.
+    False alarms:
+        Calls in an out-of-memory handler, after an epoch, between phases, or at a long period are silent.
+    Remedies:
+        Remove it. Against fragmentation: expandable segments. Against memory that grows: find what holds it.
+    References:
+        - https://pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
+        - https://pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management
+    """
+
+    code = Code("SYNC002")
+    name = "allocator-flush-in-loop"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="period_warned",
+            default=10,
+            unit="{steps}",
+            source="a flush costs about one to ten short steps",
+            meaning="A flush at least this often is a warning.",
+        ),
+        Threshold(
+            name="period_noted",
+            default=100,
+            unit="{steps}",
+            source="the optimisation summary prices every 100 batches",
+            meaning="A flush at least this often is noted; rarer ones are silent.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for script, loop in patient.source.training_loops:
+            for event in loop.events:
+                if event.call is not None and event.call.name in _FLUSHES:
+                    yield from self._from_source(script, loop, event)
+
+    def _from_source(self, script: Script, loop: Loop, event: Event) -> Iterator[Finding]:
+        period = _period(event)
+        if period is None or event.call is None or period > self.limit("period_noted"):
+            return
+        often = "on every training step" if period == 1 else f"every {period:g} training steps"
+        call = event.call.name.rpartition(".")[2]
+        effect = "walks every Python object" if call == "collect" else "empties the allocator's cache"
+        yield self.finding(
+            f"{event.call.name}() runs {often} (loop at line {loop.span.line}) and {effect}.",
+            evidence=(event.span, loop.span),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if period <= self.limit("period_warned") else Severity.NOTE,
+            subject=f"{event.span.path}:{event.span.line}",
+            facts=(("call", event.call.name), ("period", period), ("alone", _alone(script, event))),
+        )
+
+
+def _period(event: Event) -> float | None:
+    """Training steps between two runs; None when it does not run step by step."""
+    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
+        return None
+    if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner) or event.evaluation:
+        return None
+    period = event.period
+    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
+        return float(period.value)
+    return None
+
+
+def _alone(script: Script, event: Event) -> bool:
+    """Whether the call is a statement on a line of its own, so that the line can go."""
+    return event.span.path == script.path and event.span.text.rstrip().endswith(")") and (
+        event.span.text.startswith(("torch.", "gc.", "empty_cache(", "collect("))
+        and event.span.text.count("(") == 1
+    )  # fmt: skip

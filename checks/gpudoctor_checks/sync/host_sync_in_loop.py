@@ -1,0 +1,173 @@
+"""SYNC001 host-sync-in-loop."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.signs.device_use import DeviceTensors, training_target
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
+
+_READS = frozenset({"item", "cpu", "tolist", "numpy"})
+_CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
+_PRINTS = frozenset({"print", "builtins.print", "tqdm.write", "tqdm.tqdm.write"})
+_SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
+_SETTERS = frozenset({"set_postfix", "set_description"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    span: SourceSpan
+    word: str
+    rate: float
+
+
+class HostSyncInLoop(Check):
+    """The training loop waits for the GPU on every step to read a value from it.
+
+    What it finds:
+        Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
+        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one.
+    Why it hurts:
+        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue
+        is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels
+        suffer most.
+    How it knows:
+        From the source: names are followed from the model, the loss and `.to(device)`; reads are weighed by
+        the guards around them (`if step % 50 == 0` counts a fiftieth). One to two reads a step are a note,
+        three or more a warning.
+    False alarms:
+        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
+        explicit synchronize, or in a script that trains on the CPU are silent.
+    Remedies:
+        Add up on the device and read every N steps; ask for several values in one transfer.
+    References:
+        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+        - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
+    """
+
+    code = Code("SYNC001")
+    name = "host-sync-in-loop"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="reads_per_step",
+            default=3,
+            unit="{reads}",
+            source="CATALOGUE SYNC001; PyTorch tuning guide",
+            meaning="So many reads a step are a warning.",
+        ),
+        Threshold(
+            name="reads_noted",
+            default=1,
+            unit="{reads}",
+            source="CATALOGUE SYNC001: one read a step costs something only a run can price",
+            meaning="From so many reads a step on there is a note.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        if not training_target(source).on_gpu:
+            return
+        for script, loop in source.training_loops:
+            yield from self._from_source(script, loop)
+
+    def _from_source(self, script: Script, loop: Loop) -> Iterator[Finding]:
+        reads = _reads(script, loop)
+        total = sum(read.rate for read in reads)
+        if not reads or total < self.limit("reads_noted"):
+            return
+        warn = total >= self.limit("reads_per_step")
+        words = ", ".join(dict.fromkeys(read.word for read in reads))
+        many = "once" if round(total) == 1 else f"{total:.0f} times"
+        many = f"at least {many}" if any(read.rate > 1 for read in reads) else many
+        lines = sorted({read.span.line for read in reads})
+        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:6])
+        yield self.finding(
+            f"Every training step waits for the GPU {many} to read a value ({words}; {where}).",
+            evidence=tuple(read.span for read in reads[:8]),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if warn else Severity.NOTE,
+            subject=f"{script.path}:{loop.span.line}",
+            facts=(("reads", round(total, 2)), ("line", loop.span.line), ("engine", loop.engine or "")),
+        )
+
+
+def _reads(script: Script, loop: Loop) -> list[_Read]:
+    tensors = DeviceTensors(script, loop)
+    stepped = _arguments_of_steps(loop)
+    found: dict[tuple[str, int, int], _Read] = {}
+    drained = False
+    for event in loop.events:
+        if event.call is not None and event.call.name in _SYNCHRONIZES and event.every_pass:
+            drained = True
+        rate = _rate(event, loop)
+        if drained or rate == 0 or id(event.node) in stepped:
+            continue
+        word = _word(event, tensors)
+        if word:
+            key = (event.span.path, event.span.line, event.span.column)
+            found.setdefault(key, _Read(span=event.span, word=word, rate=rate))
+    return list(found.values())
+
+
+def _rate(event: Event, loop: Loop) -> float:
+    """Runs a step: 0 when it does not run in training, more than one inside a loop over samples."""
+    if event.evaluation or any(guard.never for guard in event.guards):
+        return 0.0
+    if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
+        return 0.0  # counted with that loop, or not a training step's business
+    if any(guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
+        return 0.0
+    period = event.period
+    if not isinstance(period, Known) or not isinstance(period.value, int | float) or period.value <= 0:
+        return 0.0
+    samples = 3.0 if any(inner is not loop for inner in event.inner) else 1.0
+    return samples / max(1.0, float(period.value))
+
+
+def _word(event: Event, tensors: DeviceTensors) -> str | None:
+    """How the event reads the device, `.item()`; None when it does not."""
+    call = event.call
+    if call is None:
+        test = isinstance(event.node, ast.expr) and tensors.holds(event.node, event.types)
+        return "if on a tensor" if test else None
+    if call.method in _READS and isinstance(call.node.func, ast.Attribute):
+        if call.name.startswith(("numpy.", "torch.cuda")):
+            return None
+        return f".{call.method}()" if tensors.holds(call.node.func.value, event.types) else None
+    if call.name in _CONVERSIONS and len(call.node.args) == 1:
+        return f"{call.method}()" if tensors.holds(call.node.args[0], event.types) else None
+    if call.name in _PRINTS or call.method in _SETTERS:
+        shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
+        if any(_shows(item, event, tensors) for item in shown):
+            return f"{call.method}() of a tensor"
+    return None
+
+
+def _shows(value: ast.expr, event: Event, tensors: DeviceTensors) -> bool:
+    """Whether formatting a value formats a tensor on the device."""
+    if isinstance(value, ast.JoinedStr):
+        return any(
+            isinstance(part, ast.FormattedValue) and _shows(part.value, event, tensors) for part in value.values
+        )
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format":
+        return any(_shows(item, event, tensors) for item in value.args)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant):
+        shown = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
+        return any(_shows(item, event, tensors) for item in shown)
+    if isinstance(value, ast.Dict):
+        return any(_shows(item, event, tensors) for item in value.values)
+    return tensors.holds(value, event.types)
+
+
+def _arguments_of_steps(loop: Loop) -> set[int]:
+    """Nodes inside the arguments of `env.step(...)`: an environment on the host has to have them."""
+    inside: set[int] = set()
+    for event in loop.events:
+        call = event.call
+        if call is not None and call.method == "step" and "env" in call.receiver.lower():
+            inside |= {id(node) for argument in call.node.args for node in ast.walk(argument)}
+    return inside

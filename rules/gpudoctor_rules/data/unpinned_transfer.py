@@ -1,0 +1,58 @@
+"""Answers DATA004 unpinned-transfer."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Resource,
+    Rule,
+    SourceSpan,
+)
+
+
+class UnpinnedTransferRule(Rule):
+    """Pinned batches and copies that do not block, together."""
+
+    answers = Code("DATA004")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        kind = finding.fact("kind")
+        spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
+        edits: list[KeywordEdit] = []
+        if kind != "blocking":
+            keyword = "dataloader_pin_memory" if kind == "engine" else "pin_memory"
+            edits.append(_set(spans[0], keyword))
+        if kind in ("blocking", "unpinned"):
+            edits += [_set(span, "non_blocking") for span in spans[1:]]
+        names = list(dict.fromkeys(name for edit in edits for name, _ in edit.set))
+        steps = [
+            f"{'Loader' if name.endswith('pin_memory') else 'Copy'}, line {edit.line}: {name}=True"
+            for edit in edits
+            for name, _ in edit.set
+        ]
+        if finding.fact("workers") == 0 and kind != "blocking":
+            steps.append(
+                "Give the loader workers too: without them the training process itself does the pinning."
+            )
+        yield Remedy(
+            id="DATA004-pin",
+            title=", ".join(f"{name}=True" for name in names),
+            steps=tuple(steps),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE if len(edits) == 1 else Effort.SMALL_EDIT,
+            sets=tuple((f"DataLoader.{name}", "True") for name in names if name == "pin_memory"),
+            uses=frozenset({Resource.HOST_MEMORY}) if kind != "blocking" else frozenset(),
+            edits=tuple(edits),
+            override=(("DataLoader.pin_memory", "True"),) if kind != "blocking" else (),
+            references=("https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
+        )
+
+
+def _set(span: SourceSpan, keyword: str) -> KeywordEdit:
+    return KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, "True"),))

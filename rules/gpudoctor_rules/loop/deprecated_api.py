@@ -1,0 +1,94 @@
+"""Answers LOOP005 deprecated-api."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Rule,
+    SourceSpan,
+    TextEdit,
+    Unavailable,
+)
+from gpudoctor.model.signs.source import Call
+
+
+class DeprecatedApiRule(Rule):
+    """The replacement that torch names, as an edit where it is a plain renaming."""
+
+    answers = Code("LOOP005")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        what = str(finding.fact("what"))
+        replacement = str(finding.fact("replacement"))
+        spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
+        edits = tuple(edit for span in spans for edit in _edit(finding, span, patient))
+        drop, add = str(finding.fact("drop") or ""), str(finding.fact("add") or "")
+        if drop:
+            title = f"Drop {drop}= ({replacement})"
+        elif add:
+            title = f"Pass {add}={finding.fact('value')}"
+        else:
+            title = f"{what} -> {replacement}"
+        lines = ", ".join(str(span.line) for span in spans)
+        yield Remedy(
+            id="LOOP005-replace",
+            title=title,
+            steps=(f"Line {lines}: {title}",),
+            applicability=Applicability.UNSAFE if add else Applicability.SAFE,
+            effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
+            edits=edits if len(edits) == len(spans) else (),
+            references=(str(finding.fact("source")),),
+        )
+
+
+def _edit(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
+    drop, add = str(finding.fact("drop") or ""), str(finding.fact("add") or "")
+    if drop:
+        yield KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(drop,))
+    elif add:
+        value = str(finding.fact("value"))
+        yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=((add, value),))
+    elif finding.fact("rename"):
+        call = _call_at(span, patient)
+        if call is not None:
+            yield from _rename(call, str(finding.fact("rename")), str(finding.fact("first_argument") or ""))
+
+
+def _call_at(span: SourceSpan, patient: Patient) -> Call | None:
+    try:
+        scripts = patient.source.scripts
+    except Unavailable:
+        return None
+    return next(
+        (call for script in scripts if script.path == span.path for call in script.calls if call.span == span),
+        None,
+    )
+
+
+def _rename(call: Call, name: str, argument: str) -> Iterator[TextEdit]:
+    """Only where the old name is written in full: a name that was imported needs its import changed too."""
+    function = call.node.func
+    written = ast.unparse(function)
+    if written != call.name or function.end_lineno != function.lineno or function.end_col_offset is None:
+        return
+    old, new = written, name
+    if argument:
+        old, new = old + "(", f"{name}({argument}" + (", " if call.node.args or call.node.keywords else "")
+    start = function.col_offset + 1
+    yield TextEdit(
+        path=call.span.path,
+        line=function.lineno,
+        column=start,
+        end_line=function.lineno,
+        end_column=start + len(old),
+        new_text=new,
+        expected=old,
+    )

@@ -1,0 +1,46 @@
+"""Answers SYNC001 host-sync-in-loop."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+
+_EVERY = 50
+"""Steps between reads: a reader of curves sees no difference, and a wait every 50 steps costs 1/50."""
+
+
+class HostSyncInLoopRule(Rule):
+    """Read less often, and add up on the device meanwhile."""
+
+    answers = Code("SYNC001")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        reads = float(finding.fact("reads") or 1)
+        yield Remedy(
+            id="SYNC001-every",
+            title=f"Add up on the device, read every {_EVERY} steps",
+            steps=(
+                "Before the loop: running = torch.zeros((), device=device)",
+                "In the loop: running += loss.detach()",
+                f"if step % {_EVERY} == 0: log(running.item() / {_EVERY}); running.zero_()",
+                "Give progress bars and trackers that value, and only then.",
+            ),
+            applicability=Applicability.SAFE,
+            effort=Effort.SMALL_EDIT,
+            sets=(("host_reads.every", str(_EVERY)),),
+            references=(
+                "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
+            ),
+        )
+        if reads >= 2:
+            yield Remedy(
+                id="SYNC001-together",
+                title=f"Fetch the {reads:.0f} values in one transfer"
+                if reads < 3
+                else "Fetch them in one transfer",
+                steps=(
+                    "values = torch.stack([loss.detach(), accuracy, norm]).tolist()  # one wait",
+                    "Do branches on tensors on the device: torch.where(condition, a, b).",
+                ),
+                applicability=Applicability.SAFE,
+                effort=Effort.SMALL_EDIT,
+            )
