@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
 from gpudoctor.vitals.configs.meanings import SUFFIXES, Row, table
 from gpudoctor.vitals.configs.tree import Flat
+from gpudoctor.vitals.configs.words import words
 
 _SWITCHES: Final = ("enabled", "enable", "active", "is_enabled")
 _PERIODS: Final = {
@@ -20,7 +22,12 @@ _PERIODS: Final = {
 """A period and the words of the switches beside it that turn it off: `flops_profile: false`."""
 _EPOCH_WORDS: Final = re.compile(r"epoch|轮", re.IGNORECASE)
 _STEP_WORDS: Final = re.compile(r"step|iter|batch|步|批", re.IGNORECASE)
+_STEPPED: Final = words("max_steps max_iters train_iters total_steps train_steps num_train_steps")
 _LONGEST_SUFFIX: Final = 3
+_MOST_PREFIXES: Final = 50
+_STRATEGISTS: Final = frozenset(
+    {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.SECTIONS}
+)
 
 
 def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, ...]]:
@@ -28,21 +35,67 @@ def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, 
     rows = table(kind)
     if not rows:
         return {}
-    lines = text.split("\n")
+    context = _Context.of(flat, text)
     said: dict[str, list[Said]] = {}
     told: set[tuple[str, int, int]] = set()
     for entry in flat.entries.values():
         row = _row(entry, rows, kind)
-        if row is None or entry.interpolated or entry.value == "auto" or _off(entry, row, flat):
+        if row is None or entry.interpolated or entry.value == "auto" or context.off(entry, row):
             continue
-        for name, value in _read(row, entry, flat, lines):
+        for name, value in _read(row, entry, context):
             if (name, entry.line, entry.column) in told:
                 continue  # the same line again, through an alias or a merge
             told.add((name, entry.line, entry.column))
             said.setdefault(name, []).append(Said(value=value, unit=row.unit, key=entry.key))
-    if kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.SECTIONS}:
+    if kind in _STRATEGISTS:
         _obey_strategies(said, flat, kind)
     return {name: tuple(items) for name, items in said.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the reading of one entry needs of the others, gathered once."""
+
+    lines: list[str]
+    names: frozenset[str]
+    """Last parts of all keys, in lower case."""
+    off_beside: dict[tuple[str, ...], list[str]]
+    """Path of a section to the names in it that are written false."""
+
+    @classmethod
+    def of(cls, flat: Flat, text: str) -> "_Context":
+        off: dict[tuple[str, ...], list[str]] = {}
+        for entry in flat.entries.values():
+            if entry.value is False:
+                off.setdefault(entry.parts[:-1], []).append(entry.last.lower())
+        return cls(text.split("\n"), frozenset(entry.last.lower() for entry in flat.entries.values()), off)
+
+    def off(self, entry: Entry, row: Row) -> bool:
+        """Whether a switch beside the key, or above it, says that it is not used."""
+        if entry.last in _SWITCHES or not self.off_beside:
+            return False
+        for length in range(len(entry.parts) - 1, 0, -1):
+            if any(name in _SWITCHES for name in self.off_beside.get(entry.parts[:length], ())):
+                return True
+        telling = _PERIODS.get(row.name, ())
+        return any(
+            word in name
+            for name in self.off_beside.get(entry.parts[:-1], ())
+            for word in telling
+            if "strategy" not in name
+        )
+
+    def in_steps(self, reading: str, entry: Entry) -> bool:
+        """Whether a period without a unit in its name counts steps; `often` is yes unless it says epochs."""
+        line = self.lines[entry.line - 1] if entry.line <= len(self.lines) else ""
+        said = entry.key + line[line.find("#") :] if "#" in line else entry.key
+        if _STEP_WORDS.search(said):
+            return True
+        if _EPOCH_WORDS.search(said):
+            return False
+        return reading == "often" or (
+            bool(self.names & _STEPPED) and not any("epoch" in name for name in self.names)
+        )
 
 
 def _row(entry: Entry, rows: dict[str, Row], kind: ConfigKind) -> Row | None:
@@ -56,54 +109,17 @@ def _row(entry: Entry, rows: dict[str, Row], kind: ConfigKind) -> Row | None:
     return None
 
 
-def _off(entry: Entry, row: Row, flat: Flat) -> bool:
-    """Whether a switch beside the key, or above it, says that it is not used."""
-    if entry.last in _SWITCHES:
-        return False
-    outer = entry.key[: -len(entry.last)].rstrip(".")
-    while outer:
-        for switch in _SWITCHES:
-            beside = flat.entries.get(f"{outer}.{switch}")
-            if beside is not None and beside.value is False:
-                return True
-        outer = outer.rpartition(".")[0]
-    words = _PERIODS.get(row.name)
-    return words is not None and any(
-        other.value is False and any(word in other.last.lower() for word in words)
-        for other in flat.entries.values()
-        if other.parts[:-1] == entry.parts[:-1] and "strategy" not in other.last
-    )
-
-
-def _read(row: Row, entry: Entry, flat: Flat, lines: list[str]) -> Iterator[tuple[str, ConfigValue]]:
+def _read(row: Row, entry: Entry, context: _Context) -> Iterator[tuple[str, ConfigValue]]:
     """The canonical names and values of one entry: usually one, none when the value is not of its kind."""
     if row.reading == "precision":
         yield from _precision(entry.value)
         return
     if row.reading in {"often", "sure"}:
-        if _in_steps(row.reading, entry, flat, lines):
-            value = _period(entry.value)
-            if value is not None:
-                yield row.name, value
-        return
-    read = READINGS[row.reading](entry.value)
+        read: ConfigValue = _period(entry.value) if context.in_steps(row.reading, entry) else None
+    else:
+        read = READINGS[row.reading](entry.value)
     if read is not None:
         yield row.name, read
-
-
-def _in_steps(reading: str, entry: Entry, flat: Flat, lines: list[str]) -> bool:
-    """Whether a period without a unit in its name counts steps; `often` is yes unless something says epochs."""
-    line = lines[entry.line - 1] if entry.line <= len(lines) else ""
-    words = entry.key + line[line.find("#") :] if "#" in line else entry.key
-    if _STEP_WORDS.search(words):
-        return True
-    if _EPOCH_WORDS.search(words):
-        return False
-    if reading == "often":
-        return True
-    names = {other.last.lower() for other in flat.entries.values()}
-    stepped = names & {"max_steps", "max_iters", "train_iters", "total_steps", "train_steps", "num_train_steps"}
-    return bool(stepped) and not any("epoch" in name for name in names)
 
 
 def _number(value: ConfigValue) -> int | float | None:
@@ -202,11 +218,12 @@ READINGS: Final[dict[str, Callable[[ConfigValue], ConfigValue]]] = {
 
 def _obey_strategies(said: dict[str, list[Said]], flat: Flat, kind: ConfigKind) -> None:
     """The Trainer's `*_strategy` keys decide whether the `*_steps` beside them are used at all."""
-    for prefix in {entry.key[: -len(entry.last)] for entry in flat.entries.values()}:
+    # The Trainer evaluates only when a strategy asks for it; axolotl's eval_steps is such an asking.
+    needed = kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY}
+    prefixes = {_prefix(key) for key in flat.entries if key.endswith("_strategy")} | ({""} if needed else set())
+    for prefix in list(prefixes)[:_MOST_PREFIXES]:
         _strategy(said, flat, prefix, "logging_period", ("logging_strategy",), needed=False)
         _strategy(said, flat, prefix, "save_period", ("save_strategy",), needed=False)
-        # The Trainer evaluates only when a strategy asks for it; axolotl's eval_steps is such an asking.
-        needed = kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY}
         _strategy(
             said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed
         )

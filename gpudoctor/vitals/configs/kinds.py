@@ -29,8 +29,8 @@ HF_STRONG: Final = words(
     ddp_find_unused_parameters per_device_eval_batch_size dataloader_pin_memory logging_strategy"""
 )
 _DEEPSPEED_STRONG: Final = words(
-    """zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer
-    wall_clock_breakdown steps_per_print zero_force_ds_cpu_optimizer"""
+    """zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown
+    steps_per_print zero_force_ds_cpu_optimizer"""
 )
 _DEEPSPEED_WEAK: Final = words(
     """train_batch_size gradient_accumulation_steps gradient_clipping fp16 bf16 optimizer scheduler
@@ -39,21 +39,22 @@ _DEEPSPEED_WEAK: Final = words(
 )
 _ACCELERATE: Final = words(
     """compute_environment distributed_type num_processes num_machines machine_rank mixed_precision
-    main_training_function main_process_port main_process_ip rdzv_backend same_network downcast_bf16 gpu_ids
-    use_cpu tpu_env fsdp_config deepspeed_config enable_cpu_affinity"""
+    main_training_function main_process_port main_process_ip rdzv_backend same_network downcast_bf16
+    gpu_ids use_cpu tpu_env fsdp_config deepspeed_config enable_cpu_affinity"""
 )
 _FSDP: Final = words(
     """fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch
-    fsdp_backward_prefetch_policy fsdp_forward_prefetch fsdp_min_num_params fsdp_sharding_strategy fsdp_state_dict_type fsdp_offload_params
-    fsdp_use_orig_params fsdp_sync_module_states fsdp_cpu_ram_efficient_loading fsdp_activation_checkpointing
-    transformer_layer_cls_to_wrap backward_prefetch forward_prefetch limit_all_gathers xla_fsdp_v2
-    sync_module_states cpu_ram_efficient_loading activation_checkpointing use_orig_params min_num_params
+    fsdp_backward_prefetch_policy fsdp_forward_prefetch fsdp_min_num_params fsdp_sharding_strategy
+    fsdp_state_dict_type fsdp_offload_params fsdp_use_orig_params fsdp_sync_module_states
+    fsdp_cpu_ram_efficient_loading fsdp_activation_checkpointing transformer_layer_cls_to_wrap
+    backward_prefetch forward_prefetch limit_all_gathers xla_fsdp_v2 sync_module_states
+    cpu_ram_efficient_loading activation_checkpointing use_orig_params min_num_params
     reshard_after_forward state_dict_type auto_wrap_policy"""
 )
 _LLAMA_FACTORY: Final = words(
     """finetuning_type template cutoff_len dataset_dir do_train stage lora_target preprocessing_num_workers
-    overwrite_cache infer_backend export_dir adapter_name_or_path max_samples plot_loss freeze_trainable_layers
-    pure_bf16 flash_attn quantization_bit pref_beta"""
+    overwrite_cache infer_backend export_dir adapter_name_or_path max_samples plot_loss
+    freeze_trainable_layers pure_bf16 flash_attn quantization_bit pref_beta"""
 )
 _AXOLOTL: Final = words(
     """micro_batch_size sequence_len sample_packing adapter lora_r lora_target_linear lora_target_modules
@@ -63,10 +64,10 @@ _AXOLOTL: Final = words(
 )
 _TRAINER: Final = words(
     """max_epochs min_epochs accelerator devices precision log_every_n_steps val_check_interval
-    check_val_every_n_epoch accumulate_grad_batches gradient_clip_val num_nodes strategy num_sanity_val_steps
-    limit_train_batches limit_val_batches fast_dev_run enable_checkpointing enable_progress_bar callbacks logger
-    default_root_dir deterministic benchmark sync_batchnorm max_steps profiler detect_anomaly
-    use_distributed_sampler gpus"""
+    check_val_every_n_epoch accumulate_grad_batches gradient_clip_val num_nodes strategy
+    num_sanity_val_steps limit_train_batches limit_val_batches fast_dev_run enable_checkpointing
+    enable_progress_bar callbacks logger default_root_dir deterministic benchmark sync_batchnorm
+    max_steps profiler detect_anomaly use_distributed_sampler gpus"""
 )
 _PEFT: Final = words("r lora_alpha lora_dropout target_modules bias task_type modules_to_save use_rslora")
 _QUANTISATION: Final = words(
