@@ -1,0 +1,230 @@
+"""LOOP001: gradients are never cleared between optimizer steps."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+)
+from gpudoctor.model.signs.program import steady
+from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
+
+OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)|^opt[A-Z0-9]", re.IGNORECASE)
+"""What an optimizer of unknown type is usually called."""
+
+SCALERS = re.compile(r"scaler", re.IGNORECASE)
+
+CLEARS = re.compile(r"zero_?grad|clear_?grad|reset_?grad|zero_all", re.IGNORECASE)
+"""Methods and functions that clear gradients, whatever the object."""
+
+OWNERS = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.")
+"""Packages whose engines and wrapped optimizers clear gradients themselves, or may."""
+
+OURS = (
+    "torch.",
+    "torch_optimizer.",
+    "transformers.",
+    "bitsandbytes.",
+    "timm.",
+    "lion_pytorch.",
+    "adabelief_pytorch.",
+)
+"""Packages whose functions do not clear the gradients of an optimizer that they are given."""
+
+
+class ZeroGradMissing(Check):
+    """Gradients are never cleared between optimizer steps.
+
+    What it finds:
+        A training loop with `backward()` and `optimizer.step()` on each pass where nothing clears the
+        gradients: no `zero_grad` of the optimizer or model, no `p.grad = None`; or where that stands only
+        before the loop, once an epoch. In loops with several optimizers, the one that is left out.
+    Why it hurts:
+        `backward()` adds to `.grad`. Without clearing, each update uses the sum of the gradients of all steps
+        so far: it grows with the run, the loss stalls or diverges, and no error is raised.
+    How it knows:
+        It reads what one pass of the loop executes, through local functions and closures, and looks for a
+        backward, a step and anything that clears.
+    False alarms:
+        Gradient accumulation (cleared where the optimizer steps) is no finding. Engines and wrappers that
+        clear by themselves (DeepSpeed, Lightning, HF Trainer) are left alone, and so is a loop that hands its
+        optimizer to a function that could not be read.
+    Remedies:
+        Call `optimizer.zero_grad()` right after each `optimizer.step()`.
+    References:
+        - https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
+        - https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
+    """
+
+    code = Code("LOOP001")
+    name = "zero-grad-missing"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._from_source(patient.source)
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        said: set[ast.AST] = set()
+        for _, loop in source.training_loops:
+            if loop.engine is not None:
+                continue
+            steps = _steps(loop)
+            if not steps or not _backwards(loop) or _hidden(source, loop):
+                continue
+            for name, step in _uncleared(loop, steps).items():
+                if step.node not in said:
+                    said.add(step.node)
+                    yield self._found(loop, name, step)
+
+    def _found(self, loop: Loop, name: str, step: Event) -> Finding:
+        evidence: tuple[Evidence, ...] = (
+            step.span,
+            *step.via,
+            Measurement(
+                name="clearing_calls_in_loop",
+                value=0,
+                unit="{call}",
+                provenance=Provenance.DECLARED,
+                reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path} | grep -n 'grad'",
+            ),
+        )
+        return self.finding(
+            f"{name} steps on gradients that are never cleared: the loop at line {loop.span.line} calls "
+            "backward() and step(), and nothing in it clears them.",
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            cost=Cost(
+                breaks="each update adds the gradients of all earlier steps, so training goes wrong silently"
+            ),
+            subject=f"{step.span.path}:{step.span.line}",
+            facts=(("optimizer", name),),
+        )
+
+
+def _backwards(loop: Loop) -> list[Event]:
+    return [event for event in loop.calls(".backward") if not event.evaluation and not _create_graph(event)]
+
+
+def _create_graph(event: Event) -> bool:
+    """A backward for a penalty on gradients, not for an update."""
+    return event.call is not None and event.call.name == "torch.autograd.backward" and bool(event.call.keywords)
+
+
+def _steps(loop: Loop) -> dict[str, Event]:
+    """Optimizers, by their expression, with the event that steps them."""
+    found: dict[str, Event] = {}
+    for event in loop.calls(".step"):
+        call = event.call
+        if call is None or not isinstance(event.node, ast.Call) or not steady(event):
+            continue
+        receiver = call.receiver
+        if SCALERS.search(receiver) or call.name.endswith("GradScaler.step"):
+            if event.node.args:
+                found.setdefault(ast.unparse(event.node.args[0]), event)
+        elif _is_optimizer(call.name, receiver) and not event.node.args and not event.node.keywords:
+            found.setdefault(receiver, event)
+    return found
+
+
+def _is_optimizer(name: str, receiver: str) -> bool:
+    if name.startswith(OWNERS):
+        return False
+    if name.startswith("torch.optim.") and "lr_scheduler" not in name:
+        return True
+    last = receiver.rsplit(".", 1)[-1]
+    return name.startswith("?.") and bool(OPTIMIZER.search(last)) and "sched" not in last.lower()
+
+
+def _uncleared(loop: Loop, steps: dict[str, Event]) -> dict[str, Event]:
+    """The optimizers that nothing clears, with their step."""
+    clears = [event for event in loop.events if _clears(event) and not _only_once(event, steps)]
+    if not clears:
+        return steps
+    if len(steps) < 2:
+        return {}
+    cleared = {event.call.receiver for event in clears if event.call is not None and event.call.receiver}
+    if len(cleared) < len(clears) or not cleared <= set(steps):
+        return {}  # by the model, a parameter, a list: whose gradients they are cannot be told
+    return {name: step for name, step in steps.items() if name not in cleared and not _shares(name, steps)}
+
+
+def _shares(name: str, steps: dict[str, Event]) -> bool:
+    """Whether a name stands for any of the optimizers: `optimizers[i]`, `opt` in a loop over them."""
+    return "[" in name or any(name in loop.targets for loop in steps[name].inner)
+
+
+def _only_once(event: Event, steps: dict[str, Event]) -> bool:
+    """Whether gradients are cleared on one pass only, while the optimizer steps on all."""
+    once = any(guard.kind is GuardKind.ONCE for guard in event.guards)
+    return once and all(step.guards != event.guards for step in steps.values())
+
+
+def _clears(event: Event) -> bool:
+    node = event.node
+    if event.call is not None:
+        return bool(CLEARS.search(event.call.method)) or (
+            event.call.method in {"zero_", "fill_"} and "grad" in event.call.receiver
+        )
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Attribute) and target.attr == "grad" for target in node.targets)
+    return isinstance(node, ast.Delete) and any(
+        isinstance(target, ast.Attribute) and target.attr == "grad" for target in node.targets
+    )
+
+
+def _hidden(source: Source, loop: Loop) -> bool:
+    """Whether gradients may be cleared where the reader could not follow."""
+    local = {name for item in source.scripts for name in _functions_that_clear(item)}
+    followed = {site for event in loop.events for site in event.via}
+    for event in loop.events:
+        call = event.call
+        if call is None or not isinstance(event.node, ast.Call):
+            continue
+        if call.name.startswith(OWNERS):
+            return True
+        given = [*event.node.args, *(keyword.value for keyword in event.node.keywords)]
+        if any(ast.unparse(part).rsplit(".", 1)[-1] in local for part in given):
+            return True  # a closure
+        unread = event.span not in followed and not call.name.startswith(OURS) and call.method != "step"
+        if call.method in local and event.span not in followed:
+            return True
+        if unread and any(_optimizer_argument(part) for part in given):
+            return True
+        if call.method in {"step", "backward"} and _engine_like(call.receiver):
+            return True
+    return False
+
+
+def _functions_that_clear(script: Script) -> Iterator[str]:
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+            isinstance(part, ast.Attribute) and (CLEARS.search(part.attr) or part.attr == "grad")
+            for part in ast.walk(node)
+        ):
+            yield node.name
+
+
+def _optimizer_argument(node: ast.expr) -> bool:
+    name = ast.unparse(node).rsplit(".", 1)[-1]
+    return (
+        isinstance(node, ast.Name | ast.Attribute)
+        and bool(OPTIMIZER.search(name))
+        and "option" not in name.lower()
+    )
+
+
+def _engine_like(receiver: str) -> bool:
+    last = receiver.rsplit(".", 1)[-1].lower()
+    return last.endswith("engine") or last in {"booster", "optim_wrapper", "optimizer_wrapper"}

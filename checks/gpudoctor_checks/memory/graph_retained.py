@@ -1,0 +1,226 @@
+"""MEM003: losses or outputs are kept with their autograd graph from step to step."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+)
+from gpudoctor.model.signs.graph import GraphFlow
+from gpudoctor.model.signs.program import bound_to, steady
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, Source
+
+KEEPS = {"append", "appendleft", "extend", "add", "insert"}
+"""Methods that put a value into a container."""
+
+EMPTIES = {"clear", "pop", "popleft", "popitem", "reset"}
+"""Methods that take values out again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    event: Event
+    target: str
+    how: str
+    """`sum`, `list` or `entry`."""
+    value: ast.expr
+
+
+class GraphRetained(Check):
+    """Losses or outputs are kept with their autograd graph from step to step.
+
+    What it finds:
+        `total += loss`, `total = total + loss`, `losses.append(loss)`, `history[step] = outputs` in a training
+        loop, also inside helpers such as an `AverageMeter.update`, where the value still carries its graph and
+        the sum or container lives longer than the step.
+    Why it hurts:
+        The kept tensor holds its graph. After `backward()` the saved activations of that loss are gone, but
+        its graph nodes and tensors stay, and each step adds a chain that nothing frees: host and GPU memory
+        grow until the epoch ends or the process dies. A value that never went through `backward()` (outputs,
+        auxiliary losses) keeps all activations of its step alive: a few steps are enough to run out.
+    How it knows:
+        It follows the values of one pass in order, through local functions: what comes from the model or feeds
+        `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it.
+    False alarms:
+        Sums that are reset in the same pass or every N steps, lists that are cleared or feed a `backward()`,
+        bounded deques and evaluation loops are no finding. A helper from another package may cut the graph.
+    Remedies:
+        Keep `loss.detach()`: the number without the graph, and without making the host wait as `.item()` does.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory
+        - https://github.com/pdearena/pdearena/pull/4
+    """
+
+    code = Code("MEM003")
+    name = "graph-retained"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._from_source(patient.source)
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        said: set[ast.AST] = set()
+        for _, loop in source.training_loops:
+            for sink in _sinks(source, loop):
+                if sink.event.node not in said:
+                    said.add(sink.event.node)
+                    yield self._found(loop, sink)
+
+    def _found(self, loop: Loop, sink: _Sink) -> Finding:
+        span = sink.event.span
+        value = ast.unparse(sink.value)
+        verb = {"sum": "adds up", "list": "keeps", "entry": "keeps"}[sink.how]
+        evidence: tuple[Evidence, ...] = (
+            span,
+            *sink.event.via,
+            Measurement(
+                name="kept_value",
+                value=value,
+                unit="",
+                provenance=Provenance.DECLARED,
+                reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
+            ),
+        )
+        return self.finding(
+            f"{sink.target} {verb} {value} with its autograd graph on each training step; "
+            f"nothing in the loop at line {loop.span.line} resets it.",
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            subject=f"{span.path}:{span.line}",
+            facts=(
+                ("how", sink.how),
+                ("target", sink.target),
+                ("value", value),
+                ("line", sink.value.lineno),
+                ("column", sink.value.col_offset),
+            ),
+        )
+
+
+def _sinks(source: Source, loop: Loop) -> list[_Sink]:
+    flow = GraphFlow(source, loop)
+    found: list[_Sink] = []
+
+    def visit(event: Event) -> None:
+        if steady(event) and not any(_unsure(guard.kind, guard.value) for guard in event.guards):
+            found.extend(
+                sink
+                for sink in _kept(event, loop)
+                if flow.carries(sink.value, event) and not _spent(source, flow, sink)
+            )
+
+    flow.walk(visit)
+    return found
+
+
+def _unsure(kind: GuardKind, value: object) -> bool:
+    return kind is GuardKind.SWITCH and not isinstance(value, Known)
+
+
+def _kept(event: Event, loop: Loop) -> Iterator[_Sink]:
+    """What a statement puts where it outlives the pass."""
+    node = event.node
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and not event.no_grad:
+        how = "list" if isinstance(node.value, ast.List | ast.Tuple) else "sum"
+        yield _Sink(event, ast.unparse(node.target), how, node.value)
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+        name = ast.unparse(target)
+        if not event.no_grad and _adds_to(node.value, name):
+            yield _Sink(event, name, "sum", node.value)
+        elif isinstance(target, ast.Subscript) and _varies(target.slice, loop, event):
+            yield _Sink(event, ast.unparse(target.value), "entry", node.value)
+    elif isinstance(node, ast.Call) and node.args and (call := event.call) is not None:
+        if call.method in KEEPS and call.receiver and not call.name.startswith("torch."):
+            yield _Sink(event, call.receiver, "list", node.args[-1])
+
+
+def _adds_to(value: ast.expr, name: str) -> bool:
+    """Whether an expression is a sum that name is a term of: `total + loss`, `0.9 * ema + 0.1 * loss`."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub):
+        sides = (value.left, value.right)
+        return any(_scaled(side, name) or _adds_to(side, name) for side in sides)
+    return False
+
+
+def _scaled(node: ast.expr, name: str) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        return _scaled(node.left, name) or _scaled(node.right, name)
+    return ast.unparse(node) == name
+
+
+def _varies(index: ast.expr, loop: Loop, event: Event) -> bool:
+    """Whether an index differs from pass to pass; a constant key is overwritten each time."""
+    counted = {
+        ast.unparse(item.node.target) for item in loop.events if isinstance(item.node, ast.AugAssign)
+    } | set(loop.targets)
+    names = {part.id for part in ast.walk(index) if isinstance(part, ast.Name)}
+    return bool(names & counted) and not event.via
+
+
+def _spent(source: Source, flow: GraphFlow, sink: _Sink) -> bool:
+    """Whether the target is reset, emptied, bounded or fed into a backward."""
+    key = flow.key(sink.target, sink.event.via)
+    owners = _owners(key[1])
+    if any((key[0], owner) in flow.upstream for owner in owners if owner != "self"):
+        return True
+    for event in flow.loop.events:
+        if event.node is sink.event.node or any(guard.kind is GuardKind.ONCE for guard in event.guards):
+            continue
+        if any(flow.key(name, event.via) in {(key[0], owner) for owner in owners} for name in _resets(event)):
+            return True
+    return _bounded(source, sink.target)
+
+
+def _owners(text: str) -> set[str]:
+    """`stats['loss']` and what it is part of: `stats`."""
+    found = {text}
+    node: ast.expr = ast.parse(text, mode="eval").body
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+        found.add(ast.unparse(node))
+    return found
+
+
+def _resets(event: Event) -> Iterator[str]:
+    """Names that an event binds anew or empties."""
+    node = event.node
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            for part in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+                if not _adds_to(node.value, ast.unparse(part)):
+                    yield ast.unparse(_without_slice(part))
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield ast.unparse(node.target)
+    elif isinstance(node, ast.Delete):
+        for target in node.targets:
+            yield ast.unparse(target.value) if isinstance(target, ast.Subscript) else ast.unparse(target)
+    elif event.call is not None and event.call.method in EMPTIES and event.call.receiver:
+        yield event.call.receiver
+
+
+def _without_slice(node: ast.expr) -> ast.expr:
+    """`losses` for `losses[:]`."""
+    return node.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else node
+
+
+def _bounded(source: Source, target: str) -> bool:
+    """Whether the container is a deque with a maximal length, wherever it is made."""
+    last = target.rsplit(".", 1)[-1]
+    return any(
+        bound_to(script, call.node).rsplit(".", 1)[-1] == last
+        for script in source.scripts
+        for call in script.calls_to(".deque")
+        if "maxlen" in call.keywords or len(call.positional) > 1
+    )

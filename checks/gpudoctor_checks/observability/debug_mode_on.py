@@ -1,0 +1,266 @@
+"""OBS005: a debugging facility stays on through the training."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.program import bound, passes_between, steady, switched_off, trains_within, withs_of
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facility:
+    """One debugging facility and how a call of it is read."""
+
+    what: str
+    """What it does, for the message."""
+    heavy: bool = True
+    """Known to cost at least 5 % of a step in practice; else a note."""
+    flag: tuple[str, int] | None = None
+    """The argument that switches it, keyword and position; absent means on."""
+    lasting: bool = False
+    """Stays on after the call; else it acts in the block or at the call."""
+
+
+ANOMALY = "anomaly mode records a stack trace for each operation of the forward pass and tests every gradient"
+UNDERFLOW = "hooks on every module read the range of its inputs, outputs and weights back to the host"
+
+FACILITIES = {
+    "torch.autograd.set_detect_anomaly": _Facility(what=ANOMALY, flag=("mode", 0), lasting=True),
+    "torch.autograd.detect_anomaly": _Facility(what=ANOMALY),
+    "torch.autograd.gradcheck": _Facility(
+        what="gradcheck runs two forward passes in double for each input element"
+    ),
+    "torch.autograd.gradgradcheck": _Facility(what="gradgradcheck differentiates numerically, twice"),
+    "torch.autograd.profiler.emit_nvtx": _Facility(what="every operation is wrapped in a marker", heavy=False),
+    "torch.autograd.profiler.emit_itt": _Facility(what="every operation is wrapped in a marker", heavy=False),
+    "torch.cuda.memory._record_memory_history": _Facility(
+        what="the allocator records a stack trace for each allocation",
+        heavy=False,
+        flag=("enabled", 0),
+        lasting=True,
+    ),
+    "torch.cuda.set_sync_debug_mode": _Facility(
+        what="every synchronising call prints a warning with its stack",
+        heavy=False,
+        flag=("debug_mode", 0),
+        lasting=True,
+    ),
+    "tracemalloc.start": _Facility(
+        what="each Python allocation is traced with its stack", heavy=False, lasting=True
+    ),
+    "transformers.debug_utils.DebugUnderflowOverflow": _Facility(what=UNDERFLOW, lasting=True),
+}
+"""Resolved names. Anomaly mode and gradcheck: the PyTorch tuning guide says to switch them off; measured on a
+small transformer on a CPU (torch 2.13), anomaly mode made a step 2 to 4 times as long."""
+
+ALIASES = {
+    "torch.autograd.anomaly_mode.set_detect_anomaly": "torch.autograd.set_detect_anomaly",
+    "torch.autograd.anomaly_mode.detect_anomaly": "torch.autograd.detect_anomaly",
+    "torch.autograd.gradcheck.gradcheck": "torch.autograd.gradcheck",
+    "torch.autograd.gradcheck.gradgradcheck": "torch.autograd.gradgradcheck",
+    "torch.cuda._memory_viz._record_memory_history": "torch.cuda.memory._record_memory_history",
+    "torch.cuda._record_memory_history": "torch.cuda.memory._record_memory_history",
+}
+
+STOPS = {
+    "tracemalloc.start": "tracemalloc.stop",
+}
+"""The call that ends a lasting facility, where it is another than the one that starts it."""
+
+ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
+    ("Trainer", ("lightning", "pytorch_lightning"), "detect_anomaly", True, ANOMALY),
+    ("TrainingArguments", ("transformers",), "debug", "underflow_overflow", UNDERFLOW),
+    ("Seq2SeqTrainingArguments", ("transformers",), "debug", "underflow_overflow", UNDERFLOW),
+    ("SFTConfig", ("trl",), "debug", "underflow_overflow", UNDERFLOW),
+)
+"""Class, packages, keyword, value and what it does, of engines that switch a facility on by an argument."""
+
+
+class DebugModeOn(Check):
+    """A debugging facility stays on through the training.
+
+    What it finds:
+        `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()` around or in the training loop, gradcheck
+        in the loop, `emit_nvtx`, `_record_memory_history` that is never switched off, sync-debug mode,
+        tracemalloc, Lightning's `detect_anomaly=True`, transformers' `debug="underflow_overflow"`.
+    Why it hurts:
+        Anomaly mode records a Python stack trace for each operation of the forward pass and tests each
+        gradient for NaN, which reads a value back from the GPU: small models step 2 to 4 times slower. The
+        others record a stack or a marker for each operation or allocation.
+    How it knows:
+        It reads the script: the call, its argument, the conditions around it and on the way to it, and
+        whether a training loop runs inside its block or after it.
+    False alarms:
+        A short debugging session on purpose. A facility behind a switch that is off by default, in a branch
+        for failures, switched off again in the loop, or in a program that does not train is no finding.
+    Remedies:
+        Take it out of the run, or put it behind a switch that is off; when a NaN appears, replay that step
+        under anomaly mode.
+    References:
+        - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+        - https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection
+        - https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
+    """
+
+    code = Code("OBS005")
+    name = "debug-mode-on"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="debug_period",
+            default=500,
+            unit="{step}",
+            source="the period that the catalogue's S4 allows for profiling, the nearest relative",
+            meaning="A debugging call in the loop that comes back sooner than this many steps is a finding.",
+        ),
+        Threshold(
+            name="measurement_steps",
+            default=50,
+            unit="{step}",
+            source="as for profilers: five times the 10 steps of torch.profiler's recipe",
+            meaning="A loop known to end within this many steps is a test, not a training.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._from_source(patient.source)
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        if not any(self._long(script, loop) for script, loop in source.training_loops):
+            return
+        events = _events(source)
+        for script in source.scripts:
+            for call in script.calls:
+                facility = FACILITIES.get(_name(call))
+                if (
+                    facility is not None
+                    and _on(facility, call)
+                    and self._lasts(source, script, call, facility, events)
+                ):
+                    yield self._found(call, facility.what, heavy=facility.heavy, argument=facility.flag)
+                yield from self._engine(source, call)
+
+    def _lasts(
+        self,
+        source: Source,
+        script: Script,
+        call: Call,
+        facility: _Facility,
+        events: dict[ast.AST, list[Event]],
+    ) -> bool:
+        """Whether what the call switches on is on in the ordinary course of a training."""
+        if switched_off(source, call):
+            return False
+        blocks = list(withs_of(script, call))
+        if blocks and any(
+            (found := trains_within(source, script, block)) and self._long(*found) for block in blocks
+        ):
+            return True
+        here = events.get(call.node)
+        if here is not None:
+            return any(self._often(event) for event in here)
+        return facility.lasting and not blocks and not _ended(source, call, events)
+
+    def _often(self, event: Event) -> bool:
+        passes = passes_between(event)
+        return steady(event) and passes is not None and passes < self.limit("debug_period")
+
+    def _long(self, script: Script, loop: Loop) -> bool:
+        passes = bound(script, loop)
+        return passes is None or passes > self.limit("measurement_steps")
+
+    def _engine(self, source: Source, call: Call) -> Iterator[Finding]:
+        for method, packages, keyword, wanted, what in ENGINES:
+            if call.method == method and call.name.split(".", 1)[0] in packages and keyword in call.keywords:
+                value = call.keywords[keyword]
+                if isinstance(value, Known) and _set(value.value, wanted) and not switched_off(source, call):
+                    yield self._found(call, what, heavy=True, argument=(keyword, 0))
+
+    def _found(self, call: Call, what: str, *, heavy: bool, argument: tuple[str, int] | None) -> Finding:
+        span = call.span
+        shown = (
+            f"{call.method}({argument[0]}=...)" if argument and argument[0] in call.keywords else call.method
+        )
+        return self.finding(
+            f"{shown} is on through the training: {what}.",
+            evidence=(
+                span,
+                Measurement(
+                    name="debug_facility",
+                    value=call.name,
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"grep -n '{call.method}' {span.path}",
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if heavy else Severity.NOTE,
+            subject=f"{span.path}:{span.line}",
+            facts=(("facility", _name(call)), ("keyword", argument[0] if argument else "")),
+        )
+
+
+def _name(call: Call) -> str:
+    return ALIASES.get(call.name, call.name)
+
+
+def _events(source: Source) -> dict[ast.AST, list[Event]]:
+    """Calls that a pass of some training loop reaches."""
+    found: dict[ast.AST, list[Event]] = {}
+    for _, loop in source.training_loops:
+        for event in loop.events:
+            if event.call is not None:
+                found.setdefault(event.node, []).append(event)
+    return found
+
+
+def _on(facility: _Facility, call: Call) -> bool:
+    """Whether the call's own argument switches it on, for certain."""
+    enabled = call.keywords.get("enabled") if facility.flag is None else call.argument(*facility.flag)
+    if enabled is None:
+        return True
+    return isinstance(enabled, Known) and enabled.value not in {None, False, "default", "none"}
+
+
+def _ended(source: Source, call: Call, events: dict[ast.AST, list[Event]]) -> bool:
+    """Whether something switches the facility off again before or during the training."""
+    name = _name(call)
+    facility = FACILITIES[name]
+    for script in source.scripts:
+        for other in script.calls:
+            if other.node is call.node:
+                continue
+            off = (
+                other.name == STOPS[name]
+                if name in STOPS
+                else _name(other) == name and not _on(facility, other)
+            )
+            early = other.function == call.function and _no_training_between(source, script, call, other)
+            if off and (other.node in events or early):
+                return True
+    return False
+
+
+def _no_training_between(source: Source, script: Script, start: Call, stop: Call) -> bool:
+    region = ast.Pass(lineno=start.span.line, end_lineno=stop.span.line, col_offset=0, end_col_offset=0)
+    return start.span.line <= stop.span.line and trains_within(source, script, region) is None
+
+
+def _set(value: object, wanted: object) -> bool:
+    if isinstance(wanted, str):
+        return wanted in value if isinstance(value, str | tuple) else False
+    return value is wanted

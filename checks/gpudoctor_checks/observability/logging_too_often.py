@@ -1,0 +1,213 @@
+"""OBS002: metrics, lines or log files are written on every training step."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
+
+TRACKERS = {
+    "wandb": {"log"},
+    "swanlab": {"log"},
+    "trackio": {"log"},
+    "mlflow": {"log_metric", "log_metrics"},
+    "comet_ml": {"log_metric", "log_metrics"},
+    "neptune": {"append", "log"},
+    "aim": {"track"},
+    "clearml": {"report_scalar"},
+    "accelerate": {"log"},
+}
+"""Package and last part of the name of a tracker's call that records scalars."""
+
+SCALARS = {"add_scalar", "add_scalars", "log_metric", "log_metrics", "report_scalar"}
+"""Methods that only trackers have, whatever the object's type."""
+
+HEAVY = {
+    "add_histogram", "add_histogram_raw", "add_figure", "add_image", "add_images", "add_image_with_boxes",
+    "add_video", "add_audio", "add_embedding", "add_mesh", "add_pr_curve", "add_graph", "report_histogram",
+    "log_histogram_3d", "log_figure", "log_image",
+}  # fmt: skip
+"""Methods of trackers that copy, bin or encode whole tensors."""
+
+LEVELS = {"info", "warning", "warn", "error", "critical", "log"}
+"""Methods of a logger that write by default (debug does not)."""
+
+PRINTS = {"print", "builtins.print", "rich.print", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write",
+          "sys.stdout.write", "sys.stderr.write", "click.echo"}  # fmt: skip
+
+FILES = {"write", "writelines", "writerow", "writerows"}
+"""Methods of files and csv writers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    event: Event
+    call: Call
+    kind: str
+    """`heavy`, `tracker`, `print` or `file`."""
+    period: int
+
+
+class LoggingTooOften(Check):
+    """Metrics or log lines are written on every training step.
+
+    What it finds:
+        Calls of trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...), `print`, loggers,
+        `tqdm.write` and writes to files that run on each pass of a training loop, or more often than every
+        ten passes. Histograms, images and figures at such a period weigh more: they are a warning.
+    Why it hurts:
+        Each call formats values, takes a lock, wakes a thread or writes a line, and most of them read a
+        tensor from the GPU first, which makes the host wait for the device. With steps of a few tens of
+        milliseconds that is several percent of the run, and the extra points are never looked at.
+    How it knows:
+        It reads the script: which calls a pass reaches and under which conditions (`if step % 50 == 0`).
+        From the source alone the price is not known, so this is a note.
+    False alarms:
+        A step that takes seconds, where a line each step costs nothing. Progress bars and their postfix,
+        `logger.debug`, lines per epoch, in evaluation, or in branches that are seldom taken are no finding.
+    Remedies:
+        Write every 50 steps; sum on the device in between when averages are wanted.
+    References:
+        - https://docs.wandb.ai/guides/track/limits
+        - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    """
+
+    code = Code("OBS002")
+    name = "logging-too-often"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="log_period",
+            default=10,
+            unit="{step}",
+            source="the training-step fix that the catalogue cites (S4): log every 10 to 50 steps",
+            meaning="Writing more often than once in this many steps is a finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._from_source(patient.source)
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        said: set[ast.AST] = set()
+        for _, loop in source.training_loops:
+            if _is_epoch(loop):
+                continue
+            writes = [write for write in self._writes(loop) if write.event.node not in said]
+            said |= {write.event.node for write in writes}
+            if writes:
+                yield self._found(loop, writes)
+
+    def _writes(self, loop: Loop) -> Iterator[_Write]:
+        for event in loop.events:
+            if event.call is None or event.evaluation:
+                continue
+            kind = _kind(event.call, loop)
+            period = _passes(event)
+            if kind and period is not None and period < self._period(loop, event):
+                yield _Write(event, event.call, kind, period)
+
+    def _period(self, loop: Loop, event: Event) -> float:
+        """The limit; a write at each optimizer step under accumulation is not at each pass."""
+        if isinstance(loop.accumulates, Known) and loop.accumulates.value and event.guards:
+            return 1
+        return self.limit("log_period")
+
+    def _found(self, loop: Loop, writes: list[_Write]) -> Finding:
+        order = ("heavy", "tracker", "file", "print")
+        writes = sorted(writes, key=lambda write: (order.index(write.kind), write.period))
+        first, heavy = writes[0], writes[0].kind == "heavy"
+        names = list(dict.fromkeys(_shown(write.call) for write in writes))
+        often = "on every step" if first.period == 1 else f"every {first.period} steps"
+        calls = f"{len(writes)} calls" if len(writes) > 1 else "1 call"
+        evidence: list[Evidence] = [write.event.span for write in writes[:5]]
+        evidence.append(
+            Measurement(
+                name="steps_between_writes",
+                value=first.period,
+                unit="{step}",
+                provenance=Provenance.DECLARED,
+                reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
+            )
+        )
+        span = first.event.span
+        return self.finding(
+            f"{', '.join(names[:3])} {often} of the training loop ({calls}); "
+            f"once in {self.limit('log_period'):.0f} steps or less is the norm.",
+            evidence=tuple(evidence),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if heavy else Severity.NOTE,
+            subject=f"{span.path}:{span.line}",
+            facts=(("period", first.period), ("calls", len(writes)), ("loop_line", loop.span.line)),
+        )
+
+
+def _passes(event: Event) -> int | None:
+    """Passes between two writes: trackers usually stand behind a switch of unknown default, taken as on."""
+    if any(
+        guard.never or guard.kind in {GuardKind.ONCE, GuardKind.FAILURE, GuardKind.OTHER}
+        for guard in event.guards
+    ):
+        return None
+    periods = [guard.period for guard in event.guards if guard.kind is GuardKind.PERIOD]
+    if not periods:
+        return 1
+    if len(periods) == 1 and isinstance(periods[0], Known) and isinstance(periods[0].value, int):
+        return max(1, periods[0].value)
+    return None
+
+
+def _kind(call: Call, loop: Loop) -> str | None:
+    package, receiver = call.name.split(".", 1)[0], call.receiver.rsplit(".", 1)[-1].lower()
+    if call.method in HEAVY and call.receiver:
+        return "heavy"
+    if call.method in TRACKERS.get(package, ()) or (call.method in SCALARS and call.receiver):
+        return "tracker"
+    if call.method == "log" and call.receiver.startswith(("wandb.", "self.wandb", "accelerator", "wandb_run")):
+        return "tracker"
+    if loop.engine is None and call.method in {"log", "log_dict"} and receiver == "fabric":
+        return "tracker"
+    if call.name in PRINTS or (call.name.startswith("tqdm.") and call.method == "write"):
+        return "print"
+    if call.method in LEVELS and (
+        package in {"logging", "loguru"} or re.search(r"^_?(logger|log|logging)$", receiver)
+    ):
+        return "print"
+    if call.method in FILES and call.receiver and not call.name.startswith(("torch.", "numpy.")):
+        return _file_kind(receiver)
+    return None
+
+
+def _file_kind(receiver: str) -> str | None:
+    """`f.write`, `log_file.write`, `csv_writer.writerow`: a file of text, as far as its name tells."""
+    words = set(re.split(r"[^a-z]+", receiver))
+    return (
+        "file"
+        if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"}
+        else None
+    )
+
+
+def _is_epoch(loop: Loop) -> bool:
+    """A full-batch loop `for epoch in range(...)`: a line for each pass is a line for each epoch."""
+    return any(re.search(r"epoch|\bep\b", target.lower()) for target in loop.targets)
+
+
+def _shown(call: Call) -> str:
+    name = call.name
+    return f"{call.receiver}.{call.method}" if name.startswith("?.") and call.receiver else name

@@ -1,0 +1,214 @@
+"""Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from weakref import WeakKeyDictionary
+
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, LoopRole, Script, Source, Value
+
+_PARENTS: "WeakKeyDictionary[ast.Module, Mapping[ast.AST, ast.AST]]" = WeakKeyDictionary()
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
+    """Each node of the script's tree with the node that holds it; made once a script."""
+    found = _PARENTS.get(script.tree)
+    if found is None:
+        found = {child: node for node in ast.walk(script.tree) for child in ast.iter_child_nodes(node)}
+        _PARENTS[script.tree] = found
+    return found
+
+
+def enclosing(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node, innermost first, up to the module."""
+    above = parents(script)
+    while node in above:
+        node = above[node]
+        yield node
+
+
+def statement(script: Script, node: ast.AST) -> ast.stmt | None:
+    """The statement that a node is or is part of."""
+    if isinstance(node, ast.stmt):
+        return node
+    return next((item for item in enclosing(script, node) if isinstance(item, ast.stmt)), None)
+
+
+def bound_to(script: Script, node: ast.AST) -> str:
+    """The name or attribute that a value is assigned to, `self.prof`, through `a if b else c`; else ""."""
+    for above in enclosing(script, node):
+        if isinstance(above, ast.Assign) and len(above.targets) == 1:
+            return ast.unparse(above.targets[0])
+        if isinstance(above, ast.AnnAssign | ast.NamedExpr):
+            return ast.unparse(above.target)
+        if not isinstance(above, ast.IfExp):
+            break
+    return ""
+
+
+def withs_of(script: Script, call: Call) -> Iterator[ast.With | ast.AsyncWith]:
+    """The with statements that enter what a call makes: directly, or by the name it is bound to."""
+    name = bound_to(script, call.node)
+    for node in parents(script):
+        if isinstance(node, ast.With | ast.AsyncWith):
+            for item in node.items:
+                entered = item.context_expr
+                direct = entered is call.node or any(
+                    part is call.node for part in ast.walk(entered) if isinstance(entered, ast.IfExp)
+                )
+                if direct or (name and ast.unparse(entered) == name):
+                    yield node
+
+
+def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Script, Loop] | None:
+    """A training loop that a block runs: one that stands in it, or in a function that it calls."""
+    first, last = getattr(block, "lineno", 1), getattr(block, "end_lineno", 1) or 1
+    for loop in script.loops:
+        if loop.role is LoopRole.TRAINING and loop.engine is None and first <= loop.span.line <= last:
+            return script, loop
+    training = _training_functions(source)
+    for call in script.calls:
+        if first <= call.span.line <= last and call.node is not block:
+            for name, found in training.items():
+                if calls_function(call, name):
+                    return found
+    return None
+
+
+def _training_functions(source: Source) -> dict[str, tuple[Script, Loop]]:
+    """Qualified names of functions that run a training loop, through calls too."""
+    found = {loop.function: (script, loop) for script, loop in source.training_loops if loop.function}
+    grown = True
+    while grown:
+        grown = False
+        for script in source.scripts:
+            for call in script.calls:
+                if call.function and call.function not in found:
+                    name = next((name for name in found if calls_function(call, name)), None)
+                    if name is not None:
+                        found[call.function] = found[name]
+                        grown = True
+    return found
+
+
+def calls_function(call: Call, qualified: str) -> bool:
+    """Whether a call is one of a function or method of the program, as far as names tell."""
+    *owners, last = qualified.split(".")
+    if call.method != last:
+        return False
+    if not call.receiver:
+        return not owners or owners[-1] == "<locals>"
+    if call.name.startswith("torch."):
+        return False
+    if owners and (call.name == qualified or call.name.endswith("." + ".".join((*owners, last)))):
+        return True
+    receiver = call.receiver.rsplit(".", 1)[-1].lower().replace("_", "")
+    if owners:
+        owner = owners[-1].lower().replace("_", "")
+        return call.receiver == "self" or (call.name.startswith("?.") and receiver in owner)
+    return call.name.endswith("." + qualified) and not call.name.startswith("?.")
+
+
+def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
+    """Whether a call runs only when somebody turns a switch: behind one, or in a function reached only so.
+
+    A switch whose default cannot be told counts as off: nobody could say that the call runs.
+    """
+    if any(rarely(guard.kind) and not _surely_on(guard.kind, guard.value) for guard in call.guards):
+        return True
+    if not call.function or depth == 0:
+        return False
+    callers = [
+        other
+        for script in source.scripts
+        for other in script.calls
+        if other.function != call.function and calls_function(other, call.function)
+    ]
+    return bool(callers) and all(switched_off(source, other, depth - 1) for other in callers)
+
+
+def rarely(kind: GuardKind) -> bool:
+    """Whether a condition of this kind keeps what it guards from running in the ordinary course."""
+    return kind in {GuardKind.ONCE, GuardKind.SWITCH, GuardKind.FAILURE, GuardKind.OTHER}
+
+
+def _surely_on(kind: GuardKind, value: Value | None) -> bool:
+    return kind is GuardKind.SWITCH and isinstance(value, Known) and bool(value.value)
+
+
+def steady(event: Event) -> bool:
+    """Whether an event belongs to the ordinary course of training: no evaluation, no failure, no off switch."""
+    return not event.evaluation and not any(
+        guard.kind in {GuardKind.FAILURE, GuardKind.ONCE} or guard.never for guard in event.guards
+    )
+
+
+def passes_between(event: Event) -> int | None:
+    """Passes between two runs of an event, where they can be told: 1 is every pass."""
+    period = event.period
+    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
+        return int(period.value)
+    return None
+
+
+def bound(script: Script, loop: Loop) -> int | None:
+    """How many passes a loop makes at most, where the text says so: `range(20)`, `if step >= 20: break`."""
+    node = loop_node(script, loop)
+    if node is None:
+        return None
+    ends = [_iterable_length(node.iter)] if isinstance(node, ast.For | ast.AsyncFor) else []
+    for part in ast.walk(node):
+        if isinstance(part, ast.If) and any(isinstance(item, ast.Break) for item in part.body):
+            ends.append(_reached(part.test))
+    known = [end for end in ends if end is not None]
+    return min(known) if known else None
+
+
+def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The syntax of a loop; None for an engine's."""
+    for node in parents(script):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While) and node.lineno == loop.span.line:
+            return node
+    return None
+
+
+def _iterable_length(node: ast.expr) -> int | None:
+    for part in ast.walk(node):
+        if not isinstance(part, ast.Call):
+            continue
+        name = ast.unparse(part.func).rsplit(".", 1)[-1]
+        numbers = [_integer(item) for item in part.args]
+        whole = [number for number in numbers if number is not None]
+        if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
+            return len(range(*whole))
+        if name == "islice" and len(whole) == 1 and len(numbers) == 2:
+            return whole[0]
+    return None
+
+
+def _reached(test: ast.expr) -> int | None:
+    """N of `step >= N`, `step == N`, `step + 1 >= N`."""
+    if (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq)
+    ):
+        return _integer(test.comparators[0])
+    return None
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The value of an expression of whole numbers, `(1 + 1 + 3) * 2`."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
+    if isinstance(node, ast.BinOp):
+        left, right = _integer(node.left), _integer(node.right)
+        if left is not None and right is not None:
+            if isinstance(node.op, ast.Add):
+                return left + right
+            if isinstance(node.op, ast.Sub):
+                return left - right
+            if isinstance(node.op, ast.Mult):
+                return left * right
+    return None

@@ -1,0 +1,52 @@
+"""Answers LOOP001: clear the gradients after each step."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
+
+
+class ZeroGradMissingRule(Rule):
+    """Clear right after the step: right with and without accumulation."""
+
+    answers = Code("LOOP001")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        optimizer = str(finding.fact("optimizer"))
+        where = finding.span.text if finding.span else f"{optimizer}.step()"
+        yield Remedy(
+            id="LOOP001-zero-grad",
+            title=f"{optimizer}.zero_grad() after each step",
+            steps=(f"after {where}", f"    {optimizer}.zero_grad()"),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=_edits(finding, patient, optimizer),
+            references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",),
+        )
+
+
+def _edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ...]:
+    """The statement that steps, with a line after it; only where it stands alone on its lines."""
+    span = finding.span
+    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    if span is None or script is None:
+        return ()
+    lines = script.text.splitlines()
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Expr | ast.Assign) and node.lineno == span.line == node.end_lineno:
+            text = ast.get_source_segment(script.text, node) or ""
+            indent = lines[node.lineno - 1][: node.col_offset]
+            if lines[node.lineno - 1].split("#", 1)[0].strip() != text or indent.strip():
+                return ()
+            return (
+                TextEdit(
+                    path=script.path,
+                    line=node.lineno,
+                    column=node.col_offset + 1,
+                    end_line=node.lineno,
+                    end_column=node.col_offset + 1 + len(text),
+                    new_text=f"{text}\n{indent}{optimizer}.zero_grad()",
+                    expected=text,
+                ),
+            )
+    return ()

@@ -1,0 +1,76 @@
+"""Answers MEM003: keep the number, not the graph."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
+from gpudoctor.model.signs.source import Script
+
+_REFERENCES = (
+    "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
+)
+
+
+class GraphRetainedRule(Rule):
+    """Detach what is kept."""
+
+    answers = Code("MEM003")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        value = str(finding.fact("value"))
+        detached = _detached(value)
+        edits = _edits(finding, patient, detached)
+        yield Remedy(
+            id="MEM003-detach",
+            title=f"keep {detached}",
+            steps=(f"replace {value} with {detached} in: {finding.span.text if finding.span else value}",),
+            applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            edits=edits,
+            references=_REFERENCES,
+        )
+
+
+def _detached(value: str) -> str:
+    """The expression with its graph cut; a display is cut inside."""
+    node = ast.parse(value, mode="eval").body
+    if isinstance(node, ast.Tuple | ast.List | ast.Dict):
+        return f"{value} with .detach() on each tensor"
+    simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return f"{value}.detach()" if simple else f"({value}).detach()"
+
+
+def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...]:
+    span = finding.span
+    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    node = _node(script, finding) if script else None
+    if script is None or node is None or " with " in detached:
+        return ()
+    text = ast.get_source_segment(script.text, node)
+    line = script.text.splitlines()[node.lineno - 1]
+    if text is None or node.end_lineno != node.lineno:
+        return ()
+    start = len(line.encode()[: node.col_offset].decode()) + 1
+    return (
+        TextEdit(
+            path=script.path,
+            line=node.lineno,
+            column=start,
+            end_line=node.lineno,
+            end_column=start + len(text),
+            new_text=_detached(text),
+            expected=text,
+        ),
+    )
+
+
+def _node(script: Script, finding: Finding) -> ast.expr | None:
+    """The kept expression, by the place that the finding names."""
+    for node in ast.walk(script.tree):
+        if (
+            isinstance(node, ast.expr)
+            and (node.lineno, node.col_offset) == (finding.fact("line"), finding.fact("column"))
+            and ast.unparse(node) == finding.fact("value")
+        ):
+            return node
+    return None

@@ -1,0 +1,139 @@
+"""Answers OBS001: measure once, outside the run that matters."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Rule,
+)
+from gpudoctor.model.signs.program import bound_to
+from gpudoctor.model.signs.source import Call, Script
+
+PERIOD = 500
+"""Steps between two measurements that still cost nothing (the catalogue's S4)."""
+
+SCHEDULE = "torch.profiler.schedule(wait=5, warmup=2, active=5, repeat=1)"
+
+_REFERENCES = ("https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",)
+
+
+class ProfilerInLoopRule(Rule):
+    """Count once before the loop; give the profiler a schedule that ends."""
+
+    answers = Code("OBS001")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        if finding.fact("kind") == "flops":
+            yield _count_once()
+        elif finding.fact("how") == "engine":
+            yield _without(finding)
+        else:
+            yield _schedule(finding, patient)
+        if finding.fact("how") == "step":
+            yield _seldom()
+
+
+def _count_once() -> Remedy:
+    return Remedy(
+        id="OBS001-once",
+        title="count FLOPs once, before the loop, and keep the number",
+        steps=(
+            "move the counter before the loop; the count depends on the shapes, not on the step:",
+            "flops_per_step = count(model, next(iter(loader)))   # your counter, called once",
+            "in the loop use the number: flops_per_step / step_seconds",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        sets=(("profile_period", "once"),),
+    )
+
+
+def _seldom() -> Remedy:
+    return Remedy(
+        id="OBS001-period",
+        title=f"measure every {PERIOD} steps instead",
+        steps=(f"if step % {PERIOD} == 0:   # around the profiled block; run the plain block otherwise",),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        sets=(("profile_period", str(PERIOD)),),
+    )
+
+
+def _without(finding: Finding) -> Remedy:
+    span = finding.span
+    edits: tuple[Edit, ...] = ()
+    if span is not None:
+        edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("profiler",)),)
+    return Remedy(
+        id="OBS001-trainer",
+        title="no profiler in the training run; profile 50 steps of a separate one",
+        steps=(
+            "remove the profiler argument of Trainer",
+            'profile apart: Trainer(profiler="pytorch", max_steps=50)',
+        ),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("profile_period", "once"),),
+        edits=edits,
+    )
+
+
+def _schedule(finding: Finding, patient: Patient) -> Remedy:
+    edits = _schedule_edits(finding, patient)
+    return Remedy(
+        id="OBS001-schedule",
+        title="record 5 steps once, with a schedule that ends (repeat=1)",
+        steps=(
+            f"with torch.profiler.profile(schedule={SCHEDULE},",
+            '        on_trace_ready=torch.profiler.tensorboard_trace_handler("traces")) as prof:',
+            "    for step, batch in enumerate(loader):",
+            "        ...   # the training step, with no profiler of its own",
+            "        prof.step()",
+        ),
+        applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+        sets=(("profile_period", "once"),),
+        edits=edits,
+        references=_REFERENCES,
+    )
+
+
+def _schedule_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """`repeat=1` on a schedule that never ends, or a schedule on a profiler whose loop calls `step()`."""
+    span = finding.span
+    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    if span is None or script is None or finding.fact("how") != "around":
+        return ()
+    schedules = list(script.calls_to(".schedule"))
+    if finding.fact("period") != 1:
+        target = schedules[0] if len(schedules) == 1 else None
+        return (_keywords(target, ("repeat", "1")),) if target else ()
+    profiler = next((call for call in script.calls if call.span == span), None)
+    if profiler is None or not profiler.name.startswith("torch.profiler.") or not _stepped(script, profiler):
+        return ()
+    return (_keywords(profiler, ("schedule", SCHEDULE)),) if "torch" in script.imports else ()
+
+
+def _stepped(script: Script, profiler: Call) -> bool:
+    names = {bound_to(script, profiler.node), *_as_names(script, profiler)} - {""}
+    return any(call.method == "step" and call.receiver in names for call in script.calls)
+
+
+def _as_names(script: Script, profiler: Call) -> Iterator[str]:
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.With | ast.AsyncWith):
+            for item in node.items:
+                if item.context_expr is profiler.node and item.optional_vars is not None:
+                    yield ast.unparse(item.optional_vars)
+
+
+def _keywords(call: Call, *pairs: tuple[str, str]) -> KeywordEdit:
+    return KeywordEdit(path=call.span.path, line=call.span.line, column=call.span.column, set=pairs)
