@@ -17,6 +17,9 @@ class Environment:
     exports: Mapping[str, tuple[str, int]] = None  # type: ignore[assignment]
     """Variables set by a job script: name to (path, 1-based line)."""
 
+    shadowing: tuple[tuple[str, str], ...] = ()
+    """Library (`libnccl.so`) and path of what LD_PRELOAD or LD_LIBRARY_PATH puts before torch's own."""
+
     def __post_init__(self) -> None:
         """Give `exports` its empty default."""
         if self.exports is None:

@@ -1,0 +1,108 @@
+"""The environment variables of this process, or of the one that is examined."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+from gpudoctor.model import Unavailable
+from gpudoctor.model.redaction import MASK, is_secret_name, mask_text
+from gpudoctor.model.signs.environment import Environment
+
+_LIBRARIES = ("libnccl.so", "libcudnn.so", "libcudart.so", "libcublas.so")
+"""Libraries that torch brings along and that the loader path can put others in front of."""
+_MOST_FOLDERS = 64
+"""Folders of a loader path that are looked into; a longer one is a mistake of its own."""
+
+
+def read_environment(pid: int | None = None, *, proc: str = "/proc") -> Environment:
+    """This process's variables, or those that process `pid` was started with; secret values are masked.
+
+    Raises `Unavailable` when there is no such process or it belongs to someone else.
+    """
+    variables = dict(os.environ) if pid is None else _of_process(pid, proc)
+    return Environment(
+        variables=masked(variables),
+        origin="environment" if pid is None else f"environment of pid {pid}",
+        shadowing=_shadowing(variables),
+    )
+
+
+def masked(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with values of secret names, and secrets inside other values, replaced."""
+    return {
+        _clean(name): MASK if value and is_secret_name(name) else mask_text(_clean(value))
+        for name, value in variables.items()
+    }
+
+
+def parse_environ(data: bytes) -> dict[str, str]:
+    """Variables in the form of /proc/PID/environ; entries without a name are left out."""
+    variables: dict[str, str] = {}
+    for entry in data.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if name and equals:  # the first of a name counts, as for getenv
+            variables.setdefault(name.decode(errors="replace"), value.decode(errors="replace"))
+    return variables
+
+
+def _of_process(pid: int, proc: str) -> dict[str, str]:
+    if pid <= 0:
+        raise Unavailable(f"{pid} is no process id")
+    if not sys.platform.startswith("linux"):
+        return _portable(pid)
+    try:
+        with open(f"{proc}/{pid}/environ", "rb") as file:
+            return parse_environ(file.read())
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise Unavailable(f"there is no process {pid}") from error
+    except PermissionError as error:
+        raise Unavailable(
+            f"process {pid} belongs to another user, whose environment only they and root may read"
+        ) from error
+    except OSError as error:
+        raise Unavailable(f"the environment of process {pid} cannot be read ({error.strerror})") from error
+
+
+def _portable(pid: int) -> dict[str, str]:
+    import psutil
+
+    try:
+        return dict(psutil.Process(pid).environ())
+    except psutil.NoSuchProcess as error:
+        raise Unavailable(f"there is no process {pid}") from error
+    except psutil.AccessDenied as error:
+        raise Unavailable(
+            f"process {pid} belongs to another user, whose environment only they and root may read"
+        ) from error
+    except (OSError, psutil.Error) as error:
+        raise Unavailable(f"the environment of process {pid} cannot be read ({error})") from error
+
+
+def _clean(text: str) -> str:
+    """The text without the surrogates that stand for bytes that are no UTF-8: reports are UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if not text.isascii() else text
+
+
+def _shadowing(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Library and path for each CUDA library that LD_PRELOAD or LD_LIBRARY_PATH puts before torch's own."""
+    found: dict[str, str] = {}
+    for path in variables.get("LD_PRELOAD", "").replace(":", " ").split():
+        _note(found, os.path.basename(path), path)
+    folders = [folder for folder in variables.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for folder in folders[:_MOST_FOLDERS]:
+        for name in _listed(folder):
+            _note(found, name, os.path.join(folder, name))
+    return tuple(found.items())
+
+
+def _note(found: dict[str, str], name: str, path: str) -> None:
+    for library in _LIBRARIES:
+        if name.startswith(library):
+            found.setdefault(library, path)
+
+
+def _listed(folder: str) -> Iterable[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (OSError, ValueError):
+        return ()
