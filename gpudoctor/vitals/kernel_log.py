@@ -35,7 +35,7 @@ def read_kernel_log(file: Path | None = None, *, now: float | None = None) -> Ke
         ("journalctl", lambda: _of_journal(instant, deadline)),
         ("/dev/kmsg", lambda: _of_kmsg(deadline)),
         ("dmesg", lambda: _of_dmesg(deadline)),
-        *((path, lambda path=path: _of_file(Path(path), instant, since=boot)) for path in _SYSLOGS),  # type: ignore[misc]
+        *((path, lambda path=path: _of_file(Path(path), instant, since=boot)) for path in _SYSLOGS),
     ]
     for name, read in sources:
         try:

@@ -43,7 +43,9 @@ def gpu(record: Mapping[str, Any], name: Callable[[int], str | None], own_pids: 
         "mig_instances": tuple,
         "processes": processes,
     }
-    values = {item.name: reading(record.get(item.name), special.get(item.name, _same)) for item in fields(Gpu)}
+    values: dict[str, Any] = {
+        item.name: reading(record.get(item.name), special.get(item.name, _same)) for item in fields(Gpu)
+    }
     return Gpu(**values)
 
 

@@ -1,0 +1,189 @@
+"""ENV001 driver-unreachable."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
+
+# Drivers that keep a GPU for a virtual machine: it is not for this system to use.
+_GIVEN_AWAY = frozenset({"vfio-pci", "xen-pciback", "pci-stub"})
+_CAUSES = {
+    DriverState.NO_LIBRARY: "no-library",
+    DriverState.NOT_LOADED: "not-loaded",
+    DriverState.MISMATCH: "mismatch",
+    DriverState.NO_PERMISSION: "no-permission",
+    DriverState.FAILED: "failed",
+    DriverState.HUNG: "hung",
+    DriverState.CRASHED: "crashed",
+}
+
+
+class DriverUnreachable(Check):
+    """The machine has an NVIDIA GPU and its driver cannot be used.
+
+    What it finds:
+        A GPU on the PCI bus (or a device node) while the driver's library is missing, its kernel module
+        is not loaded, the two have different versions, access is refused, or the driver hangs or crashes; a
+        driver that starts and sees none of the GPUs.
+    Why it hurts:
+        `torch.cuda.is_available()` is False or CUDA fails at the first call: the job dies, or trains on
+        the CPU.
+    How it knows:
+        NVML is started in a process of its own with a time limit, and its answer is held against
+        /sys/bus/pci, /dev/nvidia* and /proc/driver/nvidia/version.
+    False alarms:
+        A container that was started without GPUs on a machine that has some is a note, unless something says
+        that it was to have them. GPUs that are handed to a virtual machine, or whose device nodes belong to
+        another job, are silent.
+    Remedies:
+        By cause: install or load the driver, reboot after an update, give the container its GPUs.
+    References:
+        - https://github.com/NVIDIA/nvidia-container-toolkit/issues/48 (a container that lost its GPUs)
+        - https://github.com/NVIDIA/nvidia-container-toolkit/issues/251
+        - https://docs.nvidia.com/deploy/nvml-api/group__nvmlInitializationAndCleanup.html
+    """
+
+    code = Code("ENV001")
+    name = "driver-unreachable"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        survey = patient.gpu_survey
+        here = [device for device in survey.pci_devices if device.driver not in _GIVEN_AWAY]
+        container = _container(patient)
+        cause = _CAUSES.get(survey.driver, "no-gpu")
+        if survey.driver is DriverState.READY:
+            if not _blind(survey, len(here)):
+                return
+        elif not (here or survey.device_nodes or cause in {"mismatch", "hung", "crashed"}):
+            return
+        asked = _asked_for_gpus(patient)
+        bare = bool(container) and not survey.device_nodes and cause in {"no-library", "not-loaded", "failed"}
+        meant = bare and not asked
+        yield self.finding(
+            _message(survey, len(here), container if bare else None),
+            evidence=_evidence(survey),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.NOTE if meant else Severity.ERROR,
+            cost=None if meant else Cost(breaks="CUDA does not start"),
+            facts=(
+                ("cause", "container" if bare else cause),
+                ("container", container or ""),
+                ("gpus", len(here)),
+                ("kernel_driver", next((device.driver or "" for device in here), "")),
+                (
+                    "module",
+                    survey.kernel_module_version if isinstance(survey.kernel_module_version, str) else "",
+                ),
+                ("library", survey.driver_version if isinstance(survey.driver_version, str) else ""),
+            ),
+        )
+
+
+def _blind(survey: GpuSurvey, on_bus: int) -> bool:
+    """A driver that starts and sees nothing, although GPUs are there and nobody keeps them from us."""
+    return (
+        not survey.gpus
+        and not survey.lost
+        and on_bus > 0
+        and bool(survey.device_nodes)
+        and not survey.denied_nodes
+    )
+
+
+def _container(patient: Patient) -> str | None:
+    try:
+        return patient.host.container
+    except Unavailable:
+        return None
+
+
+def _asked_for_gpus(patient: Patient) -> bool:
+    """Whether the scheduler, the container's settings or the shell speak of GPUs for this job."""
+    try:
+        if patient.job.gpus_granted:
+            return True
+    except Unavailable:
+        pass
+    try:
+        environment = patient.environment
+    except Unavailable:
+        return False
+    names = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    values = [(environment.get(name) or "").strip().lower() for name in names]
+    return any(value not in {"", "void", "none", "-1"} for value in values)
+
+
+def _message(survey: GpuSurvey, count: int, container: str | None) -> str:
+    gpus = (
+        f"{count} NVIDIA GPU{'s' if count != 1 else ''} on the PCI bus"
+        if count
+        else "A GPU's device node is there"
+    )
+    words = {
+        DriverState.NO_LIBRARY: "and the driver's library (libnvidia-ml.so.1) is not",
+        DriverState.NOT_LOADED: "and the nvidia kernel module is not loaded",
+        DriverState.NO_PERMISSION: "and this user may not open them",
+        DriverState.FAILED: "and NVML does not start",
+        DriverState.HUNG: "and the driver does not answer",
+        DriverState.CRASHED: "and the driver's library crashes",
+        DriverState.READY: "and the driver sees none of them",
+    }
+    if container:
+        return f"{gpus}, but this container ({container}) was started without them."
+    if survey.driver is DriverState.MISMATCH:
+        return f"The driver's kernel module and its library have different versions{_versions(survey)}."
+    bound = sorted({device.driver or "no driver" for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY)
+    held = f" (bound to {', '.join(bound)})" if bound and survey.driver is not DriverState.READY else ""
+    error = f": {survey.driver_error}" if survey.driver_error else ""
+    return f"{gpus}{held}, {words[survey.driver]}{error}."
+
+
+def _versions(survey: GpuSurvey) -> str:
+    module, library = survey.kernel_module_version, survey.driver_version
+    known = [f"module {module}"] if isinstance(module, str) else []
+    known += [f"library {library}"] if isinstance(library, str) else []
+    return f" ({', '.join(known)})" if known else ""
+
+
+def _evidence(survey: GpuSurvey) -> tuple[Evidence, ...]:
+    items: list[Evidence] = [
+        Measurement(
+            name="driver_state",
+            value=f"{survey.driver.value}{': ' + survey.driver_error if survey.driver_error else ''}",
+            unit="",
+            reproduce="nvidia-smi",
+        )
+    ]
+    items += [
+        Measurement(
+            name="pci_device",
+            value=f"{device.address} [{device.device_id}] {device.driver or 'no driver'}",
+            unit="",
+            reproduce=f"lspci -nnk -s {device.address}",
+        )
+        for device in survey.pci_devices[:2]
+    ]
+    if isinstance(survey.kernel_module_version, str):
+        items.append(
+            Measurement(
+                name="kernel_module_version",
+                value=survey.kernel_module_version,
+                unit="",
+                reproduce="cat /proc/driver/nvidia/version",
+            )
+        )
+    return tuple(items)

@@ -1,0 +1,182 @@
+"""GPU003 memory-errors."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.gpu import Gpu, RowRemap, name_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class _Symptom:
+    severity: Severity
+    words: str
+    action: str
+    """`replace`, `reset` or `reset-later`."""
+    name: str
+    value: int | bool
+
+
+class MemoryErrors(Check):
+    """The memory of a GPU has errors that ECC could not restore, or has run out of spares.
+
+    What it finds:
+        Uncorrectable ECC errors since the driver was loaded; a row remap that failed, that waits for a reset,
+        or that used up the spare rows; retired pages on older cards; too many errors in the on-chip SRAM;
+        a flood of corrected errors; a corrupt InfoROM (the card's own record of its errors).
+    Why it hurts:
+        An uncorrectable error ends the program that hit it, and a card without spares cannot mend itself: the
+        job dies again, hours into the run, on the same node.
+    How it knows:
+        NVML's counters. "Volatile" ones count since the driver was loaded, so that an error that a reset has
+        mended long ago does not count.
+    False alarms:
+        Few: these are the card's own records. One remap of a row that only had correctable errors is
+        normal wear, and says so (a warning). Cards without ECC have no such records: the check is skipped.
+    Remedies:
+        Reset the GPU so that the row is replaced; take a card without spares out of use.
+    References:
+        - https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html
+        - https://github.com/NVIDIA/DCGM (dcgmi diag, software tests)
+        - https://github.com/stas00/ml-engineering (SRAM errors and RMA)
+    """
+
+    code = Code("GPU003")
+    name = "memory-errors"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(name="uncorrectable", default=1, unit="{errors}",
+                  source="facebookresearch/gcm: no uncorrectable volatile error is tolerated",
+                  meaning="So many uncorrectable errors since driver load are an error."),
+        Threshold(name="uncorrectable_remaps", default=512, unit="{rows}",
+                  source="DCGM and AzureHPC: 512 rows remapped for uncorrectable errors",
+                  meaning="So many remapped rows are the end of the card's spares."),
+        Threshold(name="sram_aggregate", default=5, unit="{errors}",
+                  source="stas00/ml-engineering: more than 4 SRAM errors qualify for replacement",
+                  meaning="So many uncorrectable SRAM errors over the card's life are an error."),
+        Threshold(name="retired_pages", default=63, unit="{pages}", source="DCGM: 63 retired pages fail",
+                  meaning="So many retired pages are an error."),
+        Threshold(name="retired_pages_warning", default=15, unit="{pages}",
+                  source="DCGM: 15 retired pages warn",
+                  meaning="So many retired pages are a warning."),
+        Threshold(name="corrected", default=20_000_000, unit="{errors}",
+                  source="AzureHPC: 20 million corrected DRAM errors; gcm tolerates 50 million",
+                  meaning="So many corrected errors since driver load are a warning."),
+    )  # fmt: skip
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        gpus = patient.gpus
+        if not any(_keeps_records(gpu) for gpu in gpus):
+            raise Unavailable("the cards keep no record of memory errors (no ECC)")
+        found = [(gpu, symptoms) for gpu in gpus if (symptoms := list(self._symptoms(gpu)))]
+        for severity in reversed(Severity):
+            group = [(gpu, items) for gpu, items in found if _worst(items) is severity]
+            if group:
+                yield self._finding(severity, group)
+
+    def _finding(self, severity: Severity, group: list[tuple[Gpu, list[_Symptom]]]) -> Finding:
+        subject = name_gpus(gpu for gpu, _ in group)
+        actions = {item.action for _, items in group for item in items if item.severity is severity}
+        action = next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions)
+        words = "; ".join(f"{gpu.label}: {', '.join(item.words for item in items)}" for gpu, items in group)
+        return self.finding(
+            f"{words}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_{item.name}",
+                    value=item.value,
+                    unit="" if isinstance(item.value, bool) else "{count}",
+                    reproduce=f"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i {gpu.index}",
+                )
+                for gpu, items in group
+                for item in items
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            cost=Cost(breaks="the job dies when it touches the faulty memory")
+            if severity is Severity.ERROR
+            else None,
+            subject=subject,
+            facts=(("gpus", subject.removeprefix("GPU ")), ("action", action)),
+        )
+
+    def _symptoms(self, gpu: Gpu) -> Iterator[_Symptom]:
+        yield from self._remap(gpu)
+        yield from self._ecc(gpu)
+        yield from self._pages(gpu)
+        if gpu.inforom_valid is False:
+            yield _Symptom(Severity.WARNING, "the InfoROM is corrupt", "watch", "inforom_valid", False)
+
+    def _remap(self, gpu: Gpu) -> Iterator[_Symptom]:
+        remap = gpu.row_remap
+        if isinstance(remap, RowRemap):
+            lost = remap.uncorrectable
+            if remap.failure:
+                yield _Symptom(Severity.ERROR, "a row remap failed", "replace", "row_remap_failure", True)
+            elif lost >= self.limit("uncorrectable_remaps"):
+                words = f"{lost} rows remapped for uncorrectable errors"
+                yield _Symptom(Severity.ERROR, words, "replace", "row_remap_uncorrectable", lost)
+            if remap.pending:
+                severity = Severity.ERROR if lost else Severity.WARNING
+                why = f", {lost} uncorrectable" if lost else ""
+                words = f"a row remap waits for a reset{why}"
+                yield _Symptom(severity, words, "reset" if lost else "reset-later", "row_remap_pending", True)
+        banks = gpu.row_remap_exhausted_banks
+        if isinstance(banks, int) and banks > 0:
+            words = f"{banks} memory banks have no spare row left"
+            yield _Symptom(Severity.WARNING, words, "watch", "row_remap_exhausted_banks", banks)
+
+    def _ecc(self, gpu: Gpu) -> Iterator[_Symptom]:
+        count = gpu.ecc_uncorrected_volatile
+        if isinstance(count, int) and count >= self.limit("uncorrectable"):
+            words = f"{count} uncorrectable ECC errors since the driver was loaded"
+            yield _Symptom(Severity.ERROR, words, "reset", "ecc_uncorrected_volatile", count)
+        if gpu.ecc_sram_threshold_exceeded is True:
+            words = "more SRAM errors than the card tolerates"
+            yield _Symptom(Severity.ERROR, words, "replace", "ecc_sram_threshold_exceeded", True)
+        sram = gpu.ecc_sram_uncorrected_aggregate
+        if isinstance(sram, int) and sram >= self.limit("sram_aggregate"):
+            words = f"{sram} uncorrectable SRAM errors over its life"
+            yield _Symptom(Severity.ERROR, words, "replace", "ecc_sram_uncorrected_aggregate", sram)
+        corrected = gpu.ecc_corrected_volatile
+        if isinstance(corrected, int) and corrected >= self.limit("corrected"):
+            words = f"{corrected:,} corrected ECC errors since the driver was loaded"
+            yield _Symptom(Severity.WARNING, words, "watch", "ecc_corrected_volatile", corrected)
+
+    def _pages(self, gpu: Gpu) -> Iterator[_Symptom]:
+        pages = gpu.retired_pages
+        if isinstance(pages, int) and pages >= self.limit("retired_pages_warning"):
+            full = pages >= self.limit("retired_pages")
+            severity = Severity.ERROR if full else Severity.WARNING
+            yield _Symptom(
+                severity, f"{pages} retired pages", "replace" if full else "watch", "retired_pages", pages
+            )
+        if gpu.retired_pages_pending is True:
+            words = "a page waits for a reset to be retired"
+            yield _Symptom(Severity.WARNING, words, "reset-later", "retired_pages_pending", True)
+
+
+def _keeps_records(gpu: Gpu) -> bool:
+    readings = (
+        gpu.row_remap, gpu.ecc_uncorrected_volatile, gpu.retired_pages, gpu.retired_pages_pending,
+        gpu.ecc_sram_uncorrected_aggregate, gpu.inforom_valid,
+    )  # fmt: skip
+    return any(not isinstance(reading, Absent) for reading in readings)
+
+
+def _worst(symptoms: list[_Symptom]) -> Severity:
+    return max((item.severity for item in symptoms), key=lambda severity: severity.rank)

@@ -1,0 +1,148 @@
+"""GPU006 nvlink-down."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.signs.gpu import Gpu, NvLink, name_gpus
+
+_DONE = 3
+_STATES = {1: "not started", 2: "in progress"}
+_BOARD = re.compile(r"\bSXM|\bHGX\b", re.IGNORECASE)
+_NO_SWITCH = re.compile(r"PCIe|\bNVL\b|GH200|GB10\b", re.IGNORECASE)
+
+
+class NvlinkDown(Check):
+    """An NVLink port is off while its siblings are on, or the NVLink fabric is not ready.
+
+    What it finds:
+        A GPU with some ports off on a board that wires all of them; a GPU with fewer active ports than its
+        siblings of the same model; on NVSwitch machines a fabric whose setup has not finished, or is
+        unhealthy.
+    Why it hurts:
+        Until the fabric is ready CUDA refuses to start (error 802, "system not yet initialized"). With a port
+        down, collectives lose bandwidth on every step or NCCL stops with an error.
+    How it knows:
+        NVML's state of each port and of the fabric.
+    False alarms:
+        Cards with bridges use only as many ports as they have bridges: when all siblings are alike, that is
+        the build. Cards whose ports are all off have no bridge. Fabric states of PCIe cards, NVL cards
+        and Grace Hopper are not judged. In the first minutes after a boot a fabric is "in progress".
+    Remedies:
+        The fabric manager; a reset; another node.
+    References:
+        - https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html
+        - https://github.com/pytorch/pytorch/issues/35710 (error 802)
+        - https://github.com/NVIDIA/nvidia-resiliency-ext (NVLink health check)
+    """
+
+    code = Code("GPU006")
+    name = "nvlink-down"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        gpus = patient.gpus
+        if all(isinstance(gpu.nvlinks, Absent) and isinstance(gpu.fabric_state, Absent) for gpu in gpus):
+            raise Unavailable("the cards have no NVLink")
+        yield from self._fabric(gpus)
+        yield from self._ports(gpus)
+
+    def _fabric(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+        waiting = [gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state in _STATES]
+        sick = [
+            gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True
+        ]
+        for group, verdict in ((waiting, "not ready"), (sick, "unhealthy")):
+            if not group:
+                continue
+            state = group[0].fabric_state
+            detail = f" (registration {_STATES[state]})" if isinstance(state, int) and state in _STATES else ""
+            subject = name_gpus(group)
+            yield self.finding(
+                f"The NVLink fabric is {verdict} for {subject} of {len(gpus)}{detail}.",
+                evidence=tuple(
+                    Measurement(
+                        name=f"gpu{gpu.index}_fabric_state",
+                        value=_STATES.get(state, "unhealthy") if isinstance(state, int) else "unknown",
+                        unit="",
+                        reproduce=f"nvidia-smi -q -i {gpu.index} | grep -A 4 Fabric",
+                    )
+                    for gpu in group
+                ),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(breaks="CUDA does not start (error 802) or collectives fail"),
+                subject=subject,
+                facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "fabric")),
+            )
+
+    def _ports(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+        down = [(gpu, links) for gpu in gpus if (links := _down(gpu, gpus))]
+        if not down:
+            return
+        words = "; ".join(f"{gpu.label}: {_ports(links)} of {_count(gpu)} off" for gpu, links in down)
+        subject = name_gpus(gpu for gpu, _ in down)
+        yield self.finding(
+            f"NVLink ports are off while their siblings are on. {words}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_nvlinks_off",
+                    value=", ".join(str(link.index) for link in links),
+                    unit="",
+                    reproduce=f"nvidia-smi nvlink --status -i {gpu.index}",
+                )
+                for gpu, links in down
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="collectives between the GPUs fail or lose bandwidth"),
+            subject=subject,
+            facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "port")),
+        )
+
+
+def _switched(gpu: Gpu) -> bool:
+    """Whether the card sits on a board with NVSwitches, as far as its name tells."""
+    return gpu.server_card and not _NO_SWITCH.search(gpu.name)
+
+
+def _down(gpu: Gpu, gpus: tuple[Gpu, ...]) -> list[NvLink]:
+    """Ports that are off and should be on: the board wires all of them, or a sibling has more."""
+    if isinstance(gpu.nvlinks, Absent) or gpu.mig_enabled is True:  # MIG turns peer access off
+        return []
+    off = [link for link in gpu.nvlinks if not link.active]
+    if not off:
+        return []
+    wired = _BOARD.search(gpu.name) or (gpu.fabric_state in {1, 2, 3} and _switched(gpu))
+    if wired and _active(gpu) > 0:
+        return off
+    siblings = [
+        _active(other)
+        for other in gpus
+        if other.index != gpu.index and other.name == gpu.name and other.mig_enabled is not True
+    ]
+    # Bridges join cards in pairs or fours: a lone card without one is a build, the odd one out is not.
+    return off if siblings and min(siblings) > _active(gpu) else []
+
+
+def _active(gpu: Gpu) -> int:
+    return 0 if isinstance(gpu.nvlinks, Absent) else sum(link.active for link in gpu.nvlinks)
+
+
+def _count(gpu: Gpu) -> int:
+    return 0 if isinstance(gpu.nvlinks, Absent) else len(gpu.nvlinks)
+
+
+def _ports(links: list[NvLink]) -> str:
+    return ("port " if len(links) == 1 else "ports ") + ", ".join(str(link.index) for link in links)

@@ -1,0 +1,270 @@
+"""GPU007 occupied."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    PatientKind,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, name_gpus
+
+_PROHIBITED, _EXCLUSIVE = 2, 3
+# Helpers of the driver that hold a context by design.
+_SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
+
+
+class Occupied(Check):
+    """A GPU is not free for the job: others hold it, or its mode keeps the job out.
+
+    What it finds:
+        Processes of others that compute on a GPU; memory that is held by nobody who can be seen; compute mode
+        "prohibited", or "exclusive" with more ranks than GPUs; MIG on while the job expects whole GPUs.
+    Why it hurts:
+        The memory that others hold is missing (an out-of-memory error that no batch size explains), and two
+        programs on one GPU take turns: every step takes longer, on all ranks.
+    How it knows:
+        NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts.
+    False alarms:
+        The job's own processes and desktop programs (X, browsers) do not count, nor does a small
+        context on a card that drives a display. In a container NVML gives pids of the host, which cannot be
+        looked up: the finding says so. While a running job is examined from such a container, silent.
+    Remedies:
+        Other GPUs of the machine, by number; or end the other program.
+    References:
+        - https://github.com/facebookresearch/gcm (15 MiB in use before a job)
+        - https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html
+    """
+
+    code = Code("GPU007")
+    name = "occupied"
+    reads = frozenset({Reads.ENVIRONMENT})
+    thresholds = (
+        Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",
+                  meaning="A foreign process that holds less is not counted."),
+        Threshold(name="desktop_memory", default=2**30, unit="B",
+                  source="a desktop's compositor and browsers hold some hundred MiB",
+                  meaning="The same on a card that drives a display."),
+        Threshold(name="unseen_memory", default=2**30, unit="B",
+                  source="the driver itself reserves up to some 600 MiB on an H100",
+                  meaning="So much memory in use that no visible process holds counts as occupied."),
+        Threshold(name="unseen_share", default=0.02, unit="1",
+                  source="the driver's reserve grows with the card's memory",
+                  meaning="And it must be this share of the card's memory."),
+    )  # fmt: skip
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        gpus = patient.gpus
+        survey = patient.gpu_survey
+        running = patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
+        held: dict[int, list[GpuProcess]] = {}
+        if survey.pids_visible or not running:  # else the job's own processes cannot be told from others
+            held = {gpu.index: processes for gpu in gpus if (processes := self._foreign(gpu))}
+            yield from self._processes(gpus, held, survey)
+            yield from self._unseen([gpu for gpu in gpus if gpu.index not in held])
+        yield from self._mode(gpus, held, patient)
+        yield from self._mig(gpus, patient)
+
+    def _foreign(self, gpu: Gpu) -> list[GpuProcess]:
+        if isinstance(gpu.processes, Absent):
+            return []
+        drawing = {process.pid for process in gpu.processes if process.kind == "graphics"}
+        least = self.limit("desktop_memory" if _desktop(gpu) else "process_memory")
+        return [
+            process
+            for process in gpu.processes
+            if process.kind == "compute"
+            and not process.ours
+            and process.pid not in drawing
+            and not (process.name or "").startswith(_SERVICES)
+            and (not _desktop(gpu) if isinstance(process.memory, Absent) else process.memory >= least)
+        ]
+
+    def _processes(
+        self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], survey: GpuSurvey
+    ) -> Iterator[Finding]:
+        busy = [gpu for gpu in gpus if gpu.index in held]
+        if not busy:
+            return
+        words = "; ".join(f"{gpu.label}: {', '.join(map(_describe, held[gpu.index]))}" for gpu in busy)
+        unseen = (
+            "" if survey.pids_visible else " (pids of the host: they cannot be looked up in this container)"
+        )
+        subject = name_gpus(busy)
+        large = sum(_bytes(process) for gpu in busy for process in held[gpu.index]) >= self.limit(
+            "unseen_memory"
+        )
+        pids = sorted({process.pid for gpu in busy for process in held[gpu.index]})
+        yield self.finding(
+            f"Other processes compute on {subject} of {len(gpus)}{unseen}. {words}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_foreign_memory",
+                    value=sum(map(_bytes, held[gpu.index])),
+                    unit="B",
+                    reproduce=f"nvidia-smi -i {gpu.index} --format=csv "
+                    "--query-compute-apps=pid,name,used_memory",
+                )
+                for gpu in busy
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=subject,
+            scarce=frozenset({Resource.DEVICE_MEMORY}) if large else frozenset(),
+            facts=(
+                ("gpus", subject.removeprefix("GPU ")),
+                ("cause", "processes"),
+                ("pids", ",".join(map(str, pids))),
+                ("pids_visible", survey.pids_visible),
+            ),
+        )
+
+    def _unseen(self, gpus: list[Gpu]) -> Iterator[Finding]:
+        held = [(gpu, memory) for gpu in gpus if (memory := self._unclaimed(gpu))]
+        if not held:
+            return
+        words = "; ".join(f"{gpu.label}: {_gib(memory)}" for gpu, memory in held)
+        subject = name_gpus(gpu for gpu, _ in held)
+        yield self.finding(
+            f"Memory is in use that no visible process holds ({words}): another container's process,"
+            " or one that died and left it behind.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_unclaimed_memory",
+                    value=memory,
+                    unit="B",
+                    reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=memory.used,memory.reserved --format=csv",
+                )
+                for gpu, memory in held
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=subject,
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "unseen")),
+        )
+
+    def _unclaimed(self, gpu: Gpu) -> int | None:
+        used, total = gpu.memory_used, gpu.memory_total
+        if isinstance(used, Absent) or isinstance(total, Absent) or _desktop(gpu) or gpu.mig_enabled is True:
+            return None
+        processes = () if isinstance(gpu.processes, Absent) else gpu.processes
+        if any(isinstance(process.memory, Absent) for process in processes):
+            return None
+        rest = used - sum(map(_bytes, processes))
+        enough = rest >= self.limit("unseen_memory") and rest >= total * self.limit("unseen_share")
+        return rest if enough else None
+
+    def _mode(
+        self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], patient: Patient
+    ) -> Iterator[Finding]:
+        closed = [gpu for gpu in gpus if gpu.compute_mode == _PROHIBITED]
+        ranks = _ranks(patient)
+        exclusive = [gpu for gpu in gpus if gpu.compute_mode == _EXCLUSIVE]
+        crowded = ranks is not None and ranks > len(gpus)
+        taken = [gpu for gpu in exclusive if crowded or gpu.index in held]
+        for group, words in (
+            (closed, "is set to compute mode prohibited: no program may compute on it"),
+            (taken, "is set to compute mode exclusive: one process at a time may compute on it, and "
+             + (f"{ranks} ranks share {len(gpus)} GPUs" if crowded else "another one does")),
+        ):  # fmt: skip
+            if not group:
+                continue
+            subject = name_gpus(group)
+            yield self.finding(
+                f"{subject} {words}.",
+                evidence=tuple(
+                    Measurement(
+                        name=f"gpu{gpu.index}_compute_mode",
+                        value="prohibited" if gpu.compute_mode == _PROHIBITED else "exclusive process",
+                        unit="",
+                        reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=compute_mode --format=csv",
+                    )
+                    for gpu in group
+                ),
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.ERROR,
+                cost=Cost(breaks="CUDA refuses to create a context"),
+                subject=subject,
+                facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "compute-mode")),
+            )
+
+    def _mig(self, gpus: tuple[Gpu, ...], patient: Patient) -> Iterator[Finding]:
+        split = [gpu for gpu in gpus if gpu.mig_enabled is True]
+        empty = [gpu for gpu in split if gpu.mig_instances == ()]
+        ranks = _ranks(patient)
+        if empty:
+            severity = Severity.ERROR if len(empty) == len(gpus) else Severity.WARNING
+            words = "has MIG on and no instance: CUDA finds nothing to compute on there"
+            yield self._mig_finding(empty, words, severity)
+        cut = [gpu for gpu in split if gpu not in empty]
+        if not cut or (not (ranks and ranks > 1) and _asks_for_mig(patient)):
+            return
+        if ranks and ranks > 1:
+            words = f"is split by MIG, and the job has {ranks} ranks here: a rank sees one slice only"
+            yield self._mig_finding(cut, words, Severity.WARNING)
+        else:
+            words = "is split by MIG: a process sees one slice of it, not the whole GPU"
+            yield self._mig_finding(cut, words, Severity.NOTE)
+
+    def _mig_finding(self, group: list[Gpu], words: str, severity: Severity) -> Finding:
+        subject = name_gpus(group)
+        return self.finding(
+            f"{subject} {words}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_mig_instances",
+                    value="unknown" if isinstance(gpu.mig_instances, Absent) else len(gpu.mig_instances),
+                    unit="" if isinstance(gpu.mig_instances, Absent) else "{instances}",
+                    reproduce="nvidia-smi -L",
+                )
+                for gpu in group
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            cost=Cost(breaks="CUDA finds no device") if severity is Severity.ERROR else None,
+            subject=subject,
+            facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "mig")),
+        )
+
+
+def _desktop(gpu: Gpu) -> bool:
+    drawn = not isinstance(gpu.processes, Absent) and any(item.kind == "graphics" for item in gpu.processes)
+    return drawn or gpu.display_active is True
+
+
+def _bytes(process: GpuProcess) -> int:
+    return 0 if isinstance(process.memory, Absent) else process.memory
+
+
+def _describe(process: GpuProcess) -> str:
+    name = f" ({process.name})" if process.name else ""
+    held = "" if isinstance(process.memory, Absent) else f" holds {_gib(process.memory)}"
+    return f"pid {process.pid}{name}{held}"
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def _ranks(patient: Patient) -> int | None:
+    try:
+        return patient.job.ranks_per_node
+    except Unavailable:
+        return None
+
+
+def _asks_for_mig(patient: Patient) -> bool:
+    try:
+        return "MIG-" in (patient.environment.get("CUDA_VISIBLE_DEVICES") or "")
+    except Unavailable:
+        return False

@@ -1,0 +1,53 @@
+"""GPU012 persistence-off."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.gpu import answering, name_gpus
+
+
+class PersistenceOff(Check):
+    """Persistence mode is off on a server card, so the driver forgets the card between jobs.
+
+    What it finds:
+        A data-centre GPU whose persistence mode is off (nvidia-persistenced turns it on).
+    Why it hurts:
+        When no program has the GPU open, the driver shuts it down: the next start of CUDA waits one to
+        several seconds a GPU, and settings such as power limits and error counters are lost.
+    How it knows:
+        NVML's persistence mode; the card's name tells a server card from a desktop one.
+    False alarms:
+        Desktop and laptop cards are silent: their display keeps the driver loaded. Virtual GPUs too.
+    Remedies:
+        Start nvidia-persistenced.
+    References:
+        - https://docs.nvidia.com/deploy/driver-persistence/index.html
+        - https://github.com/NVIDIA/DCGM (software tests of dcgmi diag)
+    """
+
+    code = Code("GPU012")
+    name = "persistence-off"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.NOTE
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        modes = answering(patient.gpus, lambda gpu: gpu.persistence)
+        off = [gpu for gpu, on in modes if not on and gpu.server_card and gpu.display_active is not True]
+        if not off:
+            return
+        subject = name_gpus(off)
+        yield self.finding(
+            f"Persistence mode is off on {subject} of {len(patient.gpus)}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_persistence_mode",
+                    value=False,
+                    unit="",
+                    reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=persistence_mode --format=csv",
+                )
+                for gpu in off
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=subject,
+            facts=(("gpus", subject.removeprefix("GPU ")),),
+        )

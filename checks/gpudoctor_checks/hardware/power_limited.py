@@ -1,0 +1,85 @@
+"""GPU010 power-limited."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
+
+
+class PowerLimited(Check):
+    """The power limit of a GPU has been set below its default.
+
+    What it finds:
+        An enforced power limit below the card's default limit.
+    Why it hurts:
+        Training draws close to the limit, so a lower one lowers the clocks. How much depends on the work: power
+        grows faster than the clock, so that 20 % less power costs less than 20 % of the speed. One limited GPU
+        slows down all ranks.
+    How it knows:
+        NVML's enforced limit beside the default limit.
+    False alarms:
+        A limit that the operator has set on purpose, to save power: the finding is still true. Laptops,
+        whose firmware moves the limit all the time, are silent, and so are cards without a limit to set.
+    Remedies:
+        `nvidia-smi -pl` with the default, by an administrator.
+    References:
+        - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (power limits)
+    """
+
+    code = Code("GPU010")
+    name = "power-limited"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    thresholds = (
+        Threshold(name="share", default=0.99, unit="1", source="limits are read in milliwatts and rounded",
+                  meaning="A limit below this share of the default is a note."),
+        Threshold(name="share_warning", default=0.9, unit="1",
+                  source="the last tenth buys little: power grows with clock and voltage squared",
+                  meaning="A limit below this share of the default is a warning."),
+    )  # fmt: skip
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        limited: list[tuple[Gpu, float, float]] = []
+        for gpu, limit in answering(patient.gpus, lambda gpu: gpu.power_limit):
+            default = gpu.power_limit_default
+            if (
+                isinstance(default, int | float)
+                and not gpu.laptop
+                and 0 < limit < default * self.limit("share")
+            ):
+                limited.append((gpu, limit, default))
+        if not limited:
+            return
+        lowest = min(limit / default for _, limit, default in limited)
+        subject = name_gpus(gpu for gpu, _, _ in limited)
+        yield self.finding(
+            f"The power limit is below the default: {_words(limited)}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_power_limit",
+                    value=limit,
+                    unit="W",
+                    reproduce=f"nvidia-smi -i {gpu.index} "
+                    "--query-gpu=enforced.power.limit,power.default_limit --format=csv",
+                )
+                for gpu, limit, _ in limited
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
+            subject=subject,
+            facts=(
+                ("gpus", subject.removeprefix("GPU ")),
+                ("default", max(default for _, _, default in limited)),
+                ("ratio", 1 / lowest),
+            ),
+        )
+
+
+def _words(limited: list[tuple[Gpu, float, float]]) -> str:
+    """GPUs with the same limit are told together."""
+    groups: dict[tuple[float, float], list[Gpu]] = {}
+    for gpu, limit, default in limited:
+        groups.setdefault((limit, default), []).append(gpu)
+    return "; ".join(
+        f"{name_gpus(gpus)} {limit:.0f} W of {default:.0f} W ({limit / default:.0%})"
+        for (limit, default), gpus in groups.items()
+    )

@@ -1,0 +1,121 @@
+"""GPU008 recovery-needed."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, name_gpus
+
+_ACTIONS = {
+    1: ("reset", "a reset of the GPU"),
+    2: ("reboot", "a reboot of the node"),
+    3: ("drain", "peer-to-peer traffic to be drained"),
+    4: ("reset", "the GPU to be drained and reset"),
+    5: ("imex", "the IMEX domain to be recovered"),
+    6: ("bus-reset", "a reset of the bus"),
+    7: ("reboot", "a reboot of the whole system"),
+}
+_DRAIN = 3
+_LOST = {
+    "lost": ("reboot", "is lost: it does not answer on the bus"),
+    "reset required": ("reset", "answers only that it must be reset"),
+    "unknown": ("reset", "does not answer"),
+}
+
+
+class RecoveryNeeded(Check):
+    """A GPU is lost, or its driver asks for a reset or a reboot before it is used again.
+
+    What it finds:
+        GPUs that the driver counts and that do not answer; a recovery action other than "none".
+    Why it hurts:
+        The job dies when it reaches this GPU, on all ranks; and a scheduler that keeps giving out the node
+        makes the next jobs die too.
+    How it knows:
+        NVML's recovery action (drivers from r570 on) and its error codes "GPU is lost" and "reset required".
+    False alarms:
+        None known: the driver itself says so. GPUs that are granted to another job (no permission) are silent.
+    Remedies:
+        The action that the driver names; until then the other GPUs of the machine.
+    References:
+        - https://docs.nvidia.com/deploy/nvml-api/ (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)
+        - https://github.com/NVIDIA/nvidia-resiliency-ext (GPU health check)
+        - https://github.com/NVIDIA/DCGM (recovery state)
+    """
+
+    code = Code("GPU008")
+    name = "recovery-needed"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        survey = patient.gpu_survey
+        lost = [gpu for gpu in survey.lost if gpu.cause in _LOST]
+        for cause in _LOST:
+            group = [gpu for gpu in lost if gpu.cause == cause]
+            if group:
+                yield self._gone(group, cause, survey)
+        if not survey.gpus:
+            if not lost:
+                raise Unavailable(survey.absence)
+            return
+        try:
+            asked = list(answering(survey.gpus, lambda gpu: gpu.recovery_action))
+        except Unavailable:
+            if not lost:
+                raise
+            return
+        for action in sorted({value for _, value in asked if value}):
+            yield self._asked([gpu for gpu, value in asked if value == action], action)
+
+    def _gone(self, group: list[LostGpu], cause: str, survey: GpuSurvey) -> Finding:
+        action, words = _LOST[cause]
+        subject = name_gpus(group)
+        return self.finding(
+            f"{subject} of {len(survey.gpus) + len(survey.lost)} {words} ({group[0].error}).",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_error",
+                    value=gpu.error,
+                    unit="",
+                    reproduce=f"nvidia-smi -i {gpu.index}",
+                )
+                for gpu in group
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="a job that uses it dies"),
+            subject=subject,
+            facts=(("gpus", subject.removeprefix("GPU ")), ("action", action)),
+        )
+
+    def _asked(self, group: list[Gpu], action: int) -> Finding:
+        kind, words = _ACTIONS.get(action, ("reset", f"recovery action {action}"))
+        mild = action == _DRAIN
+        subject = name_gpus(group)
+        return self.finding(
+            f"The driver asks for {words} ({subject}, recovery action {action}).",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_recovery_action",
+                    value=action,
+                    unit="",
+                    reproduce=f'nvidia-smi -q -i {gpu.index} | grep -i "recovery action"',
+                )
+                for gpu in group
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING if mild else Severity.ERROR,
+            cost=None if mild else Cost(breaks="a job that uses it may die or give wrong results"),
+            subject=subject,
+            facts=(("gpus", subject.removeprefix("GPU ")), ("action", kind)),
+        )

@@ -1,0 +1,103 @@
+"""GPU002 throttled."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold
+from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
+
+_IDLE = 0x1
+_REASONS = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+
+
+class Throttled(Check):
+    """A GPU holds its clocks down because of heat or of its power supply.
+
+    What it finds:
+        A GPU whose clocks event reasons name a slowdown by hardware, by heat or by the power brake now.
+    Why it hurts:
+        A hardware slowdown halves the clocks or worse. In a job of several GPUs all of them wait for the
+        slowest one in every step.
+    How it knows:
+        NVML's clocks event reasons (throttle reasons on older drivers), masked with 0xE8 as DCGM does; the
+        current and the highest clock beside it.
+    False alarms:
+        An idle GPU lowers its clocks by design: while the idle reason is set, the check stays silent. So it
+        does for the power cap alone, which is normal under load (a lowered power limit is another
+        ailment), and for clocks that a person has set.
+    Remedies:
+        Cooling or power of the node; until then another GPU or another node.
+    References:
+        - https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
+        - https://github.com/mlfoundations/open_clip/discussions/703
+        - https://github.com/NVIDIA/DCGM
+    """
+
+    code = Code("GPU002")
+    name = "throttled"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
+    thresholds = (
+        Threshold(
+            name="bad_reasons",
+            default=0xE8,
+            unit="{mask}",
+            source="DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
+            meaning="Clocks event reasons that mean a slowdown which nobody asked for, as a bit mask.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._now(patient.gpus)
+
+    def _now(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+        mask = int(self.limit("bad_reasons"))
+        sick = [
+            (gpu, reasons & mask)
+            for gpu, reasons in answering(gpus, lambda gpu: gpu.event_reasons)
+            if reasons & mask and not reasons & _IDLE
+        ]
+        if not sick:
+            return
+        words = "; ".join(f"{gpu.label}: {_name(bits)}{_clocks(gpu)}" for gpu, bits in sick)
+        heat = any(bits & 0x60 for _, bits in sick)
+        subject = name_gpus(gpu for gpu, _ in sick)
+        yield self.finding(
+            f"The clocks are held down now. {words}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{gpu.index}_clocks_event_reasons",
+                    value=f"0x{bits:x} ({_name(bits)})",
+                    unit="",
+                    reproduce=f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {gpu.index}",
+                )
+                for gpu, bits in sick
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=subject,
+            facts=(
+                ("gpus", subject.removeprefix("GPU ")),
+                ("heat", heat),
+                ("power", any(bits & 0x80 for _, bits in sick)),
+            ),
+        )
+
+
+def _name(bits: int) -> str:
+    named = [text for bit, text in _REASONS.items() if bits & bit]
+    # A thermal or power reason explains the general "hardware slowdown" that is set with it.
+    if len(named) > 1 and "hardware slowdown" in named:
+        named.remove("hardware slowdown")
+    return ", ".join(named) or f"reason 0x{bits:x}"
+
+
+def _clocks(gpu: Gpu) -> str:
+    parts = []
+    if isinstance(gpu.clock_sm, int) and isinstance(gpu.clock_sm_max, int):
+        parts.append(f"{gpu.clock_sm} of {gpu.clock_sm_max} MHz")
+    if isinstance(gpu.temperature, int | float):
+        parts.append(f"{gpu.temperature:.0f} °C")
+    return f" ({', '.join(parts)})" if parts else ""

@@ -1,0 +1,187 @@
+"""GPU004 xid."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    LogLine,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.gpu import GpuSurvey
+from gpudoctor_checks.hardware.xid_log import Meaning, XidEvent, events, meaning_of, place_of
+
+
+class Xid(Check):
+    """The driver has logged an error event (Xid) of a GPU.
+
+    What it finds:
+        Xid events of the NVIDIA driver and SXid events of NVSwitches in the kernel log of this boot, the lines
+        of a GPU that fell off the bus without a number included. One finding for each number.
+    Why it hurts:
+        An Xid is the driver's only record of why a job died. Some mean that the card or its slot is
+        failing (48, 64, 79, 95) and the next job on the node will die too; others (13, 31, 43) mean that a
+        program did something illegal, and draining the node for them wastes a healthy machine.
+    How it knows:
+        The kernel log (journal, /dev/kmsg, dmesg or syslog), the last 24 hours of it, matched with a table of
+        109 numbers made from NVIDIA's catalogue and from what public node checkers act on.
+    False alarms:
+        Events of a program that was killed on purpose (45), or of another user's job on the same node: the
+        log is the whole machine's. Both are notes. An error that a reset has settled since becomes a note.
+    Remedies:
+        By number: look into the program, restart it, reset the GPU, reboot, or have the card replaced.
+    References:
+        - https://docs.nvidia.com/deploy/xid-errors/index.html
+        - https://github.com/leptonai/gpud
+        - https://github.com/Azure/azurehpc-health-checks
+    """
+
+    code = Code("GPU004")
+    name = "xid"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="window",
+            default=86400,
+            unit="s",
+            source="node checkers look back 2 h (AzureHPC) to the whole boot (gpud); a day covers one job",
+            meaning="Older events are not counted.",
+        ),
+        Threshold(
+            name="repeats",
+            default=3,
+            unit="{events}",
+            source="NVIDIA's Xid workflows: an application's fault that repeats on one GPU needs a look",
+            meaning="With so many on one GPU, events that are a note alone become a warning.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        log = patient.kernel_log
+        window = self.limit("window")
+        recent = [message for message in log.messages if message.age is None or message.age <= window]
+        found = [event for event in events(recent) if not event.settled]
+        settled = {event.address: event for event in events(recent) if event.settled}
+        survey = _survey(patient)
+        primary = {event.address for event in found if not meaning_of(event).follows}
+        groups: dict[tuple[bool, int], list[XidEvent]] = {}
+        for event in found:
+            if not (meaning_of(event).follows and event.address in primary):
+                groups.setdefault((event.switch, event.code), []).append(event)
+        for group in groups.values():
+            yield self._judge(group, settled, survey, log.origin)
+
+    def _judge(
+        self, group: list[XidEvent], settled: dict[str, XidEvent], survey: GpuSurvey | None, origin: str
+    ) -> Finding:
+        last = group[-1]
+        row = meaning_of(last)
+        severity = max((self._severity(event, group, survey) for event in group), key=lambda item: item.rank)
+        cured = all(_is_settled(event, settled) for event in group)
+        if cured:
+            severity = Severity.NOTE
+        places = list(dict.fromkeys(place_of(event, survey) for event in group))
+        where = _subject(places)
+        kind = "SXid" if last.switch else "Xid"
+        times = f", {len(group)} times" if len(group) > 1 else ""
+        asked = f" to {last.recovery}" if last.recovery else ""
+        blame = {
+            "application": " The program that ran on it is to blame, not the node.",
+            "unknown": " It may be the program, the driver or the hardware.",
+        }.get(row.blame, "")
+        since = " The driver has taken its demand for a reset back since then." if cured else ""
+        return self.finding(
+            f"{kind} {last.code} ({row.name}{asked}) on {where}{times}{_ago(last)}."
+            f" {row.meaning}{blame}{since}",
+            evidence=_evidence(group, places, survey, origin),
+            confidence=Confidence.PROBABLE if last.age is None else Confidence.CONFIRMED,
+            severity=severity,
+            cost=Cost(breaks=f"{where} may stop working or give wrong results")
+            if severity is Severity.ERROR
+            else None,
+            subject=where,
+            facts=_facts(last, row, places, len(group)),
+        )
+
+    def _severity(self, event: XidEvent, group: list[XidEvent], survey: GpuSurvey | None) -> Severity:
+        row = meaning_of(event)
+        word = row.severity
+        if row.single and survey and len(survey.gpus) + len(survey.lost) == 1:
+            word = row.single
+        if row.repeated and sum(one.address == event.address for one in group) >= self.limit("repeats"):
+            word = row.repeated
+        if row.fatal and event.fatal:
+            word = row.fatal
+        return Severity(word)
+
+
+def _survey(patient: Patient) -> GpuSurvey | None:
+    try:
+        return patient.gpu_survey
+    except Unavailable:
+        return None
+
+
+def _is_settled(event: XidEvent, settled: dict[str, XidEvent]) -> bool:
+    """Whether a reset came after it: the driver's 154 that went back to None."""
+    later = settled.get(event.address)
+    if later is None or meaning_of(event).action not in {"reset", "reset-later", "follow"}:
+        return False
+    return event.age is not None and later.age is not None and later.age <= event.age
+
+
+def _subject(places: list[str]) -> str:
+    numbers = [place.removeprefix("GPU ") for place in places if place.startswith("GPU ")]
+    others = [place for place in places if not place.startswith("GPU ")]
+    return ", ".join(([f"GPU {', '.join(sorted(numbers, key=int))}"] if numbers else []) + others)
+
+
+def _ago(event: XidEvent) -> str:
+    if event.age is None:
+        return ", at an unknown time of this boot"
+    if event.age < 5400:
+        return f", {max(1, round(event.age / 60))} min ago"
+    return f", {round(event.age / 3600)} h ago"
+
+
+def _evidence(
+    group: list[XidEvent], places: list[str], survey: GpuSurvey | None, origin: str
+) -> tuple[Evidence, ...]:
+    latest = {place_of(event, survey): event for event in group}
+    lines = [LogLine(origin=origin, text=latest[place].text, time=latest[place].time) for place in places[:4]]
+    count = Measurement(
+        name="xid_events",
+        value=len(group),
+        unit="{events}",
+        reproduce='journalctl -k --no-pager | grep -E "Xid|fallen off the bus"',
+    )
+    return (*lines, count)
+
+
+def _facts(
+    event: XidEvent, row: Meaning, places: list[str], count: int
+) -> tuple[tuple[str, float | int | str | bool], ...]:
+    gpus = ",".join(place.removeprefix("GPU ") for place in places if place.startswith("GPU "))
+    facts: list[tuple[str, float | int | str | bool]] = [
+        ("code", event.code),
+        ("action", row.action),
+        ("advice", row.advice),
+        ("blame", row.blame),
+        ("source", row.source),
+        ("gpus", gpus),
+        ("count", count),
+        ("switch", event.switch),
+    ]
+    if event.recovery:
+        facts.append(("recovery", event.recovery))
+    return tuple(facts)

@@ -1,0 +1,25 @@
+"""Answers GPU011 hot."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.hardware import actions
+
+
+class HotRule(Rule):
+    """Cooling, and the other GPUs until then."""
+
+    answers = Code("GPU011")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} is hot")
+        if away is not None:
+            yield away
+        gpus = ",".join(str(index) for index in actions.indices(finding))
+        yield actions.inspect(
+            self.answers,
+            f"cool {finding.subject}: fans, air flow, dust, inlet temperature",
+            f"nvidia-smi -i {gpus} --query-gpu=temperature.gpu,fan.speed,power.draw --format=csv -l 5",
+            "Idle and still hot means that fans or air flow have failed; hot under load only, that the room or"
+            " the slot is too warm: leave a slot free beside the card.",
+        )

@@ -1,0 +1,33 @@
+"""Answers GPU005 pcie-degraded."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule, Severity
+from gpudoctor_rules.hardware import actions
+
+
+class PcieDegradedRule(Rule):
+    """Hands on card and slot; no number for the effect, which depends on the traffic."""
+
+    answers = Code("GPU005")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        ratio = finding.fact("ratio")
+        wins = f", up to {ratio:.0f}x the bandwidth between host and GPU" if isinstance(ratio, float) else ""
+        if finding.severity is Severity.NOTE:
+            yield actions.inspect(
+                self.answers,
+                f"move {finding.subject} to the x16 slot, if the board has a free one{wins}",
+                "Boards that split 16 lanes between two slots say so in their manual.",
+            )
+            return
+        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} has a degraded PCIe link")
+        if away is not None:
+            yield away
+        yield actions.inspect(
+            self.answers,
+            f"reseat {finding.subject}{wins}",
+            "sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'   # the link's capability beside its state",
+            "Reseat the card; check riser, cable and the slot's setting in the BIOS.",
+            "When it stays so on this slot with another card, the slot or the switch is at fault.",
+        )

@@ -1,0 +1,31 @@
+"""Answers GPU010 power-limited."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.hardware import actions
+
+
+class PowerLimitedRule(Rule):
+    """The default limit, in watts, for the cards that are below it."""
+
+    answers = Code("GPU010")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        watts, ratio = finding.fact("default"), finding.fact("ratio")
+        if not isinstance(watts, int | float) or not isinstance(ratio, int | float):
+            return
+        gpus = ",".join(str(index) for index in actions.indices(finding))
+        yield Remedy(
+            id=f"{self.answers}-default",
+            title=f"power limit {watts:.0f} W on GPU {gpus}",
+            steps=(
+                f"sudo nvidia-smi -i {gpus} -pl {watts:.0f}",
+                "Look first whether the operator lowered it for the rack's power or cooling.",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ADMINISTRATOR,
+            # Speed grows more slowly than power, so the power ratio bounds it; memory-bound work gains nothing.
+            effect=Effect(quantity="throughput", low=1.0, high=ratio, unit="x", provenance=EffectOrigin.BOUND),
+            sets=(("power.limit", f"{watts:.0f}"),),
+        )

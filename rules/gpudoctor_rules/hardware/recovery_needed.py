@@ -1,0 +1,36 @@
+"""Answers GPU008 recovery-needed."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.hardware import actions
+
+
+class RecoveryNeededRule(Rule):
+    """The action that the driver asks for, and the other GPUs until then."""
+
+    answers = Code("GPU008")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} needs recovery")
+        if away is not None:
+            yield away
+        action = finding.fact("action")
+        if action == "reset":
+            yield actions.reset(self.answers, finding)
+        elif action in {"reboot", "bus-reset"}:
+            yield actions.reboot(self.answers, power=True)
+        elif action == "imex":
+            yield actions.inspect(
+                self.answers,
+                "recover the IMEX domain",
+                "systemctl status nvidia-imex; nvidia-imex-ctl -N   # which node has dropped out?",
+                "sudo systemctl restart nvidia-imex   # on all nodes of the domain",
+            )
+        else:
+            yield actions.inspect(
+                self.answers,
+                f"let no peer-to-peer traffic reach {finding.subject}, and reset it when its job ends",
+                "Drain the node; let the job that runs on it save a checkpoint and end.",
+                "sudo nvidia-smi --gpu-reset -i " + ",".join(str(index) for index in actions.indices(finding)),
+            )

@@ -1,0 +1,32 @@
+"""Answers GPU002 throttled."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.hardware import actions
+
+
+class ThrottledRule(Rule):
+    """Cooling or power by the reason that the driver names, and the other GPUs until then."""
+
+    answers = Code("GPU002")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} slows down")
+        if away is not None:
+            yield away
+        if finding.fact("heat"):
+            yield actions.inspect(
+                self.answers,
+                f"cool {finding.subject}: fans, air flow, dust, inlet temperature",
+                "nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load",
+                "Compare inlet temperature and fan speeds with a healthy node (ipmitool sdr type Temperature).",
+            )
+        else:
+            yield actions.inspect(
+                self.answers,
+                f"check the power supply of {finding.subject}",
+                "nvidia-smi -q -d POWER,PERFORMANCE   # under load",
+                "Check power cables, the supplies' redundancy and a power cap set in the BMC "
+                "(ipmitool dcmi power get_limit).",
+            )

@@ -1,0 +1,76 @@
+"""Answers GPU004 xid."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Severity
+from gpudoctor_rules.hardware import actions
+
+_CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
+
+
+class XidRule(Rule):
+    """What the table says about this number, in commands."""
+
+    answers = Code("GPU004")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        action = str(finding.fact("action") or "watch")
+        if action == "follow":
+            action = _demand(str(finding.fact("recovery") or ""))
+        if finding.severity is Severity.ERROR:
+            away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} reported an error")
+            if away is not None:
+                yield away
+        if action in {"reset", "reset-later"}:
+            yield actions.reset(self.answers, finding, later=action == "reset-later")
+        elif action == "reboot":
+            yield actions.reboot(self.answers, power=True)
+        elif action == "replace":
+            yield actions.replace(self.answers, finding)
+        elif action == "check-app":
+            yield self._program(finding)
+        else:
+            yield self._advice(finding, action)
+
+    def _program(self, finding: Finding) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-program",
+            title="find the faulty kernel of the program with compute-sanitizer",
+            steps=(
+                "CUDA_LAUNCH_BLOCKING=1 python train.py   # the traceback then names the line that launched it",
+                "compute-sanitizer --tool memcheck python train.py   # on a small batch: it is slow",
+                str(finding.fact("advice") or "Look for an index out of range."),
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+            references=(_CATALOGUE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html"),
+        )
+
+    def _advice(self, finding: Finding, action: str) -> Remedy:
+        titles = {
+            "restart-job": "restart the job",
+            "update-driver": "update the driver",
+            "restart-vm": "restart the virtual machine",
+            "fabric": "look at the fabric manager's log",
+            "inspect": "check cables, riser and slot",
+        }
+        job = action in {"restart-job", "watch"}
+        return Remedy(
+            id=f"{self.answers}-{action}",
+            title=titles.get(action, "watch whether it comes back"),
+            steps=(
+                str(finding.fact("advice") or "Look the number up in NVIDIA's Xid catalogue."),
+                'journalctl -k --no-pager | grep -E "Xid|NVRM"   # what came before it',
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND if job else Effort.ADMINISTRATOR,
+            references=(_CATALOGUE,),
+        )
+
+
+def _demand(recovery: str) -> str:
+    """The action that the driver's own words ask for: `GPU Reset Required`, `Node Reboot Required`..."""
+    words = recovery.lower()
+    if "reboot" in words:
+        return "reboot"
+    return "reset" if "reset" in words or "drain" in words else "watch"
