@@ -44,8 +44,8 @@ _PLAIN_TOKENS = _words(
     "begin next last first prev previous current per num max min n new old prefix suffix vocab added add "
     "decoder forced label think thinking target source src tgt by prompt sentinel placeholder each every "
     "word sub subword byte char character tool eot eom sot bot eoh response answer instruction assistant "
-    "user system boi eoi patch register class time text visual latent separator delimiter newline space blank ctc pred "
-    "predicted input output one single trigger draft total avg mean extra fim infill"
+    "user system boi eoi patch register class time text visual latent separator delimiter newline space "
+    "blank ctc pred predicted input output one single trigger draft total avg mean extra fim infill"
 )
 """Words before TOKEN that make it a token of text."""
 
