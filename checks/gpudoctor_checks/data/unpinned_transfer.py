@@ -80,8 +80,8 @@ class UnpinnedTransfer(Check):
             kind = "blocking"
         elif any(move.non_blocking for move in copies):
             message = (
-                f"{_lines(copies).capitalize()}: batches of {loader.label} are copied with non_blocking=True from "
-                "pageable memory (pin_memory is off), so the copy blocks all the same."
+                f"{_lines(copies).capitalize()}: batches of {loader.label} are copied with non_blocking=True "
+                "from pageable memory (pin_memory is off), so the copy blocks all the same."
             )
             kind = "pageable"
         else:

@@ -96,7 +96,7 @@ class DeprecatedApi(Check):
         lines = sorted({span.line for span in use.spans})
         where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:8])
         yield self.finding(
-            f"{use.what} {state}; {where}. Its replacement: {use.entry['replacement']}.",
+            f"{use.what} {state}; {where}.",
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
             severity=severity,

@@ -22,8 +22,8 @@ from gpudoctor.model.signs.source import Script, Source
 
 _HELPERS = frozenset(
     {"prepare", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard",
-     "initialize", "set_default_device", "set_default_tensor_type", "dispatch_model", "distribute_module", "place_model",
-     "to_empty", "data_parallel", "send_to_device", "move_data_to_device", "Trainer", "default_device"}
+     "initialize", "set_default_device", "set_default_tensor_type", "dispatch_model", "distribute_module",
+     "place_model", "to_empty", "data_parallel", "send_to_device", "move_data_to_device", "Trainer", "default_device"}
 )  # fmt: skip
 
 

@@ -1,0 +1,96 @@
+import pytest
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Confidence, KeywordEdit, Severity
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.testing import examine, make_host, prescribe
+from gpudoctor_checks.data.loader_bound import LoaderBound
+from gpudoctor_rules.data.loader_bound import LoaderBoundRule
+
+FOLDER = PATIENTS / "DATA001"
+COMMAND_LINE = FOLDER / "healthy_command_line.py"
+
+
+@pytest.mark.parametrize("path", sick_scripts("DATA001"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    [finding] = examine(LoaderBound, script_patient(path))
+    assert finding.severity is Severity.WARNING
+    assert finding.confidence is Confidence.SUSPECTED
+
+
+@pytest.mark.parametrize(
+    ("script", "guilty", "work"),
+    [
+        ("sick_plain_loop.py", "DataLoader(train_set", "Image.open"),
+        ("sick_argparse_default.py", "num_workers=args.workers", "np.load"),
+        ("sick_tokenize_in_collate.py", "collate_fn=collate", "tokenizer(texts"),
+        ("sick_python_loop.py", "DataLoader(data", "for _ in range(200)"),
+    ],
+)
+def test_sick_evidence_names_the_loader_and_the_work(script, guilty, work):
+    [finding] = examine(LoaderBound, script_patient(FOLDER / script))
+    assert guilty in finding.evidence[0].text
+    assert any(work in span.text for span in finding.evidence[1:])
+
+
+def test_sick_default_of_an_option_is_said():
+    [finding] = examine(LoaderBound, script_patient(FOLDER / "sick_argparse_default.py"))
+    assert "default of --workers" in finding.message
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in healthy_scripts("DATA001") if path != COMMAND_LINE], ids=lambda path: path.stem
+)
+def test_healthy_script(path):
+    assert examine(LoaderBound, script_patient(path)) == []
+
+
+def test_healthy_when_the_launch_line_gives_workers():
+    assert examine(LoaderBound, script_patient(COMMAND_LINE, ["--workers", "6"])) == []
+    assert len(examine(LoaderBound, script_patient(COMMAND_LINE))) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "job", "workers"),
+    [
+        ({"cpus_affinity": 8}, None, 7),
+        ({"cpus_affinity": 64}, None, 16),
+        ({"cpus_affinity": 64, "cpu_quota": 4.0}, None, 3),
+        ({"cpus_affinity": 1}, None, 1),
+        ({"cpus_affinity": 64}, Job(profile=Profile.TORCHRUN, ranks_per_node=8), 7),
+        ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_per_task=6), 5),
+        ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=12), 2),
+    ],
+)
+def test_sick_rule_names_the_number_for_this_machine(host, job, workers):
+    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(**host), job=job)
+    [finding] = examine(LoaderBound, patient)
+    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    assert remedy.sets == (("DataLoader.num_workers", str(workers)),)
+    assert remedy.title.startswith(f"num_workers={workers}, persistent_workers=True")
+    [edit] = remedy.edits
+    assert isinstance(edit, KeywordEdit)
+    assert dict(edit.set)["num_workers"] == str(workers)
+    assert (edit.line, edit.column) == (finding.span.line, finding.span.column)
+    assert remedy.effect is None  # nobody knows before a run
+
+
+def test_sick_option_is_answered_on_the_launch_line():
+    patient = script_patient(FOLDER / "sick_argparse_default.py", host=make_host(cpus_affinity=8))
+    [finding] = examine(LoaderBound, patient)
+    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    assert "--workers 7" in remedy.steps[0]
+    assert remedy.edits == ()
+
+
+def test_sick_trainer_is_answered_with_its_own_keyword():
+    patient = script_patient(FOLDER / "sick_trainer_set_transform.py", host=make_host(cpus_affinity=4))
+    [finding] = examine(LoaderBound, patient)
+    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    assert dict(remedy.edits[0].set)["dataloader_num_workers"] == "3"
+
+
+def test_sick_machine_unknown_still_gets_a_number():
+    patient = script_patient(FOLDER / "sick_plain_loop.py")
+    [finding] = examine(LoaderBound, patient)
+    assert prescribe(LoaderBoundRule, finding, patient)[0].sets == (("DataLoader.num_workers", "4"),)

@@ -1,0 +1,106 @@
+import pytest
+from packaging.version import Version
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Severity
+from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.model.signs.packages import TorchBuild
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.loop.deprecated_api import DeprecatedApi, table
+from gpudoctor_rules.loop.deprecated_api import DeprecatedApiRule
+
+FOLDER = PATIENTS / "LOOP005"
+
+
+def build(version):
+    return TorchBuild(version=version, cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="torch")
+
+
+def found(script, version=None, **signs):
+    torch = build(version) if version else None
+    return {
+        finding.fact("what"): finding
+        for finding in examine(DeprecatedApi, script_patient(FOLDER / script, torch=torch, **signs))
+    }
+
+
+@pytest.mark.parametrize("path", sick_scripts("LOOP005"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    assert examine(DeprecatedApi, script_patient(path, torch=build("2.13.0+cu128")))
+
+
+def test_sick_aliases_and_imported_names_are_resolved():
+    assert set(found("sick_memory_and_imports.py")) == {
+        "torch.cuda.amp.autocast()",
+        "torch.nn.utils.clip_grad_norm()",
+        "torch.cuda.memory_cached()",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "severity"),
+    [("2.13.0+cpu", Severity.ERROR), ("2.6.0", Severity.NOTE), (None, Severity.WARNING)],
+)
+def test_sick_removed_argument_depends_on_the_installed_torch(version, severity):
+    what = "verbose= of torch.optim.lr_scheduler.ReduceLROnPlateau"
+    finding = found("sick_removed.py", version)[what]
+    assert finding.severity is severity
+    assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)
+
+
+def test_sick_removed_calls_and_modules():
+    names = found("sick_removed.py", "2.13.0")
+    assert {"torch._six", "torch.symeig()"} <= set(names)
+    assert all(finding.severity is Severity.ERROR for finding in names.values())
+
+
+def test_sick_arguments_and_missing_arguments():
+    assert set(found("sick_loss_arguments.py", "2.13.0")) == {
+        "size_average= of torch.nn.MSELoss",
+        "torch.utils.checkpoint.checkpoint() without use_reentrant",
+    }
+
+
+def test_sick_renaming_edit_applies_to_the_text():
+    path = FOLDER / "sick_amp.py"
+    patient = script_patient(path, torch=build("2.13.0"))
+    lines = path.read_text().splitlines()
+    edited = []
+    for finding in examine(DeprecatedApi, patient):
+        [remedy] = prescribe(DeprecatedApiRule, finding, patient)
+        [edit] = remedy.edits
+        line = lines[edit.line - 1]
+        assert line[edit.column - 1 : edit.end_column - 1] == edit.expected
+        edited.append(line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :])
+    assert sorted(text.strip() for text in edited) == [
+        "scaler = torch.amp.GradScaler('cuda')",
+        "with torch.amp.autocast('cuda', enabled=True):",
+    ]
+
+
+def test_sick_launcher_in_a_job_script():
+    launch = Launch(
+        launcher="python", script="train.py", module="torch.distributed.launch", arguments=(), ranks_per_node=4,
+        nodes=None, path="job.sh", line=7, text="python -m torch.distributed.launch --nproc_per_node=4 train.py",
+    )  # fmt: skip
+    job = Job(profile=Profile.NONE, launches=(launch,))
+    [finding] = examine(DeprecatedApi, script_patient(FOLDER / "healthy_current.py", job=job))
+    assert (finding.span.path, finding.span.line) == ("job.sh", 7)
+
+
+def test_healthy_before_its_deprecation():
+    assert found("sick_amp.py", "2.3.1") == {}
+
+
+@pytest.mark.parametrize("path", healthy_scripts("LOOP005"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(DeprecatedApi, script_patient(path, torch=build("2.13.0"))) == []
+
+
+def test_healthy_table_is_sound():
+    for kind, rows in table().items():
+        for row in rows:
+            assert row["source"].startswith("https://"), (kind, row)
+            assert row["replacement"]
+            if "removed" in row:
+                assert Version(row["removed"]) >= Version(row["since"])
