@@ -132,14 +132,16 @@ def _word(event: Event, tensors: DeviceTensors) -> str | None:
     """How the event reads the device, `.item()`; None when it does not."""
     call = event.call
     if call is None:
-        test = isinstance(event.node, ast.expr) and tensors.holds(event.node, event.types)
+        test = isinstance(event.node, ast.expr) and tensors.holds(event.node, event)
         return "if on a tensor" if test else None
     if call.method in _READS and isinstance(call.node.func, ast.Attribute):
         if call.name.startswith(("numpy.", "torch.cuda")):
             return None
-        return f".{call.method}()" if tensors.holds(call.node.func.value, event.types) else None
+        if call.receiver_type == "torch.Tensor" and call.receiver_device is not None:
+            return f".{call.method}()" if call.receiver_device != "cpu" else None
+        return f".{call.method}()" if tensors.holds(call.node.func.value, event) else None
     if call.name in _CONVERSIONS and len(call.node.args) == 1:
-        return f"{call.method}()" if tensors.holds(call.node.args[0], event.types) else None
+        return f"{call.method}()" if tensors.holds(call.node.args[0], event) else None
     if call.name in _PRINTS or call.method in _SETTERS:
         shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
         if any(_shows(item, event, tensors) for item in shown):
@@ -160,7 +162,7 @@ def _shows(value: ast.expr, event: Event, tensors: DeviceTensors) -> bool:
         return any(_shows(item, event, tensors) for item in shown)
     if isinstance(value, ast.Dict):
         return any(_shows(item, event, tensors) for item in value.values)
-    return tensors.holds(value, event.types)
+    return tensors.holds(value, event)
 
 
 def _arguments_of_steps(loop: Loop) -> set[int]:

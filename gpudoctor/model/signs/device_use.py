@@ -1,10 +1,9 @@
 """Where a program trains, and which of its values are tensors on that device, as far as the source tells."""
 
 import ast
-from collections.abc import Mapping
 from enum import Enum
 
-from gpudoctor.model.signs.source import Call, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _ENGINES = frozenset(
     {"accelerate", "lightning", "pytorch_lightning", "transformers", "trl", "deepspeed", "fastai", "ignite",
@@ -161,45 +160,53 @@ class DeviceTensors:
         for event in loop.events:
             if isinstance(event.node, ast.Assign):
                 for assigned in event.node.targets:
-                    self._assign(assigned, event.node.value, event.types or {})
-            elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event.types):
+                    self._assign(assigned, event.node.value, event)
+            elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event):
                 self._names[ast.unparse(event.node.target)] = True
 
-    def holds(self, value: ast.expr, types: Mapping[str, str] | None = None) -> bool:
+    def holds(self, value: ast.expr, event: Event | None = None) -> bool:
         """Whether an expression is a tensor on the device."""
         if isinstance(value, ast.Name | ast.Attribute):
-            return self._named(value, types or {})
+            return self._named(value, event)
         if isinstance(value, ast.Call):
-            return self._called(value, types or {})
+            return self._called(value, event)
         if isinstance(value, ast.Compare):
             if any(isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn) for operator in value.ops):
                 return False
-            return any(self.holds(item, types) for item in [value.left, *value.comparators])
+            return any(self.holds(item, event) for item in [value.left, *value.comparators])
         if isinstance(value, ast.BinOp):
-            return self.holds(value.left, types) or self.holds(value.right, types)
+            return self.holds(value.left, event) or self.holds(value.right, event)
         if isinstance(value, ast.UnaryOp):
-            return self.holds(value.operand, types)
+            return self.holds(value.operand, event)
         if isinstance(value, ast.BoolOp):
-            return any(self.holds(item, types) for item in value.values)
+            return any(self.holds(item, event) for item in value.values)
         if isinstance(value, ast.Subscript):
-            return self.holds(value.value, types)
+            return self.holds(value.value, event)
         return False
 
-    def _named(self, value: ast.Name | ast.Attribute, types: Mapping[str, str]) -> bool:
+    def _named(self, value: ast.Name | ast.Attribute, event: Event | None) -> bool:
         text = ast.unparse(value)
+        kind = event.types.get(text) if event is not None else None
+        device = event.devices.get(text) if event is not None else None
+        if kind is not None and kind != "torch.Tensor":
+            return False
+        if kind is not None and device is not None:
+            return device != "cpu"
         if text in self._names:
             return self._names[text]
-        if types.get(text, "").startswith("torch.Tensor"):
+        if kind is not None:
             return True
         if isinstance(value, ast.Attribute) and value.attr not in _PLAIN_ATTRIBUTES:
-            return isinstance(value.value, ast.Name) and self._named(value.value, types)
+            return isinstance(value.value, ast.Name) and self._named(value.value, event)
         return False
 
-    def _called(self, value: ast.Call, types: Mapping[str, str]) -> bool:
+    def _called(self, value: ast.Call, event: Event | None) -> bool:
         call = self._calls.get(id(value))
         name = call.name if call is not None else ast.unparse(value.func)
         method = name.rpartition(".")[2]
         if isinstance(value.func, ast.Attribute):
+            if call is not None and call.receiver_device == "cpu" and method not in ("to", "cuda"):
+                return False
             if method in ("to", "cuda"):
                 words = [
                     device_of(self._script, call.function if call else "", item) for item in value.args[:1]
@@ -207,17 +214,17 @@ class DeviceTensors:
                 return words != ["cpu"]
             if method in _NO_TENSOR:
                 return False
-            if name.startswith("torch.Tensor.") or self.holds(value.func.value, types):
+            if name.startswith("torch.Tensor.") or self.holds(value.func.value, event):
                 return True
         if name.startswith("torch.") and not name.startswith(_NO_TENSOR_FUNCTIONS):
             return name.count(".") == 1 or name.startswith(
                 ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
             )
-        return self._is_model(value.func, name, types)
+        return self._is_model(value.func, name, event)
 
-    def _is_model(self, function: ast.expr, name: str, types: Mapping[str, str]) -> bool:
+    def _is_model(self, function: ast.expr, name: str, event: Event | None) -> bool:
         text = ast.unparse(function)
-        kind = types.get(text, "")
+        kind = event.types.get(text, "") if event is not None else ""
         if kind.startswith("torch.nn.") or name.startswith("torch.nn.modules."):
             return True
         last = text.rpartition(".")[2].lower()
@@ -225,13 +232,13 @@ class DeviceTensors:
             last == word or last.endswith("_" + word) or last.startswith(word + "_") for word in _MODELS
         )  # fmt: skip
 
-    def _assign(self, target: ast.expr, value: ast.expr, types: Mapping[str, str]) -> None:
+    def _assign(self, target: ast.expr, value: ast.expr, event: Event | None) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             several = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
             for place, item in enumerate(target.elts):
                 if several and isinstance(value, ast.Tuple | ast.List):
-                    self._assign(item, value.elts[place], types)
-                elif self._moves(value) or self.holds(value, types):
+                    self._assign(item, value.elts[place], event)
+                elif self._moves(value) or self.holds(value, event):
                     self._names[ast.unparse(item)] = True
             return
         if isinstance(target, ast.Name | ast.Attribute):
@@ -239,7 +246,7 @@ class DeviceTensors:
             if _on_host(value):
                 self._names[text] = False
                 return
-            moved = self.holds(value, types) or self._moves(value)
+            moved = self.holds(value, event) or self._moves(value)
             if moved or text in self._names:
                 self._names[text] = moved or (self._names[text] and _touches(value, text))
 

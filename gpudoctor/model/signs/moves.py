@@ -61,8 +61,8 @@ def batch_moves(script: Script, loop: Loop) -> tuple[Move, ...]:
         if call is None or event.evaluation or not event.every_pass:
             continue
         device = _destination(script, call)
-        if device is None:
-            continue
+        if device is None or (call.receiver_device or "cpu") != "cpu":
+            continue  # no move, or one within the device
         root = _root(call.node.func)
         drawn = _comprehended(loop, names)
         handed = any(name in _words(site.text) for site in event.via[:1] for name in names)
@@ -105,6 +105,8 @@ def _is_model(source: Source, script: Script, call: Call) -> bool:
     function = call.node.func
     if not isinstance(function, ast.Attribute):
         return False
+    if call.receiver_type is not None:
+        return call.receiver_type.startswith("torch.nn.")
     if call.name.startswith("torch.nn.Module."):
         return True
     receiver = function.value
