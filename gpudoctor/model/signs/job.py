@@ -56,6 +56,9 @@ class Job:
     cpus_per_task: int | None = None
     memory_granted: int | None = None
     """Bytes on this node."""
+    shared_memory_granted: int | None = None
+    """Bytes of /dev/shm that the launch asks for (`--shm-size`, a memory volume at /dev/shm); None when it
+    does not say."""
     time_limit: float | None = None
     """Seconds; None without a limit or unknown."""
     preemptible: bool | None = None

@@ -1,0 +1,323 @@
+"""The launch of the job: job scripts, manifests, the scheduler's variables and flags, brought to one sign.
+
+Nothing is executed: a script's launch line is read, its variables resolved from the assignments before it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+
+from gpudoctor.model import Unavailable
+from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_text
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.vitals.job.grants import Grants, byte_count
+from gpudoctor.vitals.job.kubernetes import looks_like_manifest, read_manifest
+from gpudoctor.vitals.job.launch import Found, find_launch
+from gpudoctor.vitals.job.scheduler import (
+    detect_profile,
+    granted_here,
+    pbs_grants,
+    slurm_grants,
+    slurm_options,
+)
+from gpudoctor.vitals.job.shell import Line, read_lines
+
+__all__ = ["detect_profile", "is_job_manifest", "job_environment", "read_job"]
+
+_LARGEST = 4 << 20
+"""Bytes of a job script; a bigger file is none."""
+_DEEPEST = 3
+"""Shell scripts that call shell scripts, followed so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What one job script says."""
+
+    path: str
+    text: str
+    profile: Profile | None
+    grants: Grants
+    launches: tuple[Launch, ...]
+    exports: tuple[tuple[str, str | None, int], ...]
+    """Name, value (None when it is unset) and 1-based line."""
+
+
+def read_job(
+    profile: Profile | None,
+    environment: Mapping[str, str],
+    job_scripts: Sequence[str | PathLike[str]] = (),
+    command: Sequence[str] = (),
+    ranks: int | None = None,
+    gpus: int | None = None,
+) -> Job:
+    """The launch as far as it is known. Flags count most, then job scripts, then the scheduler's variables.
+
+    Raises `Unavailable` with a sentence for a job script that cannot be read.
+    """
+    scripts = [_read(Path(fspath(item)), environment) for item in job_scripts]
+    stated = next((item.profile for item in scripts if item.profile is not None), None)
+    world = profile or stated or detect_profile(environment)
+    grants = Grants()
+    for item in scripts:
+        grants = grants.over(item.grants)
+    # A script that is only looked at on another machine is not the job that this process runs in.
+    if not scripts or stated in (None, detect_profile(environment)):
+        grants = grants.over(granted_here(world, environment))
+    if gpus is not None:
+        grants = replace(grants, gpus=gpus, gpus_origin="--gpus")
+    launches = [launch for item in scripts for launch in item.launches]
+    if command:
+        launches += _launches(list(command), None, None, Path(), grants, 0)
+    asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node]
+    nodes = [launch.nodes for launch in launches if launch.nodes]
+    own = [launch for launch in launches if launch.launcher == "python"]
+    tasks = None if launches and len(own) == len(launches) and scripts else grants.ranks_per_node
+    first = scripts[0] if scripts else None
+    return Job(
+        profile=world,
+        launches=tuple(launches),
+        gpus_granted=grants.gpus,
+        gpus_origin=grants.gpus_origin,
+        ranks_per_node=ranks if ranks is not None else max(asked, default=tasks),
+        nodes=max(nodes, default=grants.nodes),
+        cpus_granted=grants.cpus,
+        cpus_per_task=grants.cpus_per_task,
+        memory_granted=grants.memory,
+        shared_memory_granted=grants.shared_memory,
+        time_limit=grants.time_limit,
+        preemptible=grants.preemptible,
+        signal=grants.signal,
+        script_path=first.path if first else None,
+        script_text=mask_text(first.text) if first else "",
+    )
+
+
+def job_environment(job_script: str | PathLike[str], base: Environment) -> Environment:
+    """The variables that the job script gives its training, over those of `base`; secrets masked.
+
+    An export under a condition is left out, nobody knows whether it will happen; so is a variable whose value
+    the script computes, nobody knows what it will be.
+    """
+    read = _read(Path(fspath(job_script)), base.variables)
+    variables = dict(base.variables)
+    exports = dict(base.exports)
+    for name, value, line in read.exports:
+        if value is None or (value := _known(name, value)) is None:
+            variables.pop(name, None)
+            exports.pop(name, None)
+            continue
+        variables[name] = MASK if value and is_secret_name(name) else mask_text(value)
+        exports[name] = (read.path, line)
+    return replace(base, variables=variables, exports=exports)
+
+
+def _known(name: str, value: str) -> str | None:
+    """A value without open expansions; None when one is left. `X=/a:$X` of an unset X is `/a:`."""
+    value = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", "", value)
+    return None if re.search(r"\$[({\w]|`", value) else value
+
+
+def is_job_manifest(path: str | PathLike[str]) -> bool:
+    """Whether a YAML file is a Kubernetes object with containers; False for what cannot be read."""
+    if Path(fspath(path)).suffix.lower() not in {".yaml", ".yml"}:
+        return False
+    try:
+        return looks_like_manifest(_text(Path(fspath(path))))
+    except Unavailable:
+        return False
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise Unavailable(f"{path} is bigger than any job script ({path.stat().st_size >> 20} MiB)")
+        data = path.read_bytes()
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read: {error.strerror or error}") from error
+    if b"\0" in data[:4096]:
+        raise Unavailable(f"{path} is a binary file, not a job script")
+    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+
+def _read(path: Path, environment: Mapping[str, str]) -> _Read:
+    text = _text(path)
+    if path.suffix.lower() in {".yaml", ".yml"}:
+        return _read_manifest(path, text)
+    options = slurm_options(text)
+    grants = slurm_grants(options, str(path)).over(pbs_grants(text, str(path)))
+    lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
+    shm = next((size for line in lines if (size := _container_shm(line.words)) is not None), None)
+    grants = replace(grants, shared_memory=shm)
+    launches = [
+        launch
+        for line in lines
+        for launch in _launches(list(line.words), str(path), line, path.parent, grants, 0)
+    ]
+    slurm = bool(options) or any(launch.launcher == "srun" for launch in launches)
+    return _Read(
+        path=str(path),
+        text=text,
+        profile=Profile.SLURM if slurm else None,
+        grants=grants,
+        launches=tuple(launches),
+        exports=tuple(_exports(lines)),
+    )
+
+
+def _read_manifest(path: Path, text: str) -> _Read:
+    grants = Grants()
+    launches: list[Launch] = []
+    exports: list[tuple[str, str | None, int]] = []
+    for container in read_manifest(text, str(path)):
+        grants = grants.over(container.grants)
+        exports += container.variables
+        line = Line(
+            words=container.words,
+            line=container.line,
+            text=" ".join(container.words),
+            assigned={},
+            exported={},
+            unset=(),
+            conditional=False,
+        )
+        launches += _launches(list(container.words), str(path), line, path.parent, grants, 0)
+        exports += _exports([line])
+    return _Read(
+        path=str(path),
+        text=text,
+        profile=Profile.KUBERNETES,
+        grants=grants,
+        launches=tuple(launches),
+        exports=tuple(exports),
+    )
+
+
+def _exports(lines: Iterable[Line]) -> list[tuple[str, str | None, int]]:
+    """Variables that the training will have: exports, and assignments before a launch."""
+    found: list[tuple[str, str | None, int]] = []
+    for line in lines:
+        if line.conditional:
+            continue
+        found += [(name, value, line.line) for name, value in line.exported.items()]
+        found += [(name, None, line.line) for name in line.unset]
+        launch = find_launch(line.words)
+        if launch is None:
+            continue
+        given = dict(line.assigned)
+        if "env" in line.words[:3]:
+            given |= dict(word.split("=", 1) for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word))
+        found += [(name, value, line.line) for name, value in given.items()]
+        if launch.shell is not None:
+            found += [(name, value, line.line) for name, value, _ in _exports(read_lines(launch.shell))]
+    return found
+
+
+def _launches(
+    words: list[str],
+    path: str | None,
+    line: Line | None,
+    folder: Path,
+    grants: Grants,
+    depth: int,
+) -> list[Launch]:
+    """Launches of one command; `bash -c` and called shell scripts are followed."""
+    found = find_launch(words)
+    if found is None:
+        return []
+    if found.shell is not None or found.shell_script is not None:
+        return _followed(found, words, path, line, folder, grants, depth)
+    ranks = found.ranks
+    if ranks is None and found.every_gpu:
+        ranks = grants.gpus
+    if ranks is None and found.launcher == "srun":
+        ranks = grants.ranks_per_node
+    nodes = found.nodes or (grants.nodes if found.launcher == "srun" else None)
+    if ranks is None and found.total_ranks is not None:
+        ranks = max(1, found.total_ranks // (nodes or 1))
+    return [
+        Launch(
+            launcher=found.launcher,
+            script=found.script,
+            module=found.module,
+            arguments=mask_arguments(found.arguments),
+            ranks_per_node=ranks,
+            nodes=nodes,
+            path=path,
+            line=line.line if line else None,
+            text=mask_text(line.text if line else " ".join(words)),
+        )
+    ]
+
+
+def _followed(
+    found: Found,
+    words: list[str],
+    path: str | None,
+    line: Line | None,
+    folder: Path,
+    grants: Grants,
+    depth: int,
+) -> list[Launch]:
+    """Launches inside `bash -c "..."` (told at the line that holds it) or in a shell script beside this one."""
+    if depth >= _DEEPEST:
+        return []
+    known = _scheduler_variables(grants)
+    stepped = "srun" in {Path(word).name for word in words[:1]}
+    launches: list[Launch] = []
+    if found.shell is not None:
+        for inner in read_lines(found.shell, known):
+            at = replace(inner, line=line.line) if line else None
+            launches += _launches(list(inner.words), path, at, folder, grants, depth + 1)
+    else:
+        script = next(
+            (p for p in (folder / str(found.shell_script), Path(str(found.shell_script))) if p.is_file()), None
+        )
+        if script is None:
+            return []
+        try:
+            text = _text(script)
+        except Unavailable:
+            return []
+        for inner in read_lines(text, known):
+            launches += _launches(list(inner.words), str(script), inner, folder, grants, depth + 1)
+    if stepped:  # srun runs the shell once a task: a plain python in it is a rank
+        launches = [
+            replace(
+                item, launcher="srun", ranks_per_node=grants.ranks_per_node, nodes=item.nodes or grants.nodes
+            )
+            if item.launcher == "python"
+            else item
+            for item in launches
+        ]
+    return launches
+
+
+def _scheduler_variables(grants: Grants) -> dict[str, str]:
+    """Variables that Slurm will set for what the script asks for, so that `$SLURM_NNODES` can be resolved."""
+    values = {
+        "SLURM_NNODES": grants.nodes,
+        "SLURM_JOB_NUM_NODES": grants.nodes,
+        "SLURM_GPUS_ON_NODE": grants.gpus,
+        "SLURM_GPUS_PER_NODE": grants.gpus,
+        "SLURM_NTASKS_PER_NODE": grants.ranks_per_node,
+        "SLURM_TASKS_PER_NODE": grants.ranks_per_node,
+        "SLURM_CPUS_PER_TASK": grants.cpus_per_task,
+    }
+    found = {name: str(value) for name, value in values.items() if value is not None}
+    if grants.ranks_per_node is not None:
+        found["SLURM_NTASKS"] = str(grants.ranks_per_node * (grants.nodes or 1))
+    return found
+
+
+def _container_shm(words: Sequence[str]) -> int | None:
+    """`--shm-size` of a container in bytes."""
+    for at, word in enumerate(words):
+        if word == "--shm-size" and at + 1 < len(words):
+            return byte_count(words[at + 1], binary=True)
+        if word.startswith("--shm-size="):
+            return byte_count(word.partition("=")[2], binary=True)
+    return None

@@ -1,0 +1,278 @@
+"""A reader of shell scripts: simple commands with their words, assignments followed; nothing is ever executed.
+
+It knows quotes, continuations, comments, here-documents, redirections, arrays, `${X:-4}` and `$((2 * N))`.
+What it cannot know (a command substitution, an unset variable) stays in the word as it was written.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
+
+Value = str | tuple[str, ...]
+"""A variable: a text, or the words of an array."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_DEFAULT = re.compile(r"([A-Za-z_]\w*)(?::?[-=])(.*)", re.DOTALL)
+_OPENING = frozenset({"if", "case", "select"})
+_CLOSING = frozenset({"fi", "esac"})
+_LEADING = frozenset(
+    {"then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac", "if"}
+)
+_TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
+_SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
+"""Words of an unquoted value; a command substitution in it stays whole."""
+_DEEPEST = 8
+"""Nested expansions that are followed; a variable that names itself ends there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One simple command, expanded."""
+
+    words: tuple[str, ...]
+    """Its words without assignments before the command."""
+    line: int
+    """1-based line of its first word."""
+    text: str
+    """As written, continuations joined."""
+    assigned: Mapping[str, str]
+    """`X=1` before the command, for this command only."""
+    exported: Mapping[str, str]
+    """Variables that it exports."""
+    unset: tuple[str, ...]
+    conditional: bool
+    """Whether it stands in an `if`, a `case`, a function or after a test."""
+
+
+def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Line]:
+    """The simple commands of a script in order, expanded by the assignments before them.
+
+    `known` are variables from outside. Never raises: what cannot be understood is passed over.
+    """
+    text = text.replace("\r\n", "\n").replace("\0", "")
+    variables: dict[str, Value] = dict(known or {})
+    exported: set[str] = set()
+    depth = 0
+    tested = False
+    for command in Lexer(text).commands():
+        first = _plain(command.words[0]) if command.words else ""
+        depth += (first in _OPENING) + (first == "{") - (first in _CLOSING) - (first == "}")
+        depth = max(depth, 0)
+        tested = (
+            command.after == "||"
+            or (tested and command.after == "&&")
+            or (first in _TESTS and command.after != "\n")
+        )
+        conditional = depth > 0 or (tested and command.after in {"&&", "||"})
+        yield from _expanded(command, text, variables, exported, conditional)
+        tested = first in _TESTS or (tested and command.after in {"&&", "||"})
+
+
+def _expanded(
+    command: Command, text: str, variables: dict[str, Value], exported: set[str], conditional: bool
+) -> Iterator[Line]:
+    """Run one command's assignments in `variables` and give its expanded form."""
+    index = 0
+    while index < len(command.words) and _plain(command.words[index]) in _LEADING:
+        index += 1
+    assigned: dict[str, Value] = {}
+    while index < len(command.words):
+        pair = _assignment(command, index, variables)
+        if pair is None:
+            break
+        assigned[pair[0]] = pair[1]
+        index += 1
+    words = [word for item in command.words[index:] for word in expand(item, variables)]
+    exports: dict[str, str] = {}
+    unset: tuple[str, ...] = ()
+    if not words:
+        variables.update(assigned)
+        exports = {name: _text(value) for name, value in assigned.items() if name in exported}
+    elif words[0] in {"export", "declare", "local", "typeset", "readonly"}:
+        declared = _declared(command, index + 1, variables)
+        variables.update({name: value for name, value in declared.items() if value is not None})
+        if words[0] == "export" or (words[0] != "local" and any(re.match(r"-\w*x", w) for w in words[1:])):
+            exported.update(declared)
+            exports = {name: _text(variables[name]) for name in declared if name in variables}
+    elif words[0] == "unset":
+        unset = tuple(word for word in words[1:] if _NAME.fullmatch(word))
+        for name in unset:
+            variables.pop(name, None)
+    elif words[0] == "for" and len(words) > 1:
+        variables.pop(words[1], None)
+    elif words[0] == "read":
+        for name in words[1:]:
+            variables.pop(name, None)
+    source = re.sub(r"\s*\\\n\s*", " ", text[command.start : command.end]).strip()
+    yield Line(
+        words=tuple(words),
+        line=command.line,
+        text=source,
+        assigned={name: _text(value) for name, value in assigned.items()},
+        exported=exports,
+        unset=unset,
+        conditional=conditional,
+    )
+
+
+def _declared(command: Command, start: int, variables: Mapping[str, Value]) -> dict[str, Value | None]:
+    found: dict[str, Value | None] = {}
+    for index in range(start, len(command.words)):
+        pair = _assignment(command, index, variables)
+        if pair is not None:
+            found[pair[0]] = pair[1]
+        elif _NAME.fullmatch(name := _plain(command.words[index])):
+            found[name] = None
+    return found
+
+
+def _assignment(command: Command, index: int, variables: Mapping[str, Value]) -> tuple[str, Value] | None:
+    """`NAME=value`, `NAME+=value` or `NAME=(...)` at a word, expanded."""
+    word = command.words[index]
+    match = _ASSIGNMENT.match(word[0].text) if word and not word[0].quoted and not word[0].expands else None
+    if match is None:
+        return None
+    name, plus = match[1], bool(match[2])
+    before = variables.get(name, "")
+    if index in command.arrays:
+        items = tuple(part for item in command.arrays[index] for part in expand(item, variables))
+        if plus:
+            items = ((before,) if isinstance(before, str) and before else tuple(before)) + items
+        return name, items
+    rest = [Piece(word[0].text[match.end() :]), *word[1:]]
+    value = "".join(_resolve(piece.text, variables) if piece.expands else piece.text for piece in rest)
+    if plus and isinstance(before, tuple):
+        return name, (*before, value)
+    return name, (_text(before) + value if plus else value)
+
+
+def expand(word: list[Piece], variables: Mapping[str, Value]) -> list[str]:
+    """The words that one word becomes: variables resolved, unquoted ones split, arrays spread."""
+    done: list[str] = []
+    current: str | None = None
+    for piece in word:
+        if not piece.expands:
+            current = (current or "") + piece.text
+            continue
+        array = _array(piece.text, variables)
+        if array is not None:
+            parts = list(array)
+        else:
+            value = _resolve(piece.text, variables)
+            known = value != piece.text
+            parts = [value] if piece.quoted or not known else _SPLIT.findall(value)
+        if not parts:
+            continue
+        if len(parts) > 1:
+            done.append((current or "") + parts[0])
+            done += parts[1:-1]
+            current = parts[-1]
+        else:
+            current = (current or "") + parts[0]
+    if current is not None:
+        done.append(current)
+    return done
+
+
+def _array(text: str, variables: Mapping[str, Value]) -> tuple[str, ...] | None:
+    """The words of `${NAME[@]}`, and none for `$@` of a script whose arguments are not known."""
+    if text in {"$@", "$*", "${@}", "${*}"}:
+        return ()
+    match = re.fullmatch(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", text)
+    if match is None:
+        return None
+    value = variables.get(match[1])
+    if value is None:
+        return None
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else " ".join(value)
+
+
+def _resolve(text: str, variables: Mapping[str, Value], depth: int = 0) -> str:
+    """The value of one expansion, or the expansion as written when it is not known."""
+    if depth > _DEEPEST:
+        return text
+    if text.startswith("$((") and text.endswith("))"):
+        return _arithmetic(text[3:-2], variables, text)
+    if text.startswith(("$(", "`")):
+        return text
+    inner = text[2:-1] if text.startswith("${") else text[1:]
+    if _NAME.fullmatch(inner):
+        found = variables.get(inner)
+        return text if found is None else _text(found)
+    element = re.fullmatch(r"([A-Za-z_]\w*)\[(\d+)\]", inner)
+    if element:
+        array = variables.get(element[1])
+        position = int(element[2][:9])
+        return array[position] if isinstance(array, tuple) and position < len(array) else text
+    default = _DEFAULT.fullmatch(inner)
+    if default:
+        found = variables.get(default[1])
+        if found:
+            return _text(found)
+        return _interpolate(default[2], variables, depth + 1)
+    return text
+
+
+def _interpolate(text: str, variables: Mapping[str, Value], depth: int) -> str:
+    """A text with its plain variables resolved; quotes around it fall away."""
+    text = text.strip("\"'")
+    return re.sub(r"\$\{[^{}]*\}|\$[A-Za-z_]\w*", lambda m: _resolve(m[0], variables, depth), text)
+
+
+def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
+    """`N * 2` in whole numbers; as written when a name is not a known number."""
+    if len(text) > 200:
+        return written
+    filled = re.sub(
+        r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", lambda m: _text(variables.get(m[1] or m[2], "?")), text
+    )
+    tokens = re.findall(r"\d+|[-+*/%()]|\S", filled)
+    try:
+        value, rest = _sum(tokens, 0)
+    except (ValueError, IndexError, ZeroDivisionError):
+        return written
+    return str(value) if rest == len(tokens) and abs(value) < 1 << 63 else written
+
+
+def _sum(tokens: list[str], at: int) -> tuple[int, int]:
+    value, at = _product(tokens, at)
+    while at < len(tokens) and tokens[at] in "+-":
+        other, after = _product(tokens, at + 1)
+        value = value + other if tokens[at] == "+" else value - other
+        at = after
+    return value, at
+
+
+def _product(tokens: list[str], at: int) -> tuple[int, int]:
+    value, at = _factor(tokens, at)
+    while at < len(tokens) and tokens[at] in "*/%":
+        other, after = _factor(tokens, at + 1)
+        value = value * other if tokens[at] == "*" else value // other if tokens[at] == "/" else value % other
+        if abs(value) > 1 << 63:
+            raise ValueError(value)
+        at = after
+    return value, at
+
+
+def _factor(tokens: list[str], at: int) -> tuple[int, int]:
+    if tokens[at] == "(":
+        value, at = _sum(tokens, at + 1)
+        if tokens[at] != ")":
+            raise ValueError(tokens[at])
+        return value, at + 1
+    if tokens[at] == "-":
+        value, at = _factor(tokens, at + 1)
+        return -value, at
+    return int(tokens[at][:18]), at + 1
+
+
+def _plain(word: list[Piece]) -> str:
+    """A word that is literal throughout, else ""."""
+    return "" if any(piece.expands or piece.quoted for piece in word) else "".join(p.text for p in word)
