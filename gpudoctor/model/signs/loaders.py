@@ -6,6 +6,7 @@ wrappers (`tqdm`, `accelerator.prepare`), and says UNKNOWN where that ends.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -48,8 +49,11 @@ _WRAPPERS = (
     "next",
 )
 _WRAPPER_PARTS = ("load", "fetch", "cycle", "infinite", "repeat", "progress", "track", "prepare")
-_TRAINING_WORDS = ("train", "trn")
-_EVALUATION_WORDS = ("val", "eval", "test", "valid", "dev", "predict", "infer")
+_HOLDER = r"(?:loader|dataloader|dl|iter|data|set|s)?$"
+_TRAINING = re.compile(r"(?:train|training|trn)" + _HOLDER)
+_EVALUATION = re.compile(
+    r"(?:val|valid|validation|eval|evaluation|test|testing|dev|predict|prediction|infer|inference)" + _HOLDER
+)
 
 
 class LoaderRole(Enum):
@@ -115,8 +119,16 @@ _POSITIONS = {
 }  # fmt: skip
 
 
+_LAST: list[tuple[Source, tuple[Loader, ...]]] = []
+"""The last program asked about, since several checks ask about the same one; never more than one."""
+
+
 def loaders(source: Source) -> tuple[Loader, ...]:
     """Every loader of the program, in order of script and line."""
+    if not source.scripts:
+        return ()
+    if _LAST and _LAST[0][0] is source:
+        return _LAST[0][1]
     flow = _Flow(source)
     flow.follow()
     found = []
@@ -126,6 +138,7 @@ def loaders(source: Source) -> tuple[Loader, ...]:
         role = _role(flow, index, script, call, names, loops)
         engine = call.name in ARGUMENT_CLASSES
         found.append(Loader(script=script, call=call, names=names, loops=loops, role=role, engine=engine))
+    _LAST[:] = [(source, tuple(found))]
     return tuple(found)
 
 
@@ -143,17 +156,16 @@ def _role(
     if LoopRole.EVALUATION in roles:
         return LoaderRole.EVALUATION
     words = [call.function.rpartition(".")[2], *names]
-    if any(_names(word, _TRAINING_WORDS) for word in words):
+    if any(_says(word, _TRAINING) for word in words):
         return LoaderRole.TRAINING
-    if any(_names(word, _EVALUATION_WORDS) for word in words) or roles == {LoopRole.OTHER}:
+    if any(_says(word, _EVALUATION) for word in words) or roles == {LoopRole.OTHER}:
         return LoaderRole.EVALUATION
     alone = sum(1 for other, _ in flow.built if other.path == script.path) == 1
     return LoaderRole.TRAINING if alone and flow.source.trains else LoaderRole.UNKNOWN
 
 
-def _names(text: str, words: tuple[str, ...]) -> bool:
-    parts = text.lower().replace(".", "_").split("_")
-    return any(part.startswith(word) for part in parts for word in words)
+def _says(text: str, words: "re.Pattern[str]") -> bool:
+    return any(words.match(part) for part in re.split(r"[._]", text.lower()))
 
 
 _Key = tuple[str, str, str]  # script path, scope, name
