@@ -88,16 +88,15 @@ def _is_plain(text: str) -> bool:
 
 def _visible(character: str) -> str:
     code = ord(character)
-    if character in "\n\t":
+    if character in "\n\t" or character.isprintable():
         return character
     if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode's way to keep a byte that is no UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    if character.isprintable() or character.isspace():
-        return character if code > 0x9F or 0x20 <= code < 0x7F else f"\\x{code:02x}"
-    # Joiners shape scripts and emoji; direction marks can reorder what a reader sees, so those are spelled out.
-    if code in (0x200C, 0x200D):
+    if code in (0x200C, 0x200D):  # joiners shape scripts; other format characters can reorder what a reader sees
         return character
-    return character.encode("ascii", "backslashreplace").decode("ascii")
+    if character.isspace() and code >= 0xA0:
+        return " "
+    return f"\\x{code:02x}" if code < 0x100 else character.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types are those of the model

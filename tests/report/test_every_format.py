@@ -1,0 +1,108 @@
+"""Any report renders in every format, and what claims to be parseable parses."""
+
+import dataclasses
+import json
+import xml.etree.ElementTree as ET
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from report_strategies import reports
+from sample_reports import full_report, healthy_report
+
+from gpudoctor.errors import UsageError
+from gpudoctor.report import FORMATS, render
+from gpudoctor.report.sharing import Identity, shareable
+from gpudoctor.ui.console import render_preflight, render_text
+from sarif_schema import check_sarif, report_schema
+
+# Shrinking a whole report takes minutes; the nasty texts are readable as they are.
+EXAMPLES = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_is_valid_json_of_the_schema(report):
+    document = json.loads(render(report, "json"))
+    jsonschema.validate(document, report_schema())
+    assert len(document["findings"]) == len(report.findings)
+    assert len(document["outcomes"]) == len(report.outcomes)
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_is_valid_sarif(report):
+    document = json.loads(render(report, "sarif"))
+    check_sarif(document)
+    assert len(document["runs"][0]["results"]) == len(report.findings) + len(report.silenced)
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_is_well_formed_junit(report):
+    root = ET.fromstring(render(report, "junit"))
+    assert len(root.findall("./testsuite/testcase")) == len(report.outcomes)
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_is_one_workflow_command_a_line(report):
+    lines = render(report, "github").splitlines()
+    assert lines and all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_fits_a_comment(report):
+    assert len(render(report, "markdown")) < 65_536
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_has_one_bar_in_its_nagios_output(report):
+    text = render(report, "nagios")
+    assert text.count("|") == 1 and text.splitlines()[0].count("|") == 1
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 200])
+@EXAMPLES
+@given(report=reports)
+def test_any_report_is_text_without_escape_sequences(report, width):
+    for verbose in (False, True):
+        text = render_text(report, width=width, colour=False, verbose=verbose)
+        assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
+        text.encode("utf-8")
+    render_preflight(report, width=width)
+
+
+@EXAMPLES
+@given(report=reports)
+def test_any_report_can_be_shared(report):
+    shared = shareable(report, Identity(users=("alice",), hosts=("node-17",)))
+    for format in FORMATS:
+        render(shared, format)
+    assert [item.code for item in shared.outcomes] == [item.code for item in report.outcomes]
+
+
+def test_an_unknown_format_names_the_nearest():
+    with pytest.raises(UsageError, match="did you mean sarif"):
+        render(healthy_report(), "serif")
+
+
+@pytest.mark.parametrize("format", [*FORMATS, "text"])
+def test_a_secret_in_any_text_is_masked_in_every_format(format):
+    secret = "hf_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA"
+    full = full_report()
+    item = full.findings[1]
+    finding = dataclasses.replace(item.finding, message=f"it downloads with {secret}")
+    remedy = dataclasses.replace(item.remedies[0], steps=(f"export HF_TOKEN={secret}",))
+    item = dataclasses.replace(item, finding=finding, remedies=(remedy,), reason=secret)
+    report = dataclasses.replace(full, findings=(item,), problems=(f"HF_TOKEN={secret} is bad",))
+    text = render_text(report, width=300, colour=False, verbose=True) if format == "text" else render(report, format)
+    assert "downloads with" in text or format == "junit"
+    assert secret not in text and secret[3:20] not in text
