@@ -102,7 +102,7 @@ class Frequencies(Check):
             name="log_period",
             default=10,
             unit="{step}",
-            source="the catalogue's S4 (training-step fix): log every 10 to 50 steps; Lightning's default is 50",
+            source="the catalogue's S4 (training-step fix): every 10 to 50 steps; Lightning's default is 50",
             meaning="Logging more often than once in this many steps is a finding.",
         ),
         Threshold(

@@ -18,7 +18,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.graph import GraphFlow
 from gpudoctor.model.signs.program import bound_to, steady
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, Source
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
@@ -141,9 +141,12 @@ def _kept(event: Event, loop: Loop) -> Iterator[_Sink]:
             yield _Sink(event, name, "sum", node.value)
         elif isinstance(target, ast.Subscript) and _varies(target.slice, loop, event):
             yield _Sink(event, ast.unparse(target.value), "entry", node.value)
-    elif isinstance(node, ast.Call) and node.args and (call := event.call) is not None:
-        if call.method in KEEPS and call.receiver and not call.name.startswith("torch."):
-            yield _Sink(event, call.receiver, "list", node.args[-1])
+    elif isinstance(node, ast.Call) and node.args and event.call is not None and _keeps(event.call):
+        yield _Sink(event, event.call.receiver, "list", node.args[-1])
+
+
+def _keeps(call: Call) -> bool:
+    return call.method in KEEPS and bool(call.receiver) and not call.name.startswith("torch.")
 
 
 def _adds_to(value: ast.expr, name: str) -> bool:

@@ -1,0 +1,108 @@
+import pytest
+from edits import apply_edits
+from gpudoctor_checks.config.frequencies import Frequencies
+from gpudoctor_rules.config.frequencies import FrequenciesRule
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, prescribe
+
+NOTE, WARNING = Severity.NOTE, Severity.WARNING
+
+EXPECTED = {
+    "sick_training_arguments": {"logging_steps": NOTE, "eval_steps": NOTE, "save_steps": WARNING},
+    "sick_argparse": {"logging_steps": NOTE, "save_steps": NOTE},
+    "sick_lightning": {"every_n_train_steps": WARNING, "log_every_n_steps": NOTE, "val_check_interval": NOTE},
+    "sick_longer_than_run": {"logging_steps": NOTE, "eval_steps": NOTE},
+}
+
+
+def arguments(text):
+    return script_patient(
+        f"from transformers import TrainingArguments\nargs = TrainingArguments('out', {text})\n"
+    )
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("CFG006")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("path", sick_scripts("CFG006"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    findings = examine(Frequencies, script_patient(path))
+    assert {finding.fact("key"): finding.severity for finding in findings} == EXPECTED[path.stem]
+    assert all(str(finding.fact("key")) in finding.span.text for finding in findings)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("CFG006"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(Frequencies, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "logging_steps=9",
+        "logging_steps=1, gradient_accumulation_steps=16",
+        "save_steps=49",
+        "eval_strategy='steps', eval_steps=49",
+        "evaluation_strategy='steps', eval_steps=1",
+        "eval_strategy='steps', eval_steps=0.001, max_steps=10000",
+    ],
+)
+def test_sick_arguments(text):
+    assert len(examine(Frequencies, arguments(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "logging_steps=10",
+        "save_steps=50",
+        "eval_strategy='steps', eval_steps=50",
+        "eval_steps=1",
+        "logging_strategy='epoch', logging_steps=1",
+        "save_strategy=STRATEGY, save_steps=1",
+        "logging_steps=STEPS",
+        "max_steps=-1, logging_steps=500",
+        "save_steps=1000, max_steps=500",
+        "**options",
+    ],
+)
+def test_healthy_arguments(text):
+    assert examine(Frequencies, arguments(text)) == []
+
+
+def test_sick_at_the_users_threshold():
+    assert len(examine(Frequencies, arguments("logging_steps=10"), log_period=20)) == 1
+
+
+def test_never_is_said():
+    [finding] = examine(Frequencies, arguments("logging_steps=500, max_steps=200"))
+    assert "longer than the run of 200 steps" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("logging_steps=1", "logging_steps=50"),
+        ("logging_steps=500, max_steps=200", "logging_steps=10"),
+        ("save_steps=1", "save_steps=500"),
+        ("save_steps=1, max_steps=1000", "save_steps=50"),
+    ],
+)
+def test_the_rule_names_the_period(text, title):
+    patient = arguments(text)
+    [finding] = examine(Frequencies, patient)
+    [remedy] = prescribe(FrequenciesRule, finding, patient)
+    assert remedy.title == title
+    cured = apply_edits(patient.source.scripts[0].text, remedy.edits)
+    assert examine(Frequencies, script_patient(cured)) == []
+
+
+def test_the_rule_leaves_a_default_elsewhere_to_a_person():
+    path = next(path for path in sick_scripts("CFG006") if path.stem == "sick_argparse")
+    patient = script_patient(path)
+    for finding in examine(Frequencies, patient):
+        [remedy] = prescribe(FrequenciesRule, finding, patient)
+        assert remedy.edits == ()

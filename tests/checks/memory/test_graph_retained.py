@@ -1,0 +1,128 @@
+import pytest
+from edits import apply_edits
+from gpudoctor_checks.memory.graph_retained import GraphRetained
+from gpudoctor_rules.memory.graph_retained import GraphRetainedRule
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Confidence, Severity
+from gpudoctor.testing import examine, prescribe
+
+GUILTY = {
+    "sick_total": "total_loss += loss",
+    "sick_history": 'self.history["loss"].append(loss)',
+    "sick_moving_average": "smooth = 0.98 * smooth + 0.02 * loss",
+    "sick_meter": "self.sum += value * n",
+    "sick_lightning": "self.losses.append(loss)",
+}
+
+LOOP = """
+    import torch
+    model = torch.nn.Linear(8, 1)
+    criterion = torch.nn.MSELoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    total, kept, history, seen = 0, [], {{}}, set()
+    for step, x in enumerate(loader):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, x)
+        loss.backward()
+        optimizer.step()
+        {statement}
+"""
+
+
+def look(statement):
+    return examine(GraphRetained, script_patient(LOOP.format(statement=statement)))
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("MEM003")} == set(GUILTY)
+
+
+@pytest.mark.parametrize("path", sick_scripts("MEM003"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    [finding] = examine(GraphRetained, script_patient(path))
+    assert finding.span.text.startswith(GUILTY[path.stem])
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("MEM003"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(GraphRetained, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "total += loss",
+        "total += loss * x.size(0)",
+        "total = total + loss",
+        "total += loss.mean()",
+        "total += loss.cpu()",
+        "total += criterion(out, x)",
+        "kept.append(loss)",
+        "kept.append(out)",
+        "kept.append((step, loss))",
+        "kept.append({'loss': loss, 'step': step})",
+        "kept += [loss]",
+        "kept.extend([loss, out])",
+        "history[step] = loss",
+        "value = loss; kept.append(value)",
+        "probability = torch.softmax(out, 1); kept.append(probability)",
+        "if step % 10 == 0: kept.append(out)",
+    ],
+)
+def test_sick_statements(statement):
+    [finding] = look(statement)
+    assert finding.evidence
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "total += loss.item()",
+        "total += loss.detach()",
+        "total += loss.detach().cpu().mean()",
+        "total += loss.data",
+        "total += float(loss)",
+        "total += loss.item() * x.size(0)",
+        "total += (out.argmax(1) == x.argmax(1)).sum()",
+        "total += x.sum()",
+        "kept.append(x)",
+        "kept.append(loss.detach())",
+        "kept.append(loss.cpu().detach().numpy())",
+        "kept = [loss]",
+        "history['last'] = loss",
+        "value = loss.item(); kept.append(value)",
+        "loss = loss.detach(); total += loss",
+        "kept.append(loss); kept.clear()",
+        "if step == 0: kept.append(loss)",
+        "total += 1",
+        "kept.append(step)",
+        "kept.append(out.shape)",
+        "kept.append(f'{loss:.3f}')",
+        "kept.append(helper(out))",
+    ],
+)
+def test_healthy_statements(statement):
+    assert look(statement) == []
+
+
+@pytest.mark.parametrize("name", ["sick_total", "sick_history", "sick_moving_average", "sick_meter"])
+def test_the_rule_cures(name):
+    path = next(path for path in sick_scripts("MEM003") if path.stem == name)
+    patient = script_patient(path)
+    [finding] = examine(GraphRetained, patient)
+    [remedy] = prescribe(GraphRetainedRule, finding, patient)
+    assert remedy.applicability is Applicability.SAFE
+    assert ".detach()" in remedy.title
+    assert examine(GraphRetained, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
+
+
+def test_the_rule_leaves_a_display_to_a_person():
+    patient = script_patient(LOOP.format(statement="kept.append((step, loss))"))
+    [finding] = examine(GraphRetained, patient)
+    [remedy] = prescribe(GraphRetainedRule, finding, patient)
+    assert remedy.edits == ()
+    assert remedy.applicability is Applicability.DISPLAY_ONLY

@@ -1,0 +1,114 @@
+import pytest
+from edits import apply_edits
+from gpudoctor_checks.observability.debug_mode_on import DebugModeOn
+from gpudoctor_rules.observability.debug_mode_on import DebugModeOnRule
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+
+GUILTY = {
+    "sick_anomaly_global": ("torch.autograd.set_detect_anomaly(True)", Severity.WARNING),
+    "sick_anomaly_in_step": ("with autograd.detect_anomaly():", Severity.WARNING),
+    "sick_trainers": ("args = TrainingArguments(", Severity.WARNING),
+    "sick_memory_history": ("torch.cuda.memory._record_memory_history(", Severity.NOTE),
+}
+
+LOOP = """
+    import torch
+    import lightning as L
+    {before}
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    for step, x in enumerate(loader):
+        optimizer.zero_grad()
+        {inside}
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def look(before="pass", inside="pass"):
+    return examine(DebugModeOn, script_patient(LOOP.format(before=before, inside=inside)))
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("OBS005")} == set(GUILTY)
+
+
+@pytest.mark.parametrize("path", sick_scripts("OBS005"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    [finding] = examine(DebugModeOn, script_patient(path))
+    text, severity = GUILTY[path.stem]
+    assert finding.span.text.startswith(text)
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize("path", healthy_scripts("OBS005"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(DebugModeOn, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "torch.autograd.set_detect_anomaly(mode=True)",
+        "torch.autograd.anomaly_mode.set_detect_anomaly(True, check_nan=False)",
+        "torch.cuda.set_sync_debug_mode(1)",
+        "import tracemalloc; tracemalloc.start()",
+        "L.Trainer(detect_anomaly=True)",
+    ],
+)
+def test_sick_before_the_loop(before):
+    assert len(look(before=before)) == 1
+
+
+@pytest.mark.parametrize(
+    "inside", ["torch.autograd.gradcheck(model, x)", "torch.autograd.set_detect_anomaly(True)"]
+)
+def test_sick_in_the_loop(inside):
+    assert len(look(inside=inside)) == 1
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "torch.autograd.set_detect_anomaly(False)",
+        "torch.autograd.set_detect_anomaly(UNKNOWN)",
+        "torch.cuda.set_sync_debug_mode('default')",
+        "torch.autograd.gradcheck(torch.sin, x)",
+        "L.Trainer(detect_anomaly=False)",
+        "torch.use_deterministic_algorithms(True)",
+        "torch.cuda.memory._record_memory_history(enabled=None)",
+    ],
+)
+def test_healthy_before_the_loop(before):
+    assert look(before=before) == []
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["torch.autograd.gradcheck(model, x) if step == 0 else None", "torch.cuda.nvtx.range_push('step')"],
+)
+def test_healthy_in_the_loop(inside):
+    assert look(inside=inside) == []
+
+
+def test_healthy_without_a_training():
+    assert examine(DebugModeOn, script_patient("import torch\ntorch.autograd.set_detect_anomaly(True)\n")) == []
+
+
+@pytest.mark.parametrize("name", ["sick_anomaly_global", "sick_trainers", "sick_memory_history"])
+def test_the_rule_cures(name):
+    path = next(path for path in sick_scripts("OBS005") if path.stem == name)
+    patient = script_patient(path)
+    [finding] = examine(DebugModeOn, patient)
+    [remedy] = prescribe(DebugModeOnRule, finding, patient)
+    if remedy.edits:
+        assert remedy.applicability is Applicability.SAFE
+        assert examine(DebugModeOn, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
+    else:
+        assert name == "sick_memory_history"
+        assert remedy.applicability is Applicability.DISPLAY_ONLY

@@ -1,0 +1,124 @@
+import pytest
+from edits import apply_edits
+from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
+from gpudoctor_rules.observability.logging_too_often import LoggingTooOftenRule
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+
+GUILTY = {
+    "sick_wandb": ("wandb.log(", 1, Severity.NOTE),
+    "sick_tensorboard_and_print": ("self.writer.add_scalar(", 1, Severity.NOTE),
+    "sick_logfile": ("f.write(", 2, Severity.NOTE),
+    "sick_histograms": ("writer.add_histogram(", 5, Severity.WARNING),
+}
+
+LOOP = """
+    import sys, csv, logging
+    import torch, wandb, mlflow
+    from torch.utils.tensorboard import SummaryWriter
+    from tqdm import tqdm
+    writer = SummaryWriter()
+    run = wandb.init()
+    logger = logging.getLogger()
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    for step, x in enumerate(loader):
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+        {statement}
+"""
+
+
+def look(statement, **limits):
+    return examine(LoggingTooOften, script_patient(LOOP.format(statement=statement)), **limits)
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("OBS002")} == set(GUILTY)
+
+
+@pytest.mark.parametrize("path", sick_scripts("OBS002"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    [finding] = examine(LoggingTooOften, script_patient(path))
+    text, period, severity = GUILTY[path.stem]
+    assert finding.span.text.startswith(text)
+    assert (finding.fact("period"), finding.severity) == (period, severity)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("OBS002"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(LoggingTooOften, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "print(step)",
+        "tqdm.write('x')",
+        "sys.stdout.write('x')",
+        "logger.info('x')",
+        "logging.info('x')",
+        "mlflow.log_metric('loss', 1.0)",
+        "writer.add_scalar('loss', loss, step)",
+        "wandb.log({'loss': loss})",
+        "run.log({'loss': loss})",
+        "self.logger.experiment.add_scalar('loss', loss, step)",
+        "if writer is not None: writer.add_scalar('loss', loss, step)",
+        "if step % 9 == 0: print(step)",
+    ],
+)
+def test_sick_calls(statement):
+    assert len(look(statement)) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if step % 10 == 0: print(step)",
+        "if step == 0: print(step)",
+        "if torch.isnan(loss): print('NaN')",
+        "logger.debug('x')",
+        "text = str(step)",
+        "buffer.write_(x)",
+        "torch.log(x)",
+        "tqdm(loader)",
+    ],
+)
+def test_healthy_calls(statement):
+    assert look(statement) == []
+
+
+def test_sick_at_the_users_threshold():
+    assert len(look("if step % 10 == 0: print(step)", log_period=20)) == 1
+
+
+def test_one_finding_names_every_line():
+    [finding] = look("print(step); wandb.log({})")
+    assert finding.fact("calls") == 2
+    assert "wandb.log" in finding.message
+
+
+def test_the_rule_cures():
+    text = script_patient(LOOP.format(statement="print(step, loss.item())")).source.scripts[0].text
+    patient = script_patient(text)
+    [finding] = examine(LoggingTooOften, patient)
+    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    assert remedy.title == "write every 50 steps"
+    assert remedy.applicability is Applicability.SAFE
+    cured = apply_edits(text, remedy.edits)
+    assert "    if step % 50 == 0:\n        print(step, loss.item())" in cured
+    assert examine(LoggingTooOften, script_patient(cured)) == []
+
+
+def test_the_rule_edits_nothing_that_it_cannot_count():
+    path = next(path for path in sick_scripts("OBS002") if path.stem == "sick_tensorboard_and_print")
+    patient = script_patient(path)
+    [finding] = examine(LoggingTooOften, patient)
+    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    assert remedy.edits == ()
+    assert remedy.applicability is Applicability.DISPLAY_ONLY

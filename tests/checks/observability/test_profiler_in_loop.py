@@ -1,0 +1,117 @@
+import pytest
+from edits import apply_edits
+from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
+from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Confidence, Severity
+from gpudoctor.testing import examine, prescribe
+
+GUILTY = {
+    "sick_profile_each_step": "with profile(",
+    "sick_whole_loop": "with tp.profile(",
+    "sick_schedule_for_ever": "prof = torch.profiler.profile(",
+    "sick_flops_each_step": "return FlopCountAnalysis(",
+    "sick_lightning": "trainer = L.Trainer(",
+}
+
+LOOP = """
+    import torch
+    from torch.profiler import profile, schedule
+    from torch.utils.flop_counter import FlopCounterMode
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    {before}
+    for step, x in enumerate(loader):
+        optimizer.zero_grad()
+        {inside}
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def look(before="pass", inside="pass", **limits):
+    return examine(ProfilerInLoop, script_patient(LOOP.format(before=before, inside=inside)), **limits)
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("OBS001")} == set(GUILTY)
+
+
+@pytest.mark.parametrize("path", sick_scripts("OBS001"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    [finding] = examine(ProfilerInLoop, script_patient(path))
+    assert finding.span.text.startswith(GUILTY[path.stem])
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("OBS001"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(ProfilerInLoop, script_patient(path)) == []
+
+
+@pytest.mark.parametrize("period", [1, 10, 499])
+def test_sick_counter_below_the_period(period):
+    inside = f"FlopCounterMode(model) if step % {period} == 0 else None"
+    [finding] = look(inside=inside)
+    assert finding.fact("period") == period
+    assert finding.fact("kind") == "flops"
+
+
+def test_healthy_counter_at_the_period():
+    assert look(inside="FlopCounterMode(model) if step % 500 == 0 else None") == []
+
+
+def test_sick_at_the_users_threshold():
+    inside = "FlopCounterMode(model) if step % 500 == 0 else None"
+    assert len(look(inside=inside, profile_period=1000)) == 1
+
+
+def test_sick_counter_entered_by_name():
+    [finding] = look(before="counter = FlopCounterMode(display=False)", inside="with counter: model(x)")
+    assert finding.span.text == "with counter: model(x)"
+
+
+def test_sick_started_and_never_stopped():
+    [finding] = look(before="prof = profile(); prof.start()")
+    assert "no schedule that ends" in finding.message
+
+
+def test_healthy_stopped_on_the_way():
+    assert look(before="prof = profile(); prof.start()", inside="prof.stop() if step == 30 else None") == []
+
+
+def test_healthy_disabled_by_its_argument():
+    assert look(inside="torch.autograd.profiler.profile(enabled=False)") == []
+
+
+def test_healthy_long_cycle():
+    assert look(before="prof = profile(schedule=schedule(wait=990, warmup=5, active=5)); prof.start()") == []
+
+
+def test_healthy_without_a_training():
+    text = "from torch.profiler import profile\nwith profile() as prof:\n    print(sum(range(10)))\n"
+    assert examine(ProfilerInLoop, script_patient(text)) == []
+
+
+def test_the_rule_counts_flops_once():
+    patient = script_patient(LOOP.format(before="pass", inside="FlopCounterMode(model)"))
+    [finding] = examine(ProfilerInLoop, patient)
+    once, seldom = prescribe(ProfilerInLoopRule, finding, patient)
+    assert once.id == "OBS001-once"
+    assert "500" in seldom.title
+
+
+@pytest.mark.parametrize("name", ["sick_schedule_for_ever", "sick_whole_loop", "sick_lightning"])
+def test_the_rule_cures(name):
+    path = next(path for path in sick_scripts("OBS001") if path.stem == name)
+    patient = script_patient(path)
+    [finding] = examine(ProfilerInLoop, patient)
+    [remedy] = prescribe(ProfilerInLoopRule, finding, patient)
+    if name == "sick_whole_loop":  # prof.step() is called in another function, by another name
+        assert remedy.applicability in {Applicability.SAFE, Applicability.DISPLAY_ONLY}
+    else:
+        assert remedy.applicability is Applicability.SAFE
+        assert examine(ProfilerInLoop, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
