@@ -108,7 +108,7 @@ class DriverUnreachableRule(Rule):
     def _restart_container(self) -> Remedy:
         steps = (
             "Restart the container; nvidia-smi inside works again then.",
-            "To keep it from coming back (systemd reloads drop the devices): pass --device /dev/nvidia0 etc., or"
+            "To keep it from coming back (systemd reloads drop the devices): pass --device /dev/nvidia0 ..., or"
             " set the runtime's cgroup driver to cgroupfs.",
         )
         link = "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48"

@@ -63,7 +63,7 @@ def reset(code: Code, finding: Finding, *, later: bool = False) -> Remedy:
 
 def reboot(code: Code, *, power: bool = False) -> Remedy:
     """Reboot the node."""
-    steps = ("Drain the node so that no job starts on it.", "sudo reboot")
+    steps: tuple[str, ...] = ("Drain the node so that no job starts on it.", "sudo reboot")
     if power:
         steps = (
             *steps,

@@ -1,8 +1,8 @@
 """The scenario matrix: machines, sick and well, with the findings that they must raise and no others."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fake_nvml.machine import CONTAINER_NAMESPACE, GIB, MIB, Machine, h100, rtx3060
+from fake_nvml.machine import CONTAINER_NAMESPACE, GIB, Machine, h100, rtx3060
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,6 @@ class Scenario:
     """Seconds the driver may stay silent."""
     kernel_log: tuple[str, ...] = ()
     """Kernel messages of the last hour."""
-    tags: frozenset[str] = field(default_factory=frozenset)
 
 
 def _sick(*changes: str, count: int = 8) -> Machine:
@@ -58,7 +57,12 @@ SCENARIOS = (
     ),
     Scenario(
         name="HW thermal slowdown",
-        machine=_sick("4 ClocksEventReasons 0 0x48", "4 UtilizationRates 0 97 40", "4 ClockInfo:1 0 800"),
+        machine=_sick(
+            "4 ClocksEventReasons 0 0x48",
+            "4 UtilizationRates 0 97 40",
+            "4 ClockInfo:1 0 800",
+            "4 CurrPcieLinkGeneration 0 5",
+        ),
         findings=("GPU002 warning",),
     ),
     Scenario(
@@ -207,9 +211,8 @@ SCENARIOS = (
         machine=Machine(),
         findings=("GPU004 note",),
         kernel_log=(
-            "NVRM: Xid (PCI:0000:1d:00): 31, pid=1234, name=python, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS",
+            "NVRM: Xid (PCI:0000:1d:00): 31, pid=1234, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS",
         ),
     ),
     Scenario(name="quiet kernel log", machine=Machine(), kernel_log=("usb 1-1: new high-speed USB device",)),
 )
-_ = MIB
