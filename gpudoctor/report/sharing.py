@@ -19,9 +19,9 @@ USER, HOST, SECRET_ID, ADDRESS = "<user>", "<host>", "<id>", "<address>"
 _NOBODY = frozenset({"root", "nobody", "user", "ubuntu", "localhost", "none", "unknown", "shared", "public", "default"})
 """Accounts and host names that name nobody."""
 
-_USER_KEYS = re.compile(r"(^|_)(USER|USERNAME|LOGNAME|ACCOUNT|OWNER)$", re.IGNORECASE)
+_USER_KEYS = re.compile(r"(^|[_.-])(USER|USERNAME|LOGNAME|ACCOUNT|OWNER)$", re.IGNORECASE)
 _HOST_KEYS = re.compile(
-    r"(^|_)(HOST|HOSTNAME|HOSTS|HOSTFILE|NODENAME|NODELIST|NODE_LIST|NODE|ADDR|ADDRESS|ENDPOINT|DOMAIN|"
+    r"(^|[_.-])(HOST|HOSTNAME|HOSTS|HOSTFILE|NODENAME|NODELIST|NODE_LIST|NODE|ADDR|ADDRESS|ENDPOINT|DOMAIN|"
     r"SUBMIT_HOST|CLUSTER_NAME|SSH_CONNECTION|SSH_CLIENT|DISPLAY)$",
     re.IGNORECASE,
 )
@@ -70,8 +70,9 @@ _IPV4 = re.compile(
     r"(?<![\w.=-])(?<!version )(?<!driver )(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}"
     r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?![\w.]\d|\w)"
 )
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-f]{1,4}:){2,7}(?::[0-9a-f]{1,4}){0,6}[0-9a-f]{0,4}(?![\w:.])", re.IGNORECASE)
-_PCI = re.compile(r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}", re.IGNORECASE)
+_IPV6 = re.compile(
+    r"(?<![\w:.])(?=[0-9a-f:]*\d)(?=[0-9a-f:]*::|(?:[0-9a-f]+:){7})[0-9a-f]{1,4}:[0-9a-f:]+(?![\w:])", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,7 @@ class _Scrubber:
         text = _MAC.sub(ADDRESS, text)
         text = _GUID.sub(ADDRESS, text)
         text = _IPV4.sub(ADDRESS, text)
-        text = _IPV6.sub(lambda match: match[0] if _PCI.match(match[0]) else ADDRESS, text)
+        text = _IPV6.sub(ADDRESS, text)
         text = re.sub("\0(\\d+)\0", lambda match: _url_without_user(kept[int(match[1])]), text)
         return self._without_names(text)
 
