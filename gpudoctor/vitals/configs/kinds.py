@@ -192,11 +192,13 @@ def _sections(flat: Flat, top: set[str]) -> bool:
     found: set[str] = set()
     for entry in flat.entries.values():
         *outer, name = [part.lower().replace("-", "_") for part in entry.parts]
-        if len(outer) > 4 or not _OWN_STRONG.match(name):
+        if len(outer) > 4:
             continue
-        if not outer or any(_SECTION.search(part) for part in outer):
+        if _TELLING.match(name):
+            return True
+        if _OWN_STRONG.match(name) and (not outer or any(_SECTION.search(part) for part in outer)):
             found.add(name)
-    return len(found) >= 3 or (len(found) >= 1 and any(_TELLING.match(name) for name in found))
+    return len(found) >= 3
 
 
 _TELLING: Final = re.compile(

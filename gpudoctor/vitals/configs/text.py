@@ -5,6 +5,8 @@ import os
 LIMIT = 4 << 20
 """Bytes. The largest public training configs are under 100 kB; a file over this is data."""
 
+TOO_DEEP = "is nested too deeply to be a config"
+
 
 class Unread(Exception):
     """A file cannot be read as a config. The text is a sentence with the line where there is one."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import Unread
+from gpudoctor.vitals.configs.text import TOO_DEEP, Unread
 from gpudoctor.vitals.configs.tree import Node, Pair
 
 _KEY: Final = re.compile(r"""[ \t]*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))[ \t]*(\.)?""")
@@ -24,7 +24,9 @@ def read_toml(text: str) -> tuple[Node, tuple[str, ...]]:
         import tomli as tomllib
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise Unread(TOO_DEEP) from error
+    except ValueError as error:
         where = re.search(r"at line (\d+), column (\d+)", str(error))
         said = re.sub(r"\s*\(at [^)]*\)", "", str(error))
         prefix = f"line {where[1]}, column {where[2]}: " if where else ""

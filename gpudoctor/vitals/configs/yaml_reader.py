@@ -11,10 +11,11 @@ from itertools import islice
 from typing import Any, Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import Unread
+from gpudoctor.vitals.configs.text import TOO_DEEP, Unread
 from gpudoctor.vitals.configs.tree import Node, Pair
 
 MAX_EVENTS = 1_000_000
+DEEPEST = 500
 MAX_MERGED = 200_000
 """Keys that `<<` may bring in, over the whole file."""
 
@@ -62,7 +63,7 @@ def _read(text: str, *, templated: bool) -> tuple[list[Node], bool]:
     except error_class as error:
         raise Unread(_sentence(error, text)) from error
     except RecursionError as error:
-        raise Unread("is nested too deeply to be a config") from error
+        raise Unread(TOO_DEEP) from error
     return builder.documents, builder.odd
 
 
@@ -103,6 +104,8 @@ class _Builder:
                 node.items = []
             self.add(node, event.anchor)
             self.stack.append((node, []))
+            if len(self.stack) > DEEPEST:  # the parser's own work grows with the square of the depth
+                raise Unread(TOO_DEEP)
         elif name in {"MappingEndEvent", "SequenceEndEvent"}:
             node, _ = self.stack.pop()
             self.finish(node, event)

@@ -1,0 +1,132 @@
+import json
+from pathlib import Path
+
+import pytest
+from configs import config
+
+from gpudoctor.model.signs.configs import ConfigKind
+from gpudoctor.vitals.configs import looks_like_config, looks_like_kubernetes_job
+
+KNOWN = {
+    ConfigKind.HUGGINGFACE: [
+        "output_dir: out\nper_device_train_batch_size: 8\nnum_train_epochs: 3\nlogging_steps: 10\n",
+        "model_name_or_path: a/b\nbf16: true\nlearning_rate: 2e-5\nmax_steps: 100\nlogging_steps: 5\nseed: 1\n",
+        "train_file: x.txt\ndo_train: true\nper_device_train_batch_size: 4\noutput_dir: o\nsave_strategy: epoch\n",
+    ],
+    ConfigKind.DEEPSPEED: [
+        "train_micro_batch_size_per_gpu: auto\nzero_optimization:\n  stage: 2\n",
+        "fp16:\n  enabled: true\nbf16:\n  enabled: false\n",
+        "steps_per_print: 1\nwall_clock_breakdown: false\n",
+        "train_batch_size: 8\noptimizer:\n  type: Adam\n  params:\n    lr: 1e-3\nfp16:\n  enabled: true\n",
+    ],
+    ConfigKind.ACCELERATE: [
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 4\nmixed_precision: bf16\n",
+        "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nnum_processes: 8\n",
+    ],
+    ConfigKind.FSDP: [
+        "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\nfsdp_backward_prefetch: BACKWARD_PRE\n",
+        "transformer_layer_cls_to_wrap: [Block]\nbackward_prefetch: backward_pre\nactivation_checkpointing: true\n",
+    ],
+    ConfigKind.LLAMA_FACTORY: [
+        "model_name_or_path: a\nstage: sft\nfinetuning_type: lora\ntemplate: llama3\nlogging_steps: 10\n",
+        "model_name_or_path: a\nstage: pt\ndo_train: true\ncutoff_len: 1\nper_device_train_batch_size: 1\n",
+        "model_name_or_path: a\ntemplate: llama3\ninfer_backend: vllm\n",
+    ],
+    ConfigKind.AXOLOTL: [
+        "base_model: a/b\nadapter: lora\nmicro_batch_size: 2\ndatasets:\n  - path: x\n    type: alpaca\n",
+        "base_model: a/b\nsequence_len: 4096\ngradient_accumulation_steps: 4\nnum_epochs: 1\noptimizer: adamw\n",
+    ],
+    ConfigKind.TORCHTUNE: [
+        "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\nbatch_size: 2\nlog_every_n_steps: 1\n",
+    ],
+    ConfigKind.LIGHTNING: [
+        "trainer:\n  max_epochs: 3\n  accelerator: gpu\n  devices: 2\ndata:\n  batch_size: 3\n",
+        "seed_everything: 1\ntrainer:\n  max_epochs: 3\nmodel:\n  class_path: a.B\n",
+        "trainer:\n  _target_: lightning.pytorch.trainer.Trainer\n  max_epochs: 3\n",
+    ],
+    ConfigKind.PEFT: [
+        "peft_type: LORA\nr: 8\nbase_model_name_or_path: x\n",
+        "r: 8\nlora_alpha: 16\ntarget_modules: [q_proj]\n",
+    ],
+    ConfigKind.QUANTISATION: ["load_in_4bit: true\nbnb_4bit_quant_type: nf4\n"],
+    ConfigKind.MODEL: [
+        "architectures: [LlamaForCausalLM]\nmodel_type: llama\nhidden_size: 4096\nvocab_size: 3\n"
+    ],
+    ConfigKind.SECTIONS: [
+        "training:\n  batch_size: 8\n  lr: 1e-4\n  epochs: 3\nmodel:\n  name: x\n",
+        "monitor:\n  training_log_freq: 1\n",
+        "all_freq:\n  training_log_freq: 1\n  flops_profile_freq: 1\n",
+        "data:\n  dataloader_num_workers: 0\nmodel:\n  name: 小模型\n",
+        "lr: 0.1\nbatch_size: 128\nepochs: 90\n",
+        "optimization:\n  gradient_checkpointing: true\n",
+        "lora:\n  r: 8\n  lora_alpha: 16\n",
+    ],
+    ConfigKind.KUBERNETES: ["apiVersion: batch/v1\nkind: Job\nspec:\n  template: {}\n"],
+    ConfigKind.UNKNOWN: [
+        "a: 1\n",
+        "[]\n",
+        "",
+        "name: CI\non: push\njobs:\n  train:\n    steps: []\n    env:\n      LR: 1\n      EPOCHS: 2\n      BATCH_SIZE: 3\n",
+        "services:\n  train:\n    image: x\n    environment:\n      batch_size: 1\n      lr: 3\n      epochs: 4\n",
+        "log_history:\n  - loss: 1\nglobal_step: 5\nlogging_steps: 1\nsave_steps: 1\nnum_train_epochs: 3\n"
+        "max_steps: 1\ntrain_batch_size: 4\n",
+        "repos:\n  - repo: x\n    hooks: []\n",
+        "- lr: 1\n  batch_size: 3\n  epochs: 3\n",
+        "site_name: docs\nnav:\n  - Training: train.md\nplugins: [search]\n",
+        "model_name: x\nresults:\n  lr: 0.1\n  accuracy: 0.9\n",
+        "channels: [pytorch]\ndependencies: [python=3.10, deepspeed, lora]\n",
+        "version: 2\nupdates:\n  - package-ecosystem: pip\n    schedule:\n      interval: weekly\n",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [(kind, text) for kind, texts in KNOWN.items() for text in texts],
+    ids=lambda x: str(x)[:30],
+)
+def test_kinds_are_told_by_content(kind: ConfigKind, text: str, tmp_path: Path) -> None:
+    assert config(text).kind is kind
+    path = tmp_path / "some.yaml"
+    path.write_text(text)
+    if kind.trains and "infer_backend" not in text:
+        assert looks_like_config(path) is kind
+    elif not kind.trains:
+        assert looks_like_config(path) is None
+
+
+def test_a_name_proves_nothing(tmp_path: Path) -> None:
+    for name in ("training_args.json", "ds_config.json", "accelerate.yaml", "train_config.toml"):
+        (tmp_path / name).write_text('{"a": 1}' if name.endswith("json") else "")
+        assert looks_like_config(tmp_path / name) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("apiVersion: batch/v1\nkind: Job\n", True),
+        ("apiVersion: v1\nkind: ConfigMap\n---\napiVersion: kubeflow.org/v1\nkind: PyTorchJob\n", True),
+        ("apiVersion: v1\nkind: Service\n", False),
+        (
+            "# helm\n{{- if .Values.x }}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .x }}\n{{- end }}\n",
+            True,
+        ),
+        (json.dumps({"apiVersion": "v1", "kind": "Pod"}), True),
+        ("logging_steps: 1\n", False),
+        ("spec:\n  apiVersion: v1\n  kind: Job\n", False),
+        ("", False),
+    ],
+)
+def test_kubernetes_jobs(text: str, runs: bool, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    assert looks_like_kubernetes_job(path) is runs
+    assert not looks_like_kubernetes_job(tmp_path / "missing.yaml")
+
+
+def test_toml_sections() -> None:
+    file = config("[training]\nbatch_size = 8\n[data]\nnum_workers = 0\n[monitor]\nlog_freq = 1\n", "a.toml")
+    assert file.kind is ConfigKind.SECTIONS
+    assert config(
+        '[project]\nname = "x"\n[tool.x]\nlr = 1\nbatch_size = 2\nepochs = 3\n', "pyproject.toml"
+    ).kind is (ConfigKind.UNKNOWN)

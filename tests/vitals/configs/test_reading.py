@@ -1,0 +1,357 @@
+import random
+import time
+from pathlib import Path
+
+import pytest
+from configs import config
+
+from gpudoctor.model.signs.configs import ConfigKind, Entry
+from gpudoctor.vitals.configs import Unread, find_configs, parse, read_configs
+
+
+def _places(text: str, entry: Entry) -> tuple[str, str]:
+    """What stands at an entry's key and at its value."""
+    lines = text.split("\n")
+    key = lines[entry.line - 1][entry.column - 1 :]
+    span = "\n".join(lines[entry.value_line - 1 : entry.end_line])
+    last = len(lines[entry.end_line - 1]) - (entry.end_column - 1)
+    return key, span[entry.value_column - 1 : len(span) - last]
+
+
+YAML = """\
+# 训练配置
+training:
+  lr: 1e-5   # 学习率
+  gradient_checkpointing: yes
+  名称: "引号 # 不是注释"
+  fp16: {enabled: true, levels: [1, 2,
+     3]}
+data:
+- path: a b c
+  workers: 0 # 数据加载进程
+"""
+
+JSON = """{
+  "训练": {"lr": 1e-5, "betas": [0.9,
+     0.999]},
+\t"flag": true, "empty": {}, "nothing": null,
+  "nested": [{"a": "x\\n\\u4e2d"}]
+}
+"""
+
+TOML = """# 注释
+title = "训练"   # 名称
+[training]
+lr = 1e-5
+betas = [0.9, # one
+  0.999]
+"quoted key" = 'x # y'
+text = \"\"\"
+[not.a.table]
+lr = 3
+\"\"\"
+[[data]]
+path = "a"
+[[data]]
+path = "b"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        (YAML, "a.yaml", {
+            "training.lr": (3, 1e-5), "training.gradient_checkpointing": (4, True),
+            "training.名称": (5, "引号 # 不是注释"), "training.fp16.enabled": (6, True),
+            "training.fp16.levels": (6, (1, 2, 3)), "data[0].path": (9, "a b c"), "data[0].workers": (10, 0),
+        }),
+        (JSON, "a.json", {
+            "训练.lr": (2, 1e-5), "训练.betas": (2, (0.9, 0.999)), "flag": (4, True), "nothing": (4, None),
+            "nested[0].a": (5, "x\n中"),
+        }),
+        (TOML, "a.toml", {
+            "title": (2, "训练"), "training.lr": (4, 1e-5), "training.betas": (5, (0.9, 0.999)),
+            "training.quoted key": (7, "x # y"), "training.text": (8, "[not.a.table]\nlr = 3\n"),
+            "data[0].path": (13, "a"), "data[1].path": (15, "b"),
+        }),
+    ],
+)  # fmt: skip
+def test_keys_values_and_lines(text: str, path: str, expected: dict[str, tuple[int, object]]) -> None:
+    file = parse(path, text)
+    assert {key: (entry.line, entry.value) for key, entry in file.entries.items()} == expected
+    for entry in file.entries.values():
+        key, value = _places(text, entry)
+        assert key.strip('"').startswith(entry.last)
+        assert value == entry.text
+        assert not value.endswith((" ", "#"))
+
+
+def test_an_edit_replaces_the_value_alone() -> None:
+    file = config("a:\n  logging_steps: 1  # 每步\n")
+    edit = file.edit(file.entries["a.logging_steps"], "50")
+    assert edit is not None
+    line = file.text.split("\n")[edit.line - 1]
+    assert edit.expected == "1"
+    assert (
+        line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :] == "  logging_steps: 50  # 每步"
+    )
+
+
+def test_no_edit_where_a_value_has_no_place_of_its_own() -> None:
+    file = parse("a.toml", "table = {lr = 1, x = 2}\n")
+    assert file.entries["table.lr"].line == 1
+    assert file.edit(file.entries["table.lr"], "3") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("yes", True), ("off", False), ("no", False), ("'no'", "no"), ("~", None), ("", None), ("5e-5", 5e-5),
+        ("1.0e-4", 1e-4), (".5", 0.5), ("1_000", 1000), ("0x10", 16), ("010", 8), ("-1", -1), ("1.2.3", "1.2.3"),
+        ("1:30", "1:30"), (".inf", float("inf")), ("bf16", "bf16"), ("null", None), ('"1"', "1"), ("!!str 1", "1"),
+        ("!!float '3'", 3), ("2024-01-01", "2024-01-01"), ("-", (None,)), ("+", "+"), ("0", 0), ("1e5", 1e5),
+        ("9" * 5000, "9" * 5000), ("!!python/object/apply:os.system [ls]", ("ls",)),
+    ],
+)  # fmt: skip
+def test_yaml_scalars_are_read_as_the_training_tools_read_them(written: str, value: object) -> None:
+    assert (
+        parse("a.yaml", f"key: {written}\n" if written != "-" else "key:\n  -\n").entries["key"].value == value
+    )
+
+
+def test_duplicate_keys_are_reported_and_the_last_wins() -> None:
+    for text, path in (
+        ("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml"),
+        ('{"a": {"b": 1,\n"c": 2,\n\n"b": 3}}', "x.json"),
+    ):
+        file = parse(path, text)
+        assert file.entries["a.b"].value == 3
+        [duplicate] = file.duplicates
+        assert (duplicate.key, duplicate.line) == ("a.b", 4)
+        assert duplicate.first_line in {1, 2}
+
+
+def test_merge_keys_and_anchors_point_at_what_was_written() -> None:
+    file = config(
+        """
+        base: &base
+          lr: 1
+          epochs: 3
+        run:
+          <<: *base
+          lr: 2
+        """
+    )
+    assert (file.entries["run.lr"].value, file.entries["run.lr"].line) == (2, 6)
+    assert (file.entries["run.epochs"].value, file.entries["run.epochs"].line) == (3, 3)
+    assert not file.duplicates
+
+
+def test_an_anchor_bomb_ends_with_a_note() -> None:
+    levels = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30))
+    start = time.perf_counter()
+    file = parse("bomb.yaml", "a0: &a0 {x: [lol]}\n" + levels)
+    assert time.perf_counter() - start < 5
+    assert any("larger or deeper" in note for note in file.notes)
+    merges = "\n".join(f"b{i}: &b{i} {{<<: [{', '.join([f'*b{i - 1}'] * 50)}]}}" for i in range(1, 60))
+    assert parse("bomb.yaml", "b0: &b0 {x: 1}\n" + merges).entries["b59.x"].value == 1
+
+
+def test_an_alias_to_what_holds_it_ends() -> None:
+    file = parse("a.yaml", "a: &a\n  b: *a\n  c: 1\n")
+    assert file.entries["a.c"].value == 1
+    assert any("larger or deeper" in note for note in file.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "words"),
+    [
+        ("a:\n\tb: 1\n", "a.yaml", ("line 2", "tab")),
+        ("a: [1, 2\nb: 3\n", "a.yaml", ("line 2", "not valid YAML")),
+        ("a: *nowhere\n", "a.yaml", ("line 1", "no anchor")),
+        ('{"a": 1,\n "b" 2}', "a.json", ("line 2, column 6", "a colon", "'2'")),
+        ('{"a": 1\n "b": 2}', "a.json", ("line 2", "a comma or }")),
+        ('{"a": "x\n"}', "a.json", ("line 1", "not closed")),
+        ('{"a": 01}', "a.json", ("line 1", "a value")),
+        ("", "a.json", ("empty",)),
+        ('{"a": 1', "a.json", ("too early",)),
+        ('{"a": 1} x', "a.json", ("nothing more",)),
+        ('{"a": [,1]}', "a.json", ("a value",)),
+        ('{"a": "\\x"}', "a.json", ("escape",)),
+        ("a = \n", "a.toml", ("line 1", "TOML")),
+        ("a = 1\na = 2\n", "a.toml", ("line 2", "TOML")),
+        ("{% if x %}\na: 1\n{% endif %}: [\n", "a.yaml", ("line 3", "Jinja")),
+    ],
+)
+def test_a_broken_file_is_a_sentence_with_its_line(text: str, path: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(Unread) as caught:
+        parse(path, text)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_json_with_comments_and_trailing_commas_is_read_with_a_note() -> None:
+    file = parse(
+        "ds.json", '{\n // 注释 "x": 1\n "steps_per_print": 1, /* a\n b */\n # c\n "betas": [1, 2,],\n}'
+    )
+    assert file.entries["steps_per_print"].line == 3
+    assert file.entries["betas"].value == (1, 2)
+    assert len(file.notes) == 2
+    assert parse("a.json", '{"url": "http://x//y # z"}').notes == ()
+
+
+def test_interpolation_is_left_alone_with_a_note() -> None:
+    file = config(
+        """
+        trainer:
+          max_epochs: ${epochs}
+          devices: {{ gpus }}
+          log_every_n_steps: 1
+          precision: "{{ 'bf16' if x else '16' }}"
+        """
+    )
+    assert file.entries["trainer.devices"].value == "{{ gpus }}"
+    assert file.entries["trainer.max_epochs"].interpolated
+    assert file.entries["trainer.log_every_n_steps"].line == 4
+    assert {"a Jinja template: its {{ ... }} values are left alone"} < set(file.notes)
+    assert not file.meaning("epochs")
+    assert not file.meaning("processes")
+
+
+def test_a_template_in_a_string_is_no_template_of_the_file() -> None:
+    file = config(
+        'chat_template: "{% for m in x %}{{ m[\\"role\\"] }}: {{- m }}{% endfor %}"\nlogging_steps: 1\n'
+    )
+    assert file.notes == ()
+    assert file.entries["chat_template"].value == '{% for m in x %}{{ m["role"] }}: {{- m }}{% endfor %}'
+
+
+def test_of_several_documents_the_one_that_is_known_is_read() -> None:
+    file = config("a: 1\n---\nper_device_train_batch_size: 1\nnum_train_epochs: 1\nlogging_steps: 1\n")
+    assert file.kind is ConfigKind.HUGGINGFACE
+    assert file.entries["logging_steps"].line == 5
+    assert any("2 YAML documents" in note for note in file.notes)
+
+
+def test_files_that_are_no_configs_are_a_sentence(tmp_path: Path) -> None:
+    bad = {
+        "binary.yaml": (b"a: 1\n\0\1\2", "binary"),
+        "gbk.yaml": ("a: 1\n# 训练配置文件\n".encode("gb18030"), "GB18030"),
+        "latin.yaml": (b"a: 1\nb: \xe9t\xe9\n", "line 2"),
+        "big.json": (b'{"a": "' + b"x" * (5 << 20) + b'"}', "5 MB"),
+        "half.yaml": (b"\xff\xfea", "UTF-16"),
+    }
+    for name, (raw, _) in bad.items():
+        (tmp_path / name).write_bytes(raw)
+    paths = [tmp_path / name for name in bad]
+    configs = read_configs([*paths, tmp_path, tmp_path / "missing.yaml", "nul\0.yaml"])
+    assert not configs.files
+    sentences = dict(configs.unread)
+    for name, (_, word) in bad.items():
+        assert word in sentences[str(tmp_path / name)]
+    assert "No such file" in sentences[str(tmp_path / "missing.yaml")]
+    assert len(configs.unread) == 8
+
+
+def test_utf16_and_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes("logging_steps: 1\r\nlr: 2\r\n".encode("utf-8-sig"))
+    (tmp_path / "b.yaml").write_bytes("logging_steps: 1\n".encode("utf-16"))
+    first, second = read_configs([tmp_path / "a.yaml", tmp_path / "b.yaml"]).files
+    assert [(entry.line, entry.value) for entry in first.entries.values()] == [(1, 1), (2, 2)]
+    assert second.entries["logging_steps"].value == 1
+    assert any("UTF-16" in note for note in second.notes)
+
+
+def test_ten_thousand_keys_take_less_than_a_second() -> None:
+    rows = [f"s{i}" for i in range(2000)]
+    texts = {
+        "a.yaml": "".join(f"{s}:\n  lr: 1\n  log_freq: 2\n  c: 'x'\n  d: true\n  e: false\n" for s in rows),
+        "a.json": "{"
+        + ",\n".join(f'"{s}": {{"lr": 1, "log_freq": 2, "c": "x", "d": 1, "e": 0}}' for s in rows)
+        + "}",
+        "a.toml": "".join(f"[{s}]\nlr = 1\nlog_freq = 2\nc = 'x'\nd = 1\ne = 0\n" for s in rows),
+    }
+    for path, text in texts.items():
+        start = time.perf_counter()
+        file = parse(path, text)
+        elapsed = time.perf_counter() - start
+        assert len(file.entries) == 10_000
+        assert elapsed < 1, (path, elapsed)
+
+
+def test_deep_nesting_ends() -> None:
+    for path, text in (
+        ("a.json", "[" * 100_000 + "]" * 100_000),
+        ("b.json", '{"a":' * 5000 + "1" + "}" * 5000),
+    ):
+        assert parse(path, text).notes
+    for path, text in (("a.yaml", "a: " + "[" * 100_000), ("a.toml", "a = " + "[" * 50_000 + "]" * 50_000)):
+        with pytest.raises(Unread, match="nested too deeply"):
+            parse(path, text)
+
+
+def test_secrets_are_masked_in_evidence() -> None:
+    file = config("wandb_api_key: abc123\nhub_token: hf_x\npad_token: <pad>\nmax_tokens: 5\n")
+    shown = {key: file.setting(entry).value for key, entry in file.entries.items()}
+    assert shown == {"wandb_api_key": "***", "hub_token": "***", "pad_token": "<pad>", "max_tokens": "5"}
+
+
+def test_evidence_carries_path_and_line() -> None:
+    file = config("a:\n\n  logging_steps: 1\n", path="my run.yaml")
+    setting = file.setting(file.entries["a.logging_steps"])
+    assert (setting.key, setting.value, setting.path, setting.line) == (
+        "a.logging_steps",
+        "1",
+        "my run.yaml",
+        3,
+    )
+    assert setting.reproduce == "sed -n 3p 'my run.yaml'"
+
+
+def test_ignore_comments() -> None:
+    file = config("a: 1  # gpudoctor: ignore[CFG006] a demo\n# gpudoctor: ignore\nb: 2\nc: 3\n")
+    assert file.ignored == {1: ("CFG006",), 2: ("*",), 3: ("*",)}
+    assert file.ignore_reasons == {1: "a demo"}
+
+
+def test_the_other_yaml_parser_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = parse("a.yaml", YAML)
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    second = parse("a.yaml", YAML)
+    assert second.entries == first.entries
+    assert second.sections == first.sections
+    with pytest.raises(Unread, match="line 2: a tab"):
+        parse("a.yaml", "a:\n\tb: 1\n")
+
+
+def test_find_configs_walks_past_what_is_none(tmp_path: Path) -> None:
+    hf = "per_device_train_batch_size: 1\nnum_train_epochs: 1\nlogging_steps: 1\n"
+    for name in (
+        "train.yaml",
+        "sub/b.yml",
+        "wandb/run/config.yaml",
+        ".hidden/c.yaml",
+        "checkpoint-5/d.yaml",
+        "v/e.yaml",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(hf)
+    (tmp_path / "v/pyvenv.cfg").write_text("")
+    (tmp_path / "package.json").write_text(
+        '{"name": "x", "scripts": {"train": "x"}, "dependencies": {"lora": "1"}}'
+    )
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "train.json").write_text('[{"text": "lora learning_rate trainer"}]')
+    found = [path.relative_to(tmp_path).as_posix() for path in find_configs(tmp_path)]
+    assert found == ["train.yaml", "sub/b.yml"]
+    assert find_configs(tmp_path / "missing") == []
+
+
+def test_entries_are_the_same_whatever_the_format() -> None:
+    rng = random.Random(0)
+    keys = {f"k{i}": rng.choice([1, 2.5, True, "x y"]) for i in range(50)}
+    yaml = "".join(f"{k}: {str(v).lower() if isinstance(v, bool) else v}\n" for k, v in keys.items())
+    json = __import__("json").dumps(keys, indent=1)
+    toml = "".join(f"{k} = {__import__('json').dumps(v)}\n" for k, v in keys.items())
+    for path, text in (("a.yaml", yaml), ("a.json", json), ("a.toml", toml)):
+        assert {key: entry.value for key, entry in parse(path, text).entries.items()} == keys
