@@ -13,9 +13,9 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.program import FUNCTIONS, enclosing
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
-Scope: TypeAlias = "tuple[SourceSpan, ...]"
-Key: TypeAlias = "tuple[Scope, str]"
-Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+Scope: TypeAlias = tuple[SourceSpan, ...]
+Key: TypeAlias = tuple[Scope, str]
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 DETACHING = {
     "item", "detach", "detach_", "tolist", "numpy", "argmax", "argmin", "argsort", "size", "dim", "numel",

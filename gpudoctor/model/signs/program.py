@@ -39,12 +39,19 @@ def bound_to(script: Script, node: ast.AST) -> str:
     """The name or attribute that a value is assigned to, `self.prof`, through `a if b else c`; else ""."""
     for above in enclosing(script, node):
         if isinstance(above, ast.Assign) and len(above.targets) == 1:
-            return ast.unparse(above.targets[0])
+            return ast.unparse(_element(above.targets[0], above.value, node))
         if isinstance(above, ast.AnnAssign | ast.NamedExpr):
             return ast.unparse(above.target)
-        if not isinstance(above, ast.IfExp):
+        if not isinstance(above, ast.IfExp | ast.Tuple):
             break
     return ""
+
+
+def _element(target: ast.expr, value: ast.expr, node: ast.AST) -> ast.expr:
+    """The part of `a, b = x, y` that a value goes to."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return next((name for name, item in zip(target.elts, value.elts, strict=True) if item is node), target)
+    return target
 
 
 def withs_of(script: Script, call: Call) -> Iterator[ast.With | ast.AsyncWith]:

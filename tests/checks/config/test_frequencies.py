@@ -1,11 +1,11 @@
 import pytest
 from edits import apply_edits
-from gpudoctor_checks.config.frequencies import Frequencies
-from gpudoctor_rules.config.frequencies import FrequenciesRule
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.config.frequencies import Frequencies
+from gpudoctor_rules.config.frequencies import FrequenciesRule
 
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
 

@@ -1,11 +1,11 @@
 import pytest
 from edits import apply_edits
-from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissing
-from gpudoctor_rules.loop.zero_grad_missing import ZeroGradMissingRule
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissing
+from gpudoctor_rules.loop.zero_grad_missing import ZeroGradMissingRule
 
 GUILTY = {
     "sick_plain": "optimizer.step()",

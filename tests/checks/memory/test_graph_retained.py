@@ -1,11 +1,11 @@
 import pytest
 from edits import apply_edits
-from gpudoctor_checks.memory.graph_retained import GraphRetained
-from gpudoctor_rules.memory.graph_retained import GraphRetainedRule
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.memory.graph_retained import GraphRetained
+from gpudoctor_rules.memory.graph_retained import GraphRetainedRule
 
 GUILTY = {
     "sick_total": "total_loss += loss",

@@ -1,11 +1,11 @@
 import pytest
 from edits import apply_edits
-from gpudoctor_checks.observability.debug_mode_on import DebugModeOn
-from gpudoctor_rules.observability.debug_mode_on import DebugModeOnRule
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.observability.debug_mode_on import DebugModeOn
+from gpudoctor_rules.observability.debug_mode_on import DebugModeOnRule
 
 GUILTY = {
     "sick_anomaly_global": ("torch.autograd.set_detect_anomaly(True)", Severity.WARNING),

@@ -1,11 +1,11 @@
 import pytest
 from edits import apply_edits
-from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
-from gpudoctor_rules.observability.logging_too_often import LoggingTooOftenRule
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
+from gpudoctor_rules.observability.logging_too_often import LoggingTooOftenRule
 
 GUILTY = {
     "sick_wandb": ("wandb.log(", 1, Severity.NOTE),

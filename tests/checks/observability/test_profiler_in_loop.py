@@ -1,11 +1,11 @@
 import pytest
 from edits import apply_edits
-from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
-from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
+from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
 
 GUILTY = {
     "sick_profile_each_step": "with profile(",
