@@ -106,7 +106,7 @@ def _reads(script: Script, loop: Loop) -> list[_Read]:
         rate = _rate(event, loop)
         if drained or rate == 0 or id(event.node) in stepped:
             continue
-        word = _word(event, tensors)
+        word = _word(event, loop, tensors)
         if word:
             key = (event.span.path, event.span.line, event.span.column)
             found.setdefault(key, _Read(span=event.span, word=word, rate=rate))
@@ -128,7 +128,7 @@ def _rate(event: Event, loop: Loop) -> float:
     return samples / max(1.0, float(period.value))
 
 
-def _word(event: Event, tensors: DeviceTensors) -> str | None:
+def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     """How the event reads the device, `.item()`; None when it does not."""
     call = event.call
     if call is None:
@@ -137,7 +137,7 @@ def _word(event: Event, tensors: DeviceTensors) -> str | None:
     if call.method in _READS and isinstance(call.node.func, ast.Attribute):
         if call.name.startswith(("numpy.", "torch.cuda")):
             return None
-        if call.receiver_type == "torch.Tensor" and call.receiver_device is not None:
+        if call.receiver_type == "torch.Tensor" and call.receiver_device is not None and not loop.engine:
             return f".{call.method}()" if call.receiver_device != "cpu" else None
         return f".{call.method}()" if tensors.holds(call.node.func.value, event) else None
     if call.name in _CONVERSIONS and len(call.node.args) == 1:

@@ -3,7 +3,7 @@
 import ast
 from enum import Enum
 
-from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 _ENGINES = frozenset(
     {"accelerate", "lightning", "pytorch_lightning", "transformers", "trl", "deepspeed", "fastai", "ignite",
@@ -41,12 +41,15 @@ def training_target(source: Source) -> Target:
 
 
 def _script_target(script: Script) -> Target:
-    known = set(script.devices.values())
+    # Whatever was never moved counts as `cpu` there; only a device object says that somebody chose it.
+    known = set(script.devices.values()) - {"cpu"}
     if "cuda" in known:
         return Target.CUDA
     if "maybe-cuda" in known or _engine(script):
         return Target.MAYBE
-    named = "cpu" in known
+    named = any(
+        kind == "torch.device" and script.devices.get(name) == "cpu" for name, kind in script.types.items()
+    )
     other = False
     for call in script.calls:
         if call.method == "cuda" and not call.name.startswith("torch.cuda"):
@@ -110,6 +113,9 @@ def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
         scope = scope.rpartition(".")[0]
     if found:
         return found
+    option = script.arguments.get(text.rpartition(".")[2]) if isinstance(value, ast.Attribute) else None
+    if isinstance(option, Known) and isinstance(option.value, str):
+        return option.value.split(":")[0]
     if isinstance(value, ast.IfExp):
         words = {device_of(script, scope, value.body), device_of(script, scope, value.orelse)}
         return "maybe-cuda" if words & {"cuda", "maybe-cuda"} else "?"
@@ -135,6 +141,7 @@ _NO_TENSOR_FUNCTIONS = (
 _PLAIN_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"}
 )
+_TENSOR_ATTRIBUTES = frozenset({"weight", "bias", "grad", "data", "T", "mT"})
 _MODELS = ("model", "net", "criterion", "loss_fn", "lossfn", "encoder", "decoder", "generator", "discriminator",
            "backbone", "classifier", "critic", "actor")  # fmt: skip
 
@@ -144,6 +151,7 @@ class DeviceTensors:
 
     def __init__(self, script: Script, loop: Loop) -> None:
         self._script = script
+        self._engine = loop.engine is not None  # it moves the model and the batch unseen
         self._calls: dict[int, Call] = {
             id(event.call.node): event.call for event in loop.events if event.call is not None
         }
@@ -190,22 +198,37 @@ class DeviceTensors:
         device = event.devices.get(text) if event is not None else None
         if kind is not None and kind != "torch.Tensor":
             return False
-        if kind is not None and device is not None:
+        if kind is not None and device is not None and not (device == "cpu" and self._engine):
             return device != "cpu"
         if text in self._names:
             return self._names[text]
         if kind is not None:
             return True
+        if isinstance(value, ast.Attribute) and value.attr in _TENSOR_ATTRIBUTES:
+            return self._on_module(value.value, event) or self.holds(value.value, event)
         if isinstance(value, ast.Attribute) and value.attr not in _PLAIN_ATTRIBUTES:
             return isinstance(value.value, ast.Name) and self._named(value.value, event)
         return False
+
+    def _on_module(self, value: ast.expr, event: Event | None) -> bool:
+        """Whether an expression is a module, or a part of one, that is on the device."""
+        text = ast.unparse(value)
+        kind = event.types.get(text, "") if event is not None else ""
+        if kind.startswith("torch.nn."):
+            return event is not None and event.devices.get(text, "cpu") != "cpu"
+        return isinstance(value, ast.Attribute) and self._on_module(value.value, event)
 
     def _called(self, value: ast.Call, event: Event | None) -> bool:
         call = self._calls.get(id(value))
         name = call.name if call is not None else ast.unparse(value.func)
         method = name.rpartition(".")[2]
         if isinstance(value.func, ast.Attribute):
-            if call is not None and call.receiver_device == "cpu" and method not in ("to", "cuda"):
+            if (
+                call is not None
+                and call.receiver_device == "cpu"
+                and not self._engine
+                and method not in ("to", "cuda")
+            ):
                 return False
             if method in ("to", "cuda"):
                 words = [

@@ -32,7 +32,7 @@ def test_sick_reads_are_counted(script, severity, reads):
 
 def test_sick_evidence_lists_each_line_once():
     [finding] = examine(HostSyncInLoop, script_patient(FOLDER / "sick_three_reads.py"))
-    assert [span.text.split("(")[0] for span in finding.evidence] == [
+    assert [span.text.split("(")[0].strip() for span in finding.evidence] == [
         "running += loss.item",
         "correct +=",
         "if loss > 10:",
