@@ -43,9 +43,8 @@ def main() -> int:
             codes = fake.codes(found)
             mark = "" if codes == scenario.findings else f"   EXPECTED {', '.join(scenario.findings) or 'none'}"
             wrong += bool(mark)
-            print(
-                f"{scenario.name:<38}{summary(seen)[:51]:<52}{milliseconds:>6.0f}  {', '.join(codes) or '-'}{mark}"
-            )
+            row = f"{scenario.name:<38}{summary(seen)[:51]:<52}{milliseconds:>6.0f}"
+            print(f"{row}  {', '.join(codes) or '-'}{mark}")
             if "--messages" in sys.argv:
                 for finding in found:
                     print(f"      {finding.message}")

@@ -134,7 +134,7 @@ def _message(survey: GpuSurvey, count: int, container: str | None) -> str:
         else "A GPU's device node is there"
     )
     words = {
-        DriverState.NO_LIBRARY: "and the driver's library (libnvidia-ml.so.1) is not",
+        DriverState.NO_LIBRARY: "but the driver's library (libnvidia-ml.so.1) is missing",
         DriverState.NOT_LOADED: "and the nvidia kernel module is not loaded",
         DriverState.NO_PERMISSION: "and this user may not open them",
         DriverState.FAILED: "and NVML does not start",

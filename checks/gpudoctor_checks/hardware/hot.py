@@ -14,7 +14,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.gpu import Gpu, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 
 
 class Hot(Check):
@@ -71,7 +71,7 @@ class Hot(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,
-            facts=(("gpus", subject.removeprefix("GPU ")),),
+            facts=(("gpus", list_gpus(gpu for gpu, _ in hot)),),
         )
 
     def _verdict(self, gpu: Gpu) -> list[str]:

@@ -17,7 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.gpu import Gpu, RowRemap, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class MemoryErrors(Check):
             if severity is Severity.ERROR
             else None,
             subject=subject,
-            facts=(("gpus", subject.removeprefix("GPU ")), ("action", action)),
+            facts=(("gpus", list_gpus(gpu for gpu, _ in group)), ("action", action)),
         )
 
     def _symptoms(self, gpu: Gpu) -> Iterator[_Symptom]:

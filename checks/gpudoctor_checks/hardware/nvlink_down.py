@@ -16,7 +16,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.signs.gpu import Gpu, NvLink, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
 
 _DONE = 3
 _STATES = {1: "not started", 2: "in progress"}
@@ -85,7 +85,7 @@ class NvlinkDown(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="CUDA does not start (error 802) or collectives fail"),
                 subject=subject,
-                facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "fabric")),
+                facts=(("gpus", list_gpus(group)), ("cause", "fabric")),
             )
 
     def _ports(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ class NvlinkDown(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="collectives between the GPUs fail or lose bandwidth"),
             subject=subject,
-            facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "port")),
+            facts=(("gpus", list_gpus(gpu for gpu, _ in down)), ("cause", "port")),
         )
 
 

@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
 # Helpers of the driver that hold a context by design.
@@ -122,7 +122,7 @@ class Occupied(Check):
             subject=subject,
             scarce=frozenset({Resource.DEVICE_MEMORY}) if large else frozenset(),
             facts=(
-                ("gpus", subject.removeprefix("GPU ")),
+                ("gpus", list_gpus(busy)),
                 ("cause", "processes"),
                 ("pids", ",".join(map(str, pids))),
                 ("pids_visible", survey.pids_visible),
@@ -150,7 +150,7 @@ class Occupied(Check):
             confidence=Confidence.CONFIRMED,
             subject=subject,
             scarce=frozenset({Resource.DEVICE_MEMORY}),
-            facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "unseen")),
+            facts=(("gpus", list_gpus(gpu for gpu, _ in held)), ("cause", "unseen")),
         )
 
     def _unclaimed(self, gpu: Gpu) -> int | None:
@@ -195,7 +195,7 @@ class Occupied(Check):
                 severity=Severity.ERROR,
                 cost=Cost(breaks="CUDA refuses to create a context"),
                 subject=subject,
-                facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "compute-mode")),
+                facts=(("gpus", list_gpus(group)), ("cause", "compute-mode")),
             )
 
     def _mig(self, gpus: tuple[Gpu, ...], patient: Patient) -> Iterator[Finding]:
@@ -233,7 +233,7 @@ class Occupied(Check):
             severity=severity,
             cost=Cost(breaks="CUDA finds no device") if severity is Severity.ERROR else None,
             subject=subject,
-            facts=(("gpus", subject.removeprefix("GPU ")), ("cause", "mig")),
+            facts=(("gpus", list_gpus(group)), ("cause", "mig")),
         )
 
 

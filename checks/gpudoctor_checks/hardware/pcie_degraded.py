@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 
 class PcieDegraded(Check):
@@ -68,7 +68,7 @@ class PcieDegraded(Check):
             severity=Severity.NOTE if by_design else Severity.WARNING,
             subject=subject,
             facts=(
-                ("gpus", subject.removeprefix("GPU ")),
+                ("gpus", list_gpus(gpu for gpu, _, _ in narrow)),
                 ("quantity", "width"),
                 ("ratio", max(most / width for _, width, most in narrow)),
             ),
@@ -92,7 +92,7 @@ class PcieDegraded(Check):
             confidence=Confidence.CONFIRMED,
             subject=subject,
             facts=(
-                ("gpus", subject.removeprefix("GPU ")),
+                ("gpus", list_gpus(gpu for gpu, _, _ in slow)),
                 ("quantity", "generation"),
                 ("ratio", max(2.0 ** (most - now) for _, now, most in slow)),
             ),

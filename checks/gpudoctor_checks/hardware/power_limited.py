@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 
 class PowerLimited(Check):
@@ -67,7 +67,7 @@ class PowerLimited(Check):
             severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
             subject=subject,
             facts=(
-                ("gpus", subject.removeprefix("GPU ")),
+                ("gpus", list_gpus(gpu for gpu, _, _ in limited)),
                 ("default", max(default for _, _, default in limited)),
                 ("ratio", 1 / lowest),
             ),

@@ -14,7 +14,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
 _ACTIONS = {
     1: ("reset", "a reset of the GPU"),
@@ -95,7 +95,7 @@ class RecoveryNeeded(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="a job that uses it dies"),
             subject=subject,
-            facts=(("gpus", subject.removeprefix("GPU ")), ("action", action)),
+            facts=(("gpus", list_gpus(group)), ("action", action)),
         )
 
     def _asked(self, group: list[Gpu], action: int) -> Finding:
@@ -117,5 +117,5 @@ class RecoveryNeeded(Check):
             severity=Severity.WARNING if mild else Severity.ERROR,
             cost=None if mild else Cost(breaks="a job that uses it may die or give wrong results"),
             subject=subject,
-            facts=(("gpus", subject.removeprefix("GPU ")), ("action", kind)),
+            facts=(("gpus", list_gpus(group)), ("action", kind)),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold
-from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 _IDLE = 0x1
 _REASONS = {
@@ -79,7 +79,7 @@ class Throttled(Check):
             confidence=Confidence.CONFIRMED,
             subject=subject,
             facts=(
-                ("gpus", subject.removeprefix("GPU ")),
+                ("gpus", list_gpus(gpu for gpu, _ in sick)),
                 ("heat", heat),
                 ("power", any(bits & 0x80 for _, bits in sick)),
             ),

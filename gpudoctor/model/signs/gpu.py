@@ -232,6 +232,17 @@ def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> It
 
 
 def name_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:
-    """`GPU 5`, or `GPU 3, 5`: how a finding about several names its subject."""
-    indices = sorted({gpu.index for gpu in gpus})
-    return "GPU " + ", ".join(str(index) for index in indices) if indices else ""
+    """`GPU 5`, `GPU 3, 5` or `GPU 0-7`: how a finding about several names its subject."""
+    runs: list[list[int]] = []
+    for index in sorted({gpu.index for gpu in gpus}):
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return "GPU " + ", ".join(words) if words else ""
+
+
+def list_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:
+    """`0,1,2`: the indices as commands take them."""
+    return ",".join(str(index) for index in sorted({gpu.index for gpu in gpus}))

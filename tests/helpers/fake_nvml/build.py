@@ -25,5 +25,8 @@ def library_folder(folder: Path, *, old_driver: bool = False) -> Path:
         flags = ["-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1"] + ["-DOLD_DRIVER"] * old_driver
         scratch = place / f"building-{os.getpid()}"
         subprocess.run([found, *flags, "-o", str(scratch), str(_SOURCE)], check=True)
-        scratch.rename(library)
+        # As the driver installs it: the version is in the file's name, the loader's name is a link.
+        scratch.rename(place / "libnvidia-ml.so.570.86.15")
+        if not library.is_symlink():
+            library.symlink_to("libnvidia-ml.so.570.86.15")
     return place
