@@ -5,9 +5,10 @@ a check that needs it says "suspected" or stays silent.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
@@ -80,7 +81,11 @@ class Guard:
     period: Value | None = None
     """N of a PERIOD guard."""
     value: Value | None = None
-    """The default of a SWITCH guard, already negated for an else branch."""
+    """The default of a SWITCH guard, already negated for an else branch. Known True with the origin `with a GPU`
+    for tests of `torch.cuda.is_available()` and the like."""
+    mostly: bool = False
+    """Whether it holds on nearly every pass (no failure, every pass but the Nth, `step > 0`): kind OTHER, and
+    it does not thin passes."""
 
     @property
     def never(self) -> bool:
@@ -109,6 +114,12 @@ class Call:
     """Qualified name of the enclosing function, "" at module level."""
     node: ast.Call
     """The syntax, for what the above does not carry."""
+    receiver_type: str | None = None
+    """Type of the receiver, in the words of `Script.types`; for a call of an object (`model(x)`), of that."""
+    receiver_device: str | None = None
+    """Where the receiver lives: `cuda`, `cpu`, `maybe-cuda`, `mps`; None when it cannot be told."""
+    guessed: bool = False
+    """Whether the receiver's type was told from its name alone (a parameter called `optimizer`)."""
     guards: tuple[Guard, ...] = ()
     """Conditions between the head of its function (or the module) and here, outermost first, loops or not;
     `if __name__ == "__main__"` is none."""
@@ -151,8 +162,13 @@ class Event:
     """Inside an evaluation: an evaluation loop, a function that evaluates, or after `.eval()` under no_grad."""
     no_grad: bool = False
     """Under `torch.no_grad`/`inference_mode`, by context or decorator."""
-    types: Mapping[str, str] = None  # type: ignore[assignment]
+    types: Mapping[str, str] = field(default_factory=dict)
     """Types of plain names at this place, as far as known, in the words of `Script.types`."""
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """Devices of plain names at this place, in the words of `Script.devices`."""
+    graph: bool = False
+    """For an Assign or AugAssign: whether the value is a tensor that carries its autograd graph; for a Call:
+    whether one of its arguments is (`losses.append(loss)`, not `losses.append(loss.detach())`)."""
 
     @property
     def every_pass(self) -> bool:
@@ -171,6 +187,10 @@ class Event:
 
 
 def _always(guard: Guard) -> bool:
+    if guard.mostly:
+        return True
+    if guard.kind is GuardKind.PERIOD:
+        return isinstance(guard.period, Known) and guard.period.value == 1
     return guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value)
 
 
@@ -191,8 +211,8 @@ class Loop:
     """Its type where known, `torch.utils.data.DataLoader`."""
     targets: tuple[str, ...]
     """Names bound on each pass."""
-    events: tuple[Event, ...]
-    """What one pass executes, in order, local functions and methods followed."""
+    events: Sequence[Event]
+    """What one pass executes, in order, local functions and methods followed. Made when first looked at."""
     parents: tuple["Loop", ...]
     """Lexically enclosing loops, outermost first."""
     engine: str | None = None
@@ -221,6 +241,11 @@ class ClassInfo:
     """Resolved names; a base defined in the same program is followed to library names too."""
     methods: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]
     span: SourceSpan
+
+
+@lru_cache(maxsize=64)
+def _lines(text: str) -> list[str]:
+    return text.split("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +286,7 @@ class Script:
     def span(self, node: ast.AST) -> SourceSpan:
         """The place of a node in this script."""
         line = getattr(node, "lineno", 1)
-        source = self.text.splitlines()
+        source = _lines(self.text)
         return SourceSpan(
             path=self.path,
             line=line,

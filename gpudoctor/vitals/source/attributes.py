@@ -1,0 +1,107 @@
+"""What an attribute of a thing is."""
+
+from typing import TYPE_CHECKING
+
+from gpudoctor.vitals.source.definitions import Function, Klass, Module
+from gpudoctor.vitals.source.kinds import canonical, kind_of
+from gpudoctor.vitals.source.library import element
+from gpudoctor.vitals.source.things import (
+    BATCH,
+    DEVICE,
+    LOADER,
+    MODULE,
+    NOTHING,
+    NUMBER,
+    TENSOR,
+    TEXT,
+    Thing,
+    tensor,
+)
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.frame import Frame
+    from gpudoctor.vitals.source.program import Program
+
+_PLAIN = frozenset(
+    ("shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout")
+)
+
+
+def attribute(program: "Program", frame: "Frame", base: Thing, name: str) -> Thing:
+    """`base.name`; NOTHING when it cannot be told."""
+    if base.ref is not None:
+        return Thing(ref=canonical(f"{base.ref}.{name}"))
+    if base.definition is not None:
+        return _of_definition(program, base, name)
+    if base.attrs is not None and name in base.attrs:
+        return base.attrs[name]
+    if base.klass is not None:
+        found = _of_instance(program, frame, base, base.klass, name)
+        if found is not None:
+            return found
+    if base.keys is not None:
+        return NOTHING
+    if base.type is not None:
+        return _of_type(base, name)
+    return Thing(option=True) if base.option else NOTHING
+
+
+def _of_definition(program: "Program", base: Thing, name: str) -> Thing:
+    definition = base.definition
+    if isinstance(definition, Module):
+        return program.member_of(definition, name)
+    if isinstance(definition, Klass):
+        found = definition.member(name) or definition.fields.get(name)
+        if found is not None:
+            return found.but(owner=base) if isinstance(found.definition, Function) else found
+        return NOTHING
+    return NOTHING
+
+
+def _of_instance(program: "Program", frame: "Frame", base: Thing, klass: Klass, name: str) -> Thing | None:
+    found = klass.attribute(name)
+    if found is not None:
+        if base.device and (found.type == "torch.nn.Parameter" or kind_of(found.type) == MODULE):
+            return found.but(device=base.device)
+        return found
+    found = klass.member(name)
+    if found is None:
+        return klass.all_fields().get(name) if klass.data else None
+    function = found.definition
+    if isinstance(function, Function):
+        if function.is_property:
+            return program.invoke(frame, function, [base], {})
+        return found.but(owner=base)
+    return found
+
+
+def _of_type(base: Thing, name: str) -> Thing:
+    kind = kind_of(base.type)
+    if kind == TENSOR or base.type == BATCH:
+        return _of_tensor(base, name)
+    if base.type == DEVICE:
+        return Thing(type="torch.device.type", device=base.device) if name == "type" else NUMBER
+    if kind == MODULE:
+        if name == "module":
+            return base.but(type=base.klass.kind if base.klass is not None else MODULE)
+        if name == "device":
+            return Thing(type=DEVICE, device=base.device)
+        return NOTHING
+    if name == "device" and base.device:
+        return Thing(type=DEVICE, device=base.device)
+    if kind == LOADER and name == "dataset":
+        return Thing(type="torch.utils.data.Dataset")
+    return Thing(option=True) if base.option else NOTHING
+
+
+def _of_tensor(base: Thing, name: str) -> Thing:
+    if name in _PLAIN:
+        return NOTHING
+    if name == "device":
+        return Thing(type=DEVICE, device=base.device)
+    if name in ("data", "grad"):
+        return tensor(base.device)
+    return tensor(base.device, base.graph)
+
+
+_KEPT = (element, TEXT)

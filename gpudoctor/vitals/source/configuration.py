@@ -1,0 +1,309 @@
+"""Command lines and configs: argparse, dataclasses, click, typer, HfArgumentParser, absl, with launch-line words."""
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpudoctor.model.signs.source import Literal
+from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
+from gpudoctor.vitals.source.definitions import Function, Klass
+from gpudoctor.vitals.source.frame import Frame
+from gpudoctor.vitals.source.guards import dotted
+from gpudoctor.vitals.source.targets import rebind
+from gpudoctor.vitals.source.things import MISSING, NOTHING, Thing, value_of
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
+
+_PARSER = "argparse.ArgumentParser"
+_PARSERS = frozenset((_PARSER, "transformers.HfArgumentParser", "trl.TrlParser", "configargparse.ArgumentParser",
+                      "configargparse.ArgParser", "jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"))  # fmt: skip
+_DATA_PARSERS = frozenset(
+    ("transformers.HfArgumentParser", "trl.TrlParser", "trl.commands.cli_utils.TrlParser")
+)
+_FROM_CLASS = frozenset(
+    ("tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI")
+)
+_LOADED = frozenset(
+    ("yaml.safe_load", "yaml.load", "json.load", "json.loads", "toml.load", "tomllib.load", "omegaconf.OmegaConf.load",
+     "omegaconf.OmegaConf.create", "omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.from_cli", "ml_collections.ConfigDict",
+     "configparser.ConfigParser", "hydra.compose", "omegaconf.OmegaConf.structured", "easydict.EasyDict")
+)  # fmt: skip
+_ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
+         "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
+
+
+def call_result(
+    program: "Program",
+    frame: Frame,
+    node: ast.Call,
+    name: str,
+    base: Thing,
+    args: list[Thing],
+    keywords: dict[str, Thing],
+) -> Thing | None:
+    """What a call of a command-line or config library gives; None when it is none of them."""
+    method = name.rpartition(".")[2]
+    if name in _PARSERS or (base is NOTHING and method in ("ArgumentParser", "HfArgumentParser")):
+        return _parser(name, args, keywords)
+    if base.type in _PARSERS:
+        return _on_parser(program, frame, node, base, method, args, keywords)
+    if name in _LOADED:
+        return Thing(option=True)
+    if name in _FROM_CLASS:
+        return _parsed_class(frame, args[0] if args else keywords.get("config_class", NOTHING))
+    if name == "vars":
+        first = args[0] if args else NOTHING
+        return Thing(type="dict", attrs=first.attrs, option=first.option) if first.attrs is not None else None
+    if name in ("argparse.Namespace", "types.SimpleNamespace") and "**" not in keywords:
+        return Thing(type="argparse.Namespace", attrs=dict(keywords), option=True)
+    if name == "dict" and not args:
+        return Thing(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
+    if name in ("int", "float", "bool", "str", "min", "max", "abs", "round") and base is NOTHING:
+        return _converted(name, args)
+    if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
+        return _getattr(args)
+    if name == "len":
+        items = args[0].items if args else None
+        return Thing(value=len(items)) if items is not None and args[0].type == "tuple" else None
+    if method in _ABSL and len(args) >= 2 and isinstance(args[0].value, str):
+        _flag(frame, args[0].value, args[1], _ABSL[method])
+        return NOTHING
+    return None
+
+
+def _getattr(args: list[Thing]) -> Thing | None:
+    first, name = args[0], args[1].value
+    if first.attrs is not None and isinstance(name, str) and name in first.attrs:
+        return first.attrs[name]
+    if first.option:
+        return Thing(option=True)
+    return None
+
+
+_MOST = 10**15
+
+
+def _converted(name: str, args: list[Thing]) -> Thing | None:
+    if not args or any(not a.known for a in args):
+        if args and args[0].type == "rank":
+            return args[0].but(value=MISSING)
+        kind = {"int": "number", "float": "number", "str": "str", "bool": "bool"}.get(name)
+        option = any(a.option for a in args)
+        return Thing(type=kind, option=option) if kind and (option or args) else None
+    values = [a.value for a in args]
+    function = {
+        "int": int,
+        "float": float,
+        "bool": bool,
+        "str": str,
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "round": round,
+    }[name]
+    try:
+        if isinstance(values[0], str) and len(values[0]) > 100:
+            return NOTHING
+        value = function(*values)  # type: ignore[operator]
+    except (TypeError, ValueError, OverflowError):
+        return NOTHING
+    if not isinstance(value, int | float | str | bool) or (isinstance(value, int) and abs(value) > _MOST):
+        return NOTHING
+    origin = next((a.origin for a in args if a.origin != "literal"), "literal")
+    return Thing(value=value, origin=origin, option=any(a.option for a in args))
+
+
+def _parser(name: str, args: list[Thing], keywords: dict[str, Thing]) -> Thing:
+    options: dict[str, Thing] = {}
+    for parent in (keywords.get("parents") or NOTHING).items or ():
+        options.update(parent.attrs or {})
+    classes = None
+    if name in _DATA_PARSERS or name.endswith("HfArgumentParser"):
+        first = args[0] if args else keywords.get("dataclass_types", NOTHING)
+        classes = first.items if first.items is not None else (first,)
+        name = "transformers.HfArgumentParser"
+    return Thing(type=name if name in _PARSERS else _PARSER, attrs=options, items=classes)
+
+
+def _on_parser(
+    program: "Program",
+    frame: Frame,
+    node: ast.Call,
+    base: Thing,
+    method: str,
+    args: list[Thing],
+    keywords: dict[str, Thing],
+) -> Thing | None:
+    options = base.attrs if base.attrs is not None else {}
+    if method == "add_argument":
+        option = read_option(node, args, keywords)
+        if option is not None:
+            thing = _option_thing(frame, option)
+            options[option.name] = thing  # a parser is one object under many names
+            frame.module.arguments[option.name] = value_of(thing, option.text)
+        return NOTHING
+    if method in ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"):
+        return base
+    if method == "set_defaults":
+        for name, thing in keywords.items():
+            if options.get(name, NOTHING).origin != "command line":
+                options[name] = thing.but(option=True, origin=f"default of --{name}" if thing.known else "")
+                frame.module.arguments[name] = value_of(options[name], name)
+        return NOTHING
+    if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
+        found = tuple(_parsed_class(frame, item) for item in base.items or ())
+        return Thing(items=found) if len(found) != 1 else Thing(items=found, elem=found[0])
+    if method in ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_json_file"):
+        namespace = Thing(type="argparse.Namespace", attrs=dict(options), option=True)
+        if method == "parse_known_args":
+            return Thing(items=(namespace, Thing(option=True)))
+        return namespace
+    if method == "get_default":
+        return options.get(str(args[0].value)) if args else None
+    return NOTHING
+
+
+def _option_thing(frame: Frame, option: Option) -> Thing:
+    words = _words(frame)
+    value: object = MISSING
+    origin = f"default of {option.flag}"
+    if words is not None:
+        value = given(option, words)
+    if value is not MISSING:
+        origin = "command line"
+    else:
+        value = option.default
+    return Thing(value=value, origin=origin, option=True)  # type: ignore[arg-type]
+
+
+def _words(frame: Frame) -> Sequence[str] | None:
+    return frame.module.words
+
+
+def _parsed_class(frame: Frame, thing: Thing) -> Thing:
+    klass = thing.definition if isinstance(thing.definition, Klass) else thing.klass
+    if klass is None:
+        return Thing(type=thing.ref, option=True) if thing.ref else Thing(option=True)
+    values: dict[str, Thing] = {}
+    for name, default in klass.all_fields().items():
+        values[name] = _field(frame, name, default)
+        frame.module.arguments[name] = value_of(values[name], name)
+    return Thing(type=klass.kind, klass=klass, attrs=values, option=True)
+
+
+def _field(frame: Frame, name: str, default: Thing) -> Thing:
+    words = _words(frame)
+    if words is None:
+        return default
+    kind = type(default.value) if default.known and default.value is not None else None
+    option = Option(name=name, flag=f"--{name}", flags=(f"--{name}", f"--{name.replace('_', '-')}"), kind=kind, text=name,
+                    switch=True if kind is bool else None)  # fmt: skip
+    value = given(option, words)
+    if value is MISSING:
+        return default
+    return Thing(value=value, origin="command line", option=True)  # type: ignore[arg-type]
+
+
+def field_default(program: "Program", frame: Frame, node: ast.expr) -> Thing:
+    """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
+    if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in (
+        "field",
+        "Field",
+        "mutable",
+        "HfArg",
+        "Factory",
+    ):
+        for keyword in node.keywords:
+            if keyword.arg == "default":
+                return program.peek(frame, keyword.value)
+            if keyword.arg == "default_factory":
+                made = program.peek(frame, keyword.value)
+                if isinstance(made.definition, Function) and isinstance(made.definition.node, ast.Lambda):
+                    return program.peek(frame, made.definition.node.body)
+                if isinstance(made.definition, Klass):
+                    return Thing(
+                        type=made.definition.kind,
+                        klass=made.definition,
+                        attrs=made.definition.all_fields() or None,
+                    )
+                return NOTHING
+        return program.peek(frame, node.args[0]) if node.args else NOTHING
+    return program.peek(frame, node)
+
+
+def decorate(program: "Program", frame: Frame, function: Function, decorator: ast.expr, ref: str) -> None:
+    """Options that a decorator gives a function's parameters: click, typer, hydra."""
+    last = ref.rpartition(".")[2]
+    if last == "option" and isinstance(decorator, ast.Call):
+        args = [program.peek(frame, arg) for arg in decorator.args]
+        keywords = {k.arg: program.peek(frame, k.value) for k in decorator.keywords if k.arg is not None}
+        option = read_option(decorator, args, keywords)
+        if option is not None:
+            thing = _option_thing(frame, option)
+            function.options[option.name] = thing
+            frame.module.arguments[option.name] = value_of(thing, option.text)
+    elif last == "command" or ref in ("typer.run",):
+        _typer(program, frame, function)
+    elif ref in ("hydra.main", "pyrallis.wrap", "draccus.wrap", "tyro.conf.configure", "main") and "." in ref:
+        args_ = function.node.args.args
+        if args_:
+            annotation = args_[0].annotation
+            made = program.annotation(frame, annotation) if annotation is not None else NOTHING
+            if made.klass is not None:
+                made = _parsed_class(frame, made)
+            function.options[args_[0].arg] = made.but(option=True)
+
+
+def _typer(program: "Program", frame: Frame, function: Function) -> None:
+    spec = function.node.args
+    plain = spec.posonlyargs + spec.args
+    pairs = list(zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True))
+    pairs += [(a, d) for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None]
+    for arg, default in pairs:
+        if arg.arg in function.options:
+            continue
+        thing = program.peek(frame, default)
+        flags = [f"--{arg.arg.replace('_', '-')}", f"--{arg.arg}"]
+        if isinstance(default, ast.Call) and dotted(default.func).rpartition(".")[2] in ("Option", "Argument"):
+            thing = program.peek(frame, default.args[0]) if default.args else NOTHING
+            for keyword in default.keywords:
+                if keyword.arg == "default":
+                    thing = program.peek(frame, keyword.value)
+            given_flags = [
+                a.value for a in default.args[1:] if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            ]
+            flags = given_flags or flags
+        kind = type(thing.value) if thing.known and thing.value is not None else None
+        option = Option(name=arg.arg, flag=flags[0], flags=tuple(flags), kind=kind, text=arg.arg, default=thing.value,
+                        switch=True if kind is bool else None)  # fmt: skip
+        function.options[arg.arg] = _option_thing(frame, option)
+        frame.module.arguments[arg.arg] = value_of(function.options[arg.arg], arg.arg)
+
+
+def run_targets(program: "Program", frame: Frame, name: str, args: list[Thing]) -> None:
+    """Functions that become commands by a call: `fire.Fire(main)`, `typer.run(main)`, `app.run(main)` of absl."""
+    if (
+        name in ("fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run")
+        and args
+    ):
+        function = args[0].definition
+        if isinstance(function, Function):
+            _typer(program, frame, function)
+            program.invoke(frame, function, [], {})
+    elif name == "absl.app.run" and args and isinstance(args[0].definition, Function):
+        program.invoke(frame, args[0].definition, [], {}, True)
+
+
+def _flag(frame: Frame, name: str, default: Thing, kind: type) -> None:
+    option = Option(name=name, flag=f"--{name}", flags=(f"--{name}",), kind=kind, text=name, default=default.value,
+                    switch=True if kind is bool else None)  # fmt: skip
+    thing = _option_thing(frame, option)
+    frame.module.arguments[name] = value_of(thing, name)
+    held = frame.look("FLAGS")
+    attrs = dict(held.attrs or {}) if held is not None else {}
+    attrs[name] = thing
+    frame.bind("FLAGS", Thing(type="argparse.Namespace", attrs=attrs, option=True))
+
+
+_KEPT: tuple[object, ...] = (Mapping, Literal, rebind, word_value)

@@ -1,0 +1,97 @@
+"""What a call does to a training: a backward pass, an optimizer step, a forward pass, a switch of mode."""
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpudoctor.model.signs.source import Call
+from gpudoctor.vitals.source.definitions import BACKWARD, EVAL, FORWARD, GUESS, STEP, TRAIN, WEAK
+from gpudoctor.vitals.source.kinds import kind_of
+from gpudoctor.vitals.source.things import MODULE, OPTIMIZER, SCHEDULER, Thing
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.calls import Resolved
+
+MODES = EVAL | TRAIN
+_SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
+_ENGINE = "deepspeed.DeepSpeedEngine"
+_OPTIMIZER_NAME = re.compile(
+    r"(?:^|[._\[])(?:\w*optim\w*|opt(?:_?[a-z0-9]{1,2})?|\w+_opt|opt_\w+|solver)(?:\[.*\])?$", re.I
+)
+_NOT_OPTIMIZER = re.compile(r"sched|env|prof|sampler|accelerator|sim|game|timer|tracker|progress|warmup", re.I)
+_LOSS = re.compile(r"Loss\.__call__$")
+
+
+def of_call(
+    found: "Resolved", call: Call, node: ast.Call, args: list[Thing], keywords: dict[str, Thing]
+) -> int:
+    """The effects of one call, as flags."""
+    method, base = call.method, found.base
+    if method in ("eval", "train") and (kind_of(base.type) == MODULE or not base.type):
+        return _mode(call, node)
+    if found.callee is not None and not found.called and method != "step":
+        return 0
+    if method in ("backward", "manual_backward"):
+        return BACKWARD
+    if method == "step":
+        return _step(found, call)
+    if method in ("__call__", "forward", "generate", "eval_batch"):
+        return _forward(found, call, args)
+    if method == "train_batch" and base.type == _ENGINE:
+        return BACKWARD | STEP
+    if call.name == "torch.autograd.grad":
+        return WEAK
+    if method == "optimizer_step" and found.callee is None:
+        return STEP
+    if found.callee is None and "scaler" in method.lower() and any(kind_of(a.type) == OPTIMIZER for a in args):
+        return BACKWARD | STEP
+    if method.endswith("_") and found.callee is None and _uses_gradient(node):
+        return STEP
+    return 0
+
+
+def _mode(call: Call, node: ast.Call) -> int:
+    if call.method == "eval":
+        return EVAL if not node.args else 0
+    if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value is False:
+        return EVAL
+    return TRAIN if len(node.args) <= 1 and not node.keywords else 0
+
+
+def _step(found: "Resolved", call: Call) -> int:
+    kind = kind_of(found.base.type)
+    if found.callee is not None:
+        return STEP if kind == OPTIMIZER else 0
+    if kind == OPTIMIZER:
+        return STEP | (GUESS if found.base.guessed else 0)
+    if kind in _SCALERS or kind == _ENGINE or found.base.type == _ENGINE:
+        return STEP
+    if kind in (None, "torch.nn.Module") and not _NOT_OPTIMIZER.search(call.receiver) and kind != SCHEDULER:
+        return STEP | GUESS if _OPTIMIZER_NAME.search(call.receiver) else 0
+    return 0
+
+
+def _forward(found: "Resolved", call: Call, args: list[Thing]) -> int:
+    base = found.base
+    kind = kind_of(base.type)
+    if call.method == "generate" and kind != MODULE:
+        return 0
+    if kind != MODULE or _LOSS.search(call.name):
+        if "scaler" in call.receiver and any(kind_of(a.type) == OPTIMIZER for a in args):
+            return BACKWARD | STEP
+        return 0
+    if base.klass is not None and base.klass.name.endswith("Loss"):
+        return 0
+    return FORWARD | (GUESS if base.guessed else 0)
+
+
+def _uses_gradient(node: ast.Call) -> bool:
+    parts: list[ast.AST] = [*node.args, *(k.value for k in node.keywords)]
+    for _ in range(30):
+        if not parts:
+            return False
+        part = parts.pop()
+        if isinstance(part, ast.Attribute) and part.attr == "grad":
+            return True
+        parts += [p for p in ast.iter_child_nodes(part) if isinstance(p, ast.expr)]
+    return False

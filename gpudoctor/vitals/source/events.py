@@ -1,0 +1,186 @@
+"""What one pass of a loop executes: its own items, those of the functions it calls, in order."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Unknown
+from gpudoctor.vitals.source.definitions import Function, Item, LoopRecord, Mark, Record
+from gpudoctor.vitals.source.roles import Roles
+from gpudoctor.vitals.source.things import Past, Thing
+
+MOST = 8000
+"""Most events of one loop; a pass that does more is cut."""
+_DEEPEST = 12
+
+
+class Events(Sequence[Event]):
+    """The events of a loop, made when first looked at."""
+
+    __slots__ = ("_events", "_make")
+
+    def __init__(self, make: Callable[[], Iterator[Event]]) -> None:
+        self._make: Callable[[], Iterator[Event]] | None = make
+        self._events: tuple[Event, ...] = ()
+
+    def _all(self) -> tuple[Event, ...]:
+        make = self._make
+        if make is not None:
+            self._events = tuple(make())
+            self._make = None
+        return self._events
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        """One event, or a run of them."""
+        return self._all()[index]
+
+
+class Snapshot(Mapping[str, str]):
+    """One word about each plain name at a moment: its type, or its device."""
+
+    __slots__ = ("_past", "_tell", "_time")
+
+    def __init__(self, past: Past, time: int, tell: Callable[[Thing], str | None]) -> None:
+        self._past = past
+        self._time = time
+        self._tell = tell
+
+    def __getitem__(self, name: str) -> str:
+        """The word for a name; `KeyError` when nothing is known."""
+        thing = self._past.at(name, self._time)
+        word = self._tell(thing) if thing is not None else None
+        if word is None:
+            raise KeyError(name)
+        return word
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._past.all_names() if self.get(name) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One item as a pass of a loop meets it."""
+
+    item: Item
+    scope: Record
+    guards: tuple[Guard, ...]
+    inner: tuple[LoopRecord, ...]
+    via: tuple[SourceSpan, ...]
+    no_grad: bool
+    evaluation: bool
+
+
+class Walker:
+    """Walks passes of loops, through calls."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+
+    def steps(self, loop: LoopRecord) -> Iterator[Step]:
+        """What one pass of a loop meets."""
+        depth = len(loop.parents)
+        items = loop.scope.items[loop.start : loop.end]
+        evaluation = loop.role is LoopRole.EVALUATION
+        budget = [MOST]
+        yield from self._walk(
+            loop.scope, items, depth + 1, loop.base, _Here((), (), (), False, evaluation, depth), budget, ()
+        )
+
+    def function_steps(self, function: Function, evaluation: bool = False) -> Iterator[Step]:
+        """What one call of a function meets (a hook of an engine)."""
+        if function.record is not None:
+            here = _Here((), (), (), False, evaluation, -1)
+            yield from self._walk(function.record, function.record.items, 0, 0, here, [MOST], (function,))
+
+    def _walk(
+        self,
+        scope: Record,
+        items: Sequence[Item],
+        outer: int,
+        base: int,
+        here: "_Here",
+        budget: list[int],
+        stack: tuple[Function, ...],
+    ) -> Iterator[Step]:
+        for item in items:
+            if budget[0] <= 0:
+                return
+            budget[0] -= 1
+            guards = here.guards + tuple(_guard(mark, here.depth) for mark in item.guards[base:])
+            inner = here.inner + item.loops[outer:]
+            no_grad = here.no_grad or item.no_grad
+            evaluation = (
+                here.evaluation
+                or (item.evaluating and no_grad)
+                or any(part.role is LoopRole.EVALUATION for part in item.loops[outer:])
+            )
+            yield Step(item, scope, guards, inner, here.via, no_grad, evaluation)
+            callee = item.callee
+            if callee is None or callee.record is None or callee in stack or len(stack) >= _DEEPEST:
+                continue
+            via = (*here.via, item.call.span) if item.call is not None else here.via
+            evaluates = evaluation or self.roles.of_function(callee).evaluates
+            there = _Here(guards, inner, via, no_grad, evaluates, None)
+            yield from self._walk(callee.record, callee.record.items, 0, 0, there, budget, (*stack, callee))
+
+    def event(self, step: Step, made: Callable[[LoopRecord], Loop], words: "Words") -> Event:
+        """The event that checks see."""
+        item = step.item
+        return Event(
+            node=item.node,
+            call=item.call,
+            span=item.call.span if item.call is not None else step.scope.module.span(item.node),
+            guards=step.guards,
+            inner=tuple(made(record) for record in step.inner),
+            via=step.via,
+            evaluation=step.evaluation,
+            no_grad=step.no_grad,
+            types=Snapshot(step.scope.past, item.time, words.type),
+            devices=Snapshot(step.scope.past, item.time, words.device),
+            graph=item.graph and not step.no_grad,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Words:
+    """How things are told to checks."""
+
+    type: Callable[[Thing], str | None]
+    device: Callable[[Thing], str | None]
+
+
+@dataclass(slots=True)
+class _Here:
+    guards: tuple[Guard, ...]
+    inner: tuple[LoopRecord, ...]
+    via: tuple[SourceSpan, ...]
+    no_grad: bool
+    evaluation: bool
+    depth: int | None
+    """Index of the walked loop among its scope's loops, None in a called function."""
+
+
+def _guard(mark: Mark, depth: int | None) -> Guard:
+    """The guard as the walked loop sees it: one on an outer loop's counter does not change from pass to pass."""
+    guard = mark.guard
+    if mark.depth is None or (depth is not None and mark.depth >= depth):
+        return guard
+    if depth is None and mark.depth >= 0:
+        return guard
+    if guard.kind in (GuardKind.PERIOD, GuardKind.ONCE) or guard.mostly:
+        return Guard(kind=GuardKind.SWITCH, text=guard.text, line=guard.line, value=Unknown(text=guard.text))
+    return guard

@@ -1,0 +1,441 @@
+"""Evaluating expressions to things, recording the calls and tests on the way."""
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+
+from gpudoctor.model.signs.source import GuardKind, Literal
+from gpudoctor.vitals.source import guards
+from gpudoctor.vitals.source.attributes import attribute
+from gpudoctor.vitals.source.calls import call
+from gpudoctor.vitals.source.definitions import LoopRecord
+from gpudoctor.vitals.source.frame import Frame
+from gpudoctor.vitals.source.kinds import guess
+from gpudoctor.vitals.source.library import device_text, element
+from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.targets import assign
+from gpudoctor.vitals.source.things import (
+    BATCH,
+    MISSING,
+    NOTHING,
+    NUMBER,
+    TENSOR,
+    TEXT,
+    Meaning,
+    Thing,
+    join,
+    join_devices,
+    same_value,
+    tensor,
+    value_of,
+)
+
+_DEPTH = 90
+_LARGEST = 10**18
+_LONGEST = 4096
+
+
+def evaluate(program: Program, frame: Frame, node: ast.expr) -> Thing:
+    """What an expression gives; its calls and tests are recorded in order of evaluation."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        return NOTHING
+    program.depth += 1
+    try:
+        if program.depth > program.deepest:
+            return NOTHING
+        return handler(program, frame, node)
+    finally:
+        program.depth -= 1
+
+
+def _constant(program: Program, frame: Frame, node: ast.Constant) -> Thing:
+    value = node.value
+    if isinstance(value, bool | float) or value is None:
+        return Thing(value=value)
+    if isinstance(value, int):
+        return Thing(value=value) if abs(value) < _LARGEST else NUMBER
+    if isinstance(value, str):
+        return Thing(value=value, device=device_text(value) if len(value) < 9 else None)
+    return NOTHING
+
+
+def _name(program: Program, frame: Frame, node: ast.Name) -> Thing:
+    found = frame.look(node.id)
+    if found is None:
+        return NOTHING
+    if found is NOTHING or (found.type is None and found.klass is None and not found.known):
+        return _guessed(frame, node.id, found)
+    return found
+
+
+def _guessed(frame: Frame, name: str, thing: Thing) -> Thing:
+    if (
+        thing.ref
+        or thing.definition
+        or thing.items is not None
+        or thing.keys is not None
+        or thing.elem
+        or thing.option
+    ):
+        return thing
+    kind = guess(name) if frame.module.torch else None
+    return thing.but(type=kind, guessed=True) if kind else thing
+
+
+def _attribute(program: Program, frame: Frame, node: ast.Attribute) -> Thing:
+    base = evaluate(program, frame, node.value)
+    found = attribute(program, frame, base, node.attr)
+    if found is NOTHING and base.ref is None:
+        return _guessed(frame, node.attr, found)
+    return found
+
+
+def _binary(program: Program, frame: Frame, node: ast.BinOp) -> Thing:
+    # `a + b + c + ...` leans left: walked in a loop, so that a thousand terms are no recursion.
+    chain = [node]
+    left: ast.expr = node.left
+    while isinstance(left, ast.BinOp):
+        chain.append(left)
+        left = left.left
+    thing = evaluate(program, frame, left)
+    for part in reversed(chain):
+        right = evaluate(program, frame, part.right)
+        result = arithmetic(part.op, thing, right)
+        if isinstance(part.op, ast.Mod):
+            result = result.but(modulus=value_of(right, frame.module.segment(part.right)))
+        elif isinstance(part.op, ast.BitAnd) and isinstance(right.value, int):
+            period = right.but(value=right.value + 1)
+            result = result.but(modulus=value_of(period, frame.module.segment(part.right)))
+        thing = result
+    return thing
+
+
+_OPERATORS: dict[type[ast.operator], Callable[..., Literal]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+
+
+def arithmetic(op: ast.operator, left: Thing, right: Thing) -> Thing:
+    """The result of an operator on two things."""
+    if left.type in (TENSOR, BATCH) or right.type in (TENSOR, BATCH):
+        device = join_devices(_place(left), _place(right))
+        return tensor("cuda" if "cuda" in (left.device, right.device) else device, left.graph or right.graph)
+    if left.known and right.known:
+        value = _computed(op, left.value, right.value)
+        if value is not MISSING:
+            origin = left.origin if left.origin != "literal" else right.origin
+            return Thing(value=value, origin=origin, option=left.option or right.option)
+    if isinstance(op, ast.BitOr) and (left.keys is not None or right.keys is not None):
+        return merged_keys(left, right)
+    if left.items is not None and right.items is not None and isinstance(op, ast.Add):
+        return Thing(items=(left.items + right.items)[:100])
+    if left.test or right.test:
+        return Thing(type="number", option=left.option or right.option)
+    number = left.type == "number" or right.type == "number" or left.known or right.known
+    return Thing(type="number" if number else None, option=left.option or right.option)
+
+
+def _place(thing: Thing) -> str | None:
+    return thing.device if thing.type in (TENSOR, BATCH) else None
+
+
+def merged_keys(left: Thing, right: Thing) -> Thing:
+    """`left | right`, `{**left, **right}` of dicts."""
+    keys = {**(left.keys or {}), **(right.keys or {})}
+    return Thing(keys=keys, open=left.keys is None or right.keys is None or left.open or right.open)
+
+
+def _computed(op: ast.operator, left: object, right: object) -> object:
+    function = _OPERATORS.get(type(op))
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    if function is None or not (
+        numbers or (isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str))
+    ):
+        return MISSING
+    if isinstance(op, ast.Pow | ast.LShift | ast.RShift) and not (-64 <= right <= 64 and abs(left) <= 1e6):  # type: ignore[operator, arg-type]
+        return MISSING
+    try:
+        value = function(left, right)
+    except (ArithmeticError, TypeError, ValueError):
+        return MISSING
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else MISSING
+    if isinstance(value, bool | float):
+        return value
+    return value if isinstance(value, int) and abs(value) < _LARGEST else MISSING
+
+
+def _unary(program: Program, frame: Frame, node: ast.UnaryOp) -> Thing:
+    thing = evaluate(program, frame, node.operand)
+    if isinstance(node.op, ast.Not):
+        text = frame.module.segment(node.operand)
+        test = guards.negate(guards.meaning(node.operand, thing, text))
+        value = MISSING if thing.value is MISSING else not thing.value
+        return Thing(type="bool", value=value, origin=thing.origin, test=test, option=thing.option)
+    if isinstance(thing.value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
+        return thing.but(value=-thing.value if isinstance(node.op, ast.USub) else thing.value, test=None)
+    return thing.but(value=MISSING, test=None)
+
+
+def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
+    things = [evaluate(program, frame, operand) for operand in node.values]
+    texts = [frame.module.segment(operand) for operand in node.values]
+    parts = [guards.meaning(n, t, x) for n, t, x in zip(node.values, things, texts, strict=True)]
+    conjunction = isinstance(node.op, ast.And)
+    option = any(t.option for t in things)
+    plain = all(t.test is None and not t.known and t.type not in (None, "bool", "number") for t in things)
+    if plain:
+        return things[0]
+    value: object = MISSING
+    if all(t.known for t in things):
+        value = things[0].value
+        for thing in things[1:]:
+            if bool(value) is conjunction:
+                value = thing.value
+    test = guards.means_and(parts) if conjunction else guards.means_or(parts)
+    device = next((t.device for t in things if t.device), None)
+    last = things[-1] if not conjunction else NOTHING
+    known_type = last.type if last.type not in ("bool", "number") else None
+    return Thing(
+        value=value,  # type: ignore[arg-type]
+        test=test,
+        option=option,
+        device=device,
+        type=known_type,
+        klass=last.klass,
+        origin=next((t.origin for t in things if t.origin != "literal"), "literal"),
+    )
+
+
+def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
+    things = [evaluate(program, frame, node.left)]
+    things += [evaluate(program, frame, operand) for operand in node.comparators]
+    if any(t.type in (TENSOR, BATCH) for t in things):
+        identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
+        if not identity:
+            first = next(t for t in things if t.type in (TENSOR, BATCH))
+            test = guards.compared(node, things[0], things[1], "") if len(things) == 2 else None
+            failed = test if test and test[0].kind is GuardKind.FAILURE else None
+            return Thing(type=TENSOR, device=first.device, test=failed)
+    option = any(t.option for t in things)
+    if len(things) != 2:
+        return Thing(type="bool", option=option)
+    left, right = things
+    text = frame.module.segment(node)
+    value = guards.known_comparison(node.ops[0], left, right)
+    origin = left.origin if left.origin != "literal" else right.origin
+    test = guards.compared(node, left, right, text)
+    return Thing(type="bool", value=value, origin=origin, test=test, option=option)  # type: ignore[arg-type]
+
+
+def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
+    thing = evaluate(program, frame, node.test)
+    frame.add(node.test)
+    text = frame.module.segment(node.test)
+    meaning = guards.meaning(node.test, thing, text)
+    height = len(frame.marks)
+    frame.open_guards(meaning, text, node.lineno)
+    first = evaluate(program, frame, node.body)
+    del frame.marks[height:]
+    frame.open_guards(guards.negate(meaning), text, node.lineno)
+    other = evaluate(program, frame, node.orelse)
+    del frame.marks[height:]
+    joined = join(first, other)
+    if joined.known and not same_value(first.value, other.value):
+        joined = joined.but(value=MISSING)
+    if (
+        first.known
+        and isinstance(first.value, bool)
+        and isinstance(other.value, bool)
+        and first.value != other.value
+    ):
+        joined = joined.but(test=meaning if first.value else guards.negate(meaning))
+    return joined
+
+
+def _tuple(program: Program, frame: Frame, node: ast.Tuple | ast.List | ast.Set) -> Thing:
+    things = []
+    loose = False
+    for part in node.elts:
+        if isinstance(part, ast.Starred):
+            thing = evaluate(program, frame, part.value)
+            loose = loose or thing.items is None
+            things += thing.items or (element(thing),)
+        else:
+            things.append(evaluate(program, frame, part))
+    if loose or len(things) > 100 or isinstance(node, ast.Set):
+        found = things[0] if things else NOTHING
+        for thing in things[1:100]:
+            found = join(found, thing)
+        return Thing(elem=found)
+    return Thing(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
+
+
+def _dict(program: Program, frame: Frame, node: ast.Dict) -> Thing:
+    keys: dict[str, Thing] = {}
+    loose = False
+    for key, part in zip(node.keys, node.values, strict=True):
+        if key is None:
+            thing = evaluate(program, frame, part)
+            loose = loose or thing.keys is None or thing.open
+            keys.update(thing.keys or {})
+            continue
+        name = evaluate(program, frame, key)
+        value = evaluate(program, frame, part)
+        if isinstance(name.value, str) and len(keys) < 2000:
+            keys[name.value] = value
+        else:
+            loose = True
+    return Thing(type="dict", keys=keys, open=loose)
+
+
+def _subscript(program: Program, frame: Frame, node: ast.Subscript) -> Thing:
+    base = evaluate(program, frame, node.value)
+    index = evaluate(program, frame, node.slice)
+    if base.keys is not None:
+        found = base.keys.get(index.value) if isinstance(index.value, str) else None
+        return found if found is not None else Thing(option=base.option)
+    if base.attrs is not None and isinstance(index.value, str):
+        return base.attrs.get(index.value, Thing(option=base.option))
+    if base.items is not None:
+        if isinstance(index.value, int) and -len(base.items) <= index.value < len(base.items):
+            return base.items[index.value]
+        return element(base) if not isinstance(node.slice, ast.Slice) else base.vague()
+    if base.type in (TENSOR, BATCH):
+        return tensor(base.device, base.graph)
+    if base.ref == "os.environ":
+        name = index.value if isinstance(index.value, str) else ""
+        rank = name.endswith("RANK")
+        return Thing(type="rank" if rank else "str", option=True)
+    if base.elem is not None:
+        return base if isinstance(node.slice, ast.Slice) else base.elem
+    return Thing(option=base.option) if base.option else NOTHING
+
+
+def _text(program: Program, frame: Frame, node: ast.JoinedStr) -> Thing:
+    device = None
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            evaluate(program, frame, part.value)
+            if part.format_spec is not None:
+                evaluate(program, frame, part.format_spec)
+        elif isinstance(part, ast.Constant) and part is node.values[0] and isinstance(part.value, str):
+            device = device_text(part.value.rstrip(":")) if part.value.endswith(":") else None
+    return Thing(type="str", device=device)
+
+
+def _lambda(program: Program, frame: Frame, node: ast.Lambda) -> Thing:
+    return Thing(definition=program.define(frame, node))
+
+
+def _comprehension(
+    program: Program, frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+) -> Thing:
+    first = evaluate(program, frame, node.generators[0].iter)
+    record = LoopRecord(
+        node=node,
+        scope=frame.record,
+        parents=tuple(frame.loops),
+        base=len(frame.marks),
+        stores=frozenset(),
+        span=frame.module.span(node),
+        iterates=frame.module.segment(node.generators[0].iter),
+        source=first,
+        start=len(frame.record.items),
+        comprehension=True,
+    )
+    frame.loops.append(record)
+    frame.start_branch()
+    for index, generator in enumerate(node.generators):
+        source = first if index == 0 else evaluate(program, frame, generator.iter)
+        assign(program, frame, generator.target, element(source))
+        for test in generator.ifs:
+            evaluate(program, frame, test)
+            frame.add(test)
+    if isinstance(node, ast.DictComp):
+        evaluate(program, frame, node.key)
+        inner = evaluate(program, frame, node.value)
+        result = Thing(type="dict", open=True, elem=NOTHING)
+    else:
+        inner = evaluate(program, frame, node.elt)
+        result = Thing(elem=inner)
+    frame.end_branch()
+    frame.loops.pop()
+    record.end = len(frame.record.items)
+    return result
+
+
+def _starred(program: Program, frame: Frame, node: ast.Starred) -> Thing:
+    return element(evaluate(program, frame, node.value))
+
+
+def _await(program: Program, frame: Frame, node: ast.Await) -> Thing:
+    return evaluate(program, frame, node.value)
+
+
+def _yield(program: Program, frame: Frame, node: ast.Yield) -> Thing:
+    thing = evaluate(program, frame, node.value) if node.value is not None else NOTHING
+    frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
+    return NOTHING
+
+
+def _yield_from(program: Program, frame: Frame, node: ast.YieldFrom) -> Thing:
+    thing = element(evaluate(program, frame, node.value))
+    frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
+    return NOTHING
+
+
+def _named(program: Program, frame: Frame, node: ast.NamedExpr) -> Thing:
+    thing = evaluate(program, frame, node.value)
+    assign(program, frame, node.target, thing)
+    return thing
+
+
+def _slice(program: Program, frame: Frame, node: ast.Slice) -> Thing:
+    for part in (node.lower, node.upper, node.step):
+        if part is not None:
+            evaluate(program, frame, part)
+    return NOTHING
+
+
+_HANDLERS: dict[type[ast.expr], Callable[..., Thing]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: call,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _bool,
+    ast.Compare: _compare,
+    ast.IfExp: _conditional,
+    ast.Tuple: _tuple,
+    ast.List: _tuple,
+    ast.Set: _tuple,
+    ast.Dict: _dict,
+    ast.Subscript: _subscript,
+    ast.JoinedStr: _text,
+    ast.Lambda: _lambda,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.Starred: _starred,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield_from,
+    ast.NamedExpr: _named,
+    ast.Slice: _slice,
+}
+
+_KEPT: Sequence[object] = (Meaning, TEXT)

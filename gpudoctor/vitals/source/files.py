@@ -1,0 +1,181 @@
+"""Reading files of code: encodings, sizes, syntax errors as sentences; folders; silencing comments."""
+
+import ast
+import codecs
+import io
+import os
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpudoctor.vitals.source.definitions import Module
+from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
+
+_SKIPPED = frozenset((".git", ".hg", ".svn", "venv", ".venv", "env", ".env", "node_modules", "site-packages", "dist-packages", "build",
+                      "dist", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs",
+                      "wandb", ".ipynb_checkpoints", "conda-meta"))  # fmt: skip
+MOST_FILES = 2000
+"""Most files of one folder."""
+_SILENCE = re.compile(r"#.*?gpudoctor\s*:\s*ignore(?:\s*\[([^\]]*)\])?\s*:?\s*(.*)", re.I)
+_PYTHON2 = re.compile(
+    r"^\s*(?:print\s+[^\s(=]|exec\s+['\"]|except\s+\w[\w.]*\s*,\s*\w+\s*:|raise\s+\w+\s*,)", re.M
+)
+
+
+class Unread(Exception):
+    """A file could not be read; the text is a sentence for a person that names the file and the line."""
+
+
+def load(path: Path, shown: str, limit: int, entry: bool) -> tuple[Module, list[str]]:
+    """Read and parse a file; also sentences about parts of it that were left out. Raises `Unread`."""
+    data = _bytes(path, shown, limit)
+    text = _decoded(data, shown)
+    notes: list[str] = []
+    cells: tuple[tuple[int, int], ...] = ()
+    if path.suffix.lower() == ".ipynb":
+        try:
+            notebook = read_notebook(text)
+        except NotANotebook as error:
+            raise Unread(f"{shown}: the notebook cannot be read: {error}") from None
+        text, cells = notebook.text, notebook.cells
+        notes = [
+            f"{shown}: cell {number} was left out, it is not Python ({why})" for number, why in notebook.broken
+        ]
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    tree = _parsed(text, shown, bool(cells))
+    module = Module(
+        path=shown,
+        file=os.path.abspath(path),
+        text=text,
+        lines=text.split("\n"),
+        tree=tree,
+        entry=entry,
+        cells=cells,
+    )
+    return module, notes
+
+
+def _bytes(path: Path, shown: str, limit: int) -> bytes:
+    try:
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "no regular file" if path.exists() else "not there"
+            raise Unread(f"{shown}: it is {kind}")
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise Unread(f"{shown}: it cannot be read: {why}") from None
+    if len(data) > limit:
+        raise Unread(f"{shown}: it is larger than {limit / (1 << 20):.3g} MiB, too large for a script")
+    return data
+
+
+def _decoded(data: bytes, shown: str) -> str:
+    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if data.startswith(mark):
+            raise Unread(
+                f"{shown}: it is {encoding.upper()} text, which Python does not read; save it as UTF-8"
+            )
+    if b"\0" in data[: 1 << 16] or b"\0" in data:
+        raise Unread(f"{shown}: it is a binary file, not a script")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise Unread(f"{shown}: line 1: {_first(error)}") from None
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Unread(
+            f"{shown}: line {line}: a byte is not {encoding} (0x{data[error.start]:02x}); declare the encoding or save as UTF-8"
+        ) from None
+    except (LookupError, ValueError, TypeError) as error:
+        raise Unread(f"{shown}: it cannot be decoded as {encoding}: {_first(error)}") from None
+
+
+def _first(error: BaseException) -> str:
+    return (error.msg if isinstance(error, SyntaxError) else str(error)).split("\n")[0]
+
+
+def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
+    flags = ast.PyCF_ONLY_AST | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = compile(text, shown, "exec", flags, dont_inherit=True)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        if _PYTHON2.search(text):
+            raise Unread(f"{shown}: line {line}: Python 2 code (Python 3 says: {error.msg})") from None
+        raise Unread(f"{shown}: line {line}: syntax error: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise Unread(f"{shown}: it nests deeper than Python can parse") from None
+    except (ValueError, OverflowError) as error:
+        raise Unread(f"{shown}: Python cannot parse it: {_first(error)}") from None
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def scripts_below(folder: Path, most: int = MOST_FILES) -> tuple[list[Path], bool]:
+    """Python files of a folder, in order, and whether some were left out."""
+    found: list[Path] = []
+    for path in _walk(folder):
+        if len(found) >= most:
+            return found, True
+        found.append(path)
+    return found, False
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for base, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _SKIPPED and not name.endswith(".egg-info")
+            and not os.path.exists(os.path.join(base, name, "pyvenv.cfg"))
+        )  # fmt: skip
+        for name in sorted(names):
+            if name.endswith(".py"):
+                yield Path(base, name)
+
+
+def silences(module: Module) -> tuple[dict[int, tuple[str, ...]], dict[int, str]]:
+    """`# gpudoctor: ignore[DATA001] reason` comments, for every line of the statement they stand on."""
+    if "gpudoctor" not in module.text:
+        return {}, {}
+    codes: dict[int, tuple[str, ...]] = {}
+    reasons: dict[int, str] = {}
+    for number, line in enumerate(module.lines, 1):
+        match = _SILENCE.search(line) if "gpudoctor" in line else None
+        if match is None:
+            continue
+        named = tuple(part.strip().upper() for part in (match[1] or "").split(",") if part.strip())
+        first, last = _extent(module.tree, number)
+        if line.lstrip().startswith("#"):
+            first, last = number, _extent(module.tree, number + 1)[1]
+        for covered in range(first, min(last, first + 200) + 1):
+            codes[covered] = tuple(dict.fromkeys((*codes.get(covered, ()), *(named or ("*",)))))
+            if match[2].strip():
+                reasons.setdefault(covered, match[2].strip())
+    return codes, reasons
+
+
+def _extent(tree: ast.Module, line: int) -> tuple[int, int]:
+    """First and last line of the simple statement (or of the head of a compound one) on a line."""
+    body: list[ast.stmt] = list(tree.body)
+    best = (line, line)
+    while body:
+        around = next((s for s in body if s.lineno <= line <= (s.end_lineno or s.lineno)), None)
+        if around is None:
+            break
+        inner = [child for child in ast.walk(around) if isinstance(child, ast.stmt) and child is not around]
+        first_inner = min((child.lineno for child in inner), default=None)
+        if first_inner is None:
+            return around.lineno, around.end_lineno or around.lineno
+        if line < first_inner:
+            return around.lineno, first_inner - 1
+        body = [child for child in inner if child.lineno <= line <= (child.end_lineno or child.lineno)]
+        body = body[:1] if body else []
+    return best

@@ -1,0 +1,102 @@
+"""Notebooks: the code cells of an .ipynb as one script."""
+
+import ast
+import json
+import re
+from dataclasses import dataclass, field
+
+_KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
+"""Cell magics whose cell is Python all the same."""
+_MAGIC = re.compile(r"^(\s*)(?:[%!?]|[\w.]+\s*=\s*[!%])|^\s*[\w.]+\?{1,2}\s*$")
+
+
+class NotANotebook(ValueError):
+    """The file is no notebook, or one in another language."""
+
+
+@dataclass(slots=True)
+class Notebook:
+    """A notebook as one script."""
+
+    text: str
+    cells: tuple[tuple[int, int], ...]
+    """First line of each code cell in `text`, and the cell's number among all cells, from 1."""
+    broken: list[tuple[int, str]] = field(default_factory=list)
+    """Cells that are no Python, with the reason; they are left out."""
+
+
+def read_notebook(text: str) -> Notebook:
+    """Join the code cells; magics become comments, so that line numbers stay."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotANotebook(f"it is not valid JSON ({_short(error)})") from error
+    if not isinstance(data, dict):
+        raise NotANotebook("it holds no notebook")
+    cells = data.get("cells")
+    if cells is None and isinstance(data.get("worksheets"), list):
+        cells = [c for sheet in data["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells") or []]
+    if not isinstance(cells, list):
+        raise NotANotebook("it has no cells")
+    metadata = data.get("metadata")
+    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    language = kernel.get("language") if isinstance(kernel, dict) else None
+    if isinstance(language, str) and "python" not in language.lower():
+        raise NotANotebook(f"its language is {language}, not Python")
+    return _joined(cells)
+
+
+def _joined(cells: list[object]) -> Notebook:
+    lines: list[str] = []
+    starts: list[tuple[int, int]] = []
+    broken: list[tuple[int, str]] = []
+    for number, cell in enumerate(cells, 1):
+        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source", cell.get("input", ""))
+        if isinstance(source, list):
+            source = "".join(part for part in source if isinstance(part, str))
+        if not isinstance(source, str):
+            continue
+        code = _plain(source)
+        problem = _problem(code)
+        if problem is not None:
+            broken.append((number, problem))
+            code = ["#" for _ in code]
+        starts.append((len(lines) + 1, number))
+        lines += [*code, ""]
+    return Notebook(text="\n".join(lines), cells=tuple(starts), broken=broken)
+
+
+def _plain(source: str) -> list[str]:
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    if first.startswith("%%") and not first.startswith(_KEEPING):
+        return ["#" for _ in lines]
+    if _problem(lines) is None:
+        return lines
+    plain = []
+    carried = False
+    for line in lines:
+        match = _MAGIC.match(line)
+        if match or carried:
+            indent = match[1] or "" if match and match[1] is not None else ""
+            plain.append(f"{indent}pass" if not carried else "#")
+            carried = line.rstrip().endswith("\\")
+        else:
+            plain.append(line)
+    return plain
+
+
+def _problem(code: list[str]) -> str | None:
+    try:
+        compile("\n".join(code), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return _short(error)
+    return None
+
+
+def _short(error: BaseException) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
+    line = getattr(error, "lineno", None)
+    return f"line {line}: {text}" if line else text

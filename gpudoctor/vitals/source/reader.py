@@ -1,0 +1,261 @@
+"""From paths to `Source`: read files, follow their imports, interpret, decide roles."""
+
+import ast
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
+from gpudoctor.vitals.source import guards
+from gpudoctor.vitals.source.definitions import STEP, Function, Klass, LoopRecord, Module
+from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
+from gpudoctor.vitals.source.events import Events, Step, Walker, Words
+from gpudoctor.vitals.source.files import Unread, load, scripts_below, silences
+from gpudoctor.vitals.source.importing import Importer
+from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.roles import Roles
+from gpudoctor.vitals.source.things import Thing
+
+LIMIT_BYTES = 8 << 20
+_TOTAL_BYTES = 64 << 20
+
+
+def read_source(
+    paths: Sequence[Path], arguments: Mapping[Path, Sequence[str]] | Mapping[str, Sequence[str]] | None = None,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Source:  # fmt: skip
+    """The program that some scripts, notebooks and folders make up, with the local modules they import.
+
+    `arguments` holds the command-line words that follow a script in its launch line. What cannot be read ends
+    in `Source.unread`, each with a sentence; nothing raises.
+    """
+    reader = _Reader(limit_bytes, {str(path): tuple(words) for path, words in (arguments or {}).items()})
+    for path in paths:
+        reader.target(Path(path))
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, limit: int, words: Mapping[str, tuple[str, ...]]) -> None:
+        self.limit = limit
+        self.words = {os.path.abspath(path): given for path, given in words.items()}
+        self.unread: dict[str, str] = {}
+        self.notes: list[tuple[str, str]] = []
+        self.entries: list[Module] = []
+        self.total = 0
+        self.importer = Importer(self._imported)
+
+    def target(self, path: Path) -> None:
+        """A script, notebook or folder that the user named."""
+        try:
+            folder = path.is_dir()
+        except (OSError, ValueError) as error:
+            self.unread[str(path)] = f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}"
+            return
+        if not folder:
+            self._entry(path)
+            return
+        found, more = scripts_below(path)
+        for script in found:
+            self._entry(script)
+        if more:
+            self.notes.append((str(path), f"{path}: only the first {len(found)} Python files were read"))
+        elif not found:
+            self.notes.append((str(path), f"{path}: there is no Python file in this folder"))
+
+    def _entry(self, path: Path) -> None:
+        file = os.path.abspath(path)
+        if file in self.importer.modules:
+            return
+        module = self._load(path, entry=True)
+        if module is not None:
+            module.words = self.words.get(file)
+            self.importer.add(module)
+            self.entries.append(module)
+
+    def _imported(self, file: str, entry: bool) -> Module | None:
+        beside = os.path.relpath(file)
+        shown = beside if not beside.startswith("..") else file
+        if self.entries and not os.path.isabs(self.entries[0].path):
+            return self._load(Path(shown), entry=entry)
+        return self._load(Path(file), entry=entry)
+
+    def _load(self, path: Path, entry: bool) -> Module | None:
+        shown = str(path)
+        if self.total > _TOTAL_BYTES:
+            self.unread[shown] = f"{shown}: not read, {_TOTAL_BYTES >> 20} MiB of code were read already"
+            return None
+        try:
+            module, notes = load(path, shown, self.limit, entry)
+        except Unread as error:
+            self.unread[shown] = str(error)
+            return None
+        self.total += len(module.text)
+        self.notes += [(shown, note) for note in notes]
+        return module
+
+    def finish(self) -> Source:
+        program = Program(self.importer)
+        for module in self.entries:
+            program.run_module(module)
+        modules = list(self.importer.modules.values())
+        program.finish(modules)
+        modules = list(self.importer.modules.values())
+        scripts = tuple(_Builder(program).scripts(modules))
+        return Source(scripts=scripts, unread=(*self.unread.items(), *self.notes))
+
+
+class _Builder:
+    """Turns what was interpreted into what checks see."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.roles = Roles()
+        self.walker = Walker(self.roles)
+        self.words = Words(type=program.type_name, device=lambda thing: thing.device)
+
+    def scripts(self, modules: Sequence[Module]) -> Iterator[Script]:
+        for module in modules:
+            if module.frame is not None:
+                self.roles.of_scope(module.frame.record)
+            for function in module.functions:
+                self.roles.of_function(function)
+        engines = engine_loops(modules, lambda module, node: Thing())
+        for module in modules:
+            yield self._script(module, [engine for engine in engines if engine.module is module])
+
+    def _script(self, module: Module, engines: Sequence[EngineLoop]) -> Script:
+        ignored, reasons = silences(module)
+        records = list(module.frame.record.loops) if module.frame is not None else []
+        for function in module.functions:
+            if function.record is not None:
+                records += function.record.loops
+        records.sort(key=lambda r: (r.span.line, r.span.column))
+        loops = [self.loop(record) for record in records] + [self._engine(engine) for engine in engines]
+        types, devices = self._types(module)
+        calls = sorted(module.calls.values(), key=lambda c: (c.span.line, c.span.column))
+        return Script(
+            path=module.path,
+            text=module.text,
+            tree=module.tree,
+            lines=len(module.lines),
+            calls=tuple(calls),
+            loops=tuple(loops),
+            classes={klass.name: self._class(klass) for klass in module.klasses},
+            imports=dict(module.imports),
+            types=types,
+            devices=devices,
+            arguments=dict(module.arguments),
+            entry=module.entry,
+            ignored=ignored,
+            ignore_reasons=reasons,
+        )
+
+    def loop(self, record: LoopRecord) -> Loop:
+        """The loop of a record, made once."""
+        if record.loop is None:
+            parents = tuple(self.loop(parent) for parent in record.parents)
+            node = record.node
+            source = record.source
+            while source is not None and source.over is not None:
+                source = source.over
+            record.loop = Loop(
+                role=record.role,
+                span=record.span,
+                end_line=getattr(node, "end_lineno", None) or record.span.line,
+                function=record.scope.name,
+                iterates=record.iterates,
+                iterable_type=self.program.type_name(source) if source is not None else None,
+                targets=record.targets,
+                events=Events(lambda: self._events(self.walker.steps(record))),
+                parents=parents,
+                accumulates=self._accumulates(record) if record.role is LoopRole.TRAINING else None,
+                confident=record.confident,
+            )
+        return record.loop
+
+    def _events(self, steps: Iterator[Step]) -> Iterator[Event]:
+        for step in steps:
+            yield self.walker.event(step, self.loop, self.words)
+
+    def _accumulates(self, record: LoopRecord) -> Value | None:
+        """Micro-batches a step: the period of the step's guard, or the passes of the inner loop with the backward."""
+        found: Value | None = None
+        for step in self.walker.steps(record):
+            item = step.item
+            if item.call is not None and item.call.name == "accelerate.Accelerator.accumulate":
+                found = Unknown(text="accumulate")
+            if item.effect & STEP:
+                for guard in step.guards:
+                    if guard.period is not None:
+                        return guard.period
+            if item.call is not None and item.call.method == "backward" and step.inner:
+                count = step.inner[-1].count
+                found = count if count is not None else Unknown(text=step.inner[-1].iterates)
+        return None if isinstance(found, Known) and found.value == 1 else found
+
+    def _engine(self, engine: EngineLoop) -> Loop:
+        return Loop(
+            role=LoopRole.TRAINING,
+            span=engine.span,
+            end_line=engine.end_line,
+            function=engine.function,
+            iterates=engine.iterates,
+            iterable_type=None,
+            targets=(),
+            events=Events(lambda: self._events(engine.steps(self.walker))),
+            parents=(),
+            engine=engine.engine,
+            confident=engine.confident,
+        )
+
+    def _types(self, module: Module) -> tuple[dict[str, str], dict[str, str]]:
+        types: dict[str, str] = {}
+        devices: dict[str, str] = {}
+        scopes = [("", module.frame.record.past)] if module.frame is not None else []
+        scopes += [(f.name + ".", f.record.past) for f in module.functions if f.record is not None]
+        for prefix, past in scopes:
+            for name, entries in past.names.items():
+                self._tell(prefix + name, [thing for _, thing in entries], types, devices)
+        for klass in module.klasses:
+            for name, thing in klass.attrs.items():
+                self._tell(f"{klass.name}.self.{name}", [thing], types, devices)
+        return types, devices
+
+    def _tell(self, key: str, things: Sequence[Thing], types: dict[str, str], devices: dict[str, str]) -> None:
+        for thing in reversed(things):
+            word = self.program.type_name(thing)
+            if word is not None and key not in types:
+                types[key] = word
+            if thing.device is not None and key not in devices:
+                devices[key] = thing.device
+
+    def _class(self, klass: Klass) -> ClassInfo:
+        bases: list[str] = []
+        for base in klass.bases:
+            bases.append(_base_name(base))
+        for parent in klass.lineage()[1:]:
+            bases += [_base_name(base) for base in parent.bases]
+        if klass.kind is not None:
+            bases.append(klass.kind)
+        methods = {
+            name: member.definition.node
+            for name, member in klass.members.items()
+            if isinstance(member.definition, Function)
+            and isinstance(member.definition.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        return ClassInfo(
+            name=klass.name,
+            bases=tuple(dict.fromkeys(name for name in bases if name)),
+            methods=methods,
+            span=klass.module.span(klass.node),
+        )
+
+
+def _base_name(base: Thing) -> str:
+    if base.ref is not None:
+        return base.ref
+    return base.definition.name if isinstance(base.definition, Klass) else ""
+
+
+_KEPT = (guards,)

@@ -1,0 +1,382 @@
+"""Interpreting statements: bindings, branches, loops, definitions."""
+
+import ast
+from collections.abc import Callable, Sequence
+
+from gpudoctor.model.signs.source import GuardKind, Unknown
+from gpudoctor.vitals.source import guards
+from gpudoctor.vitals.source.definitions import STEP, Function, Klass, LoopRecord, Mark
+from gpudoctor.vitals.source.expressions import evaluate
+from gpudoctor.vitals.source.frame import Frame, stores
+from gpudoctor.vitals.source.library import FAILED, element
+from gpudoctor.vitals.source.program import Program, is_main_guard
+from gpudoctor.vitals.source.targets import assign, delete
+from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, join, value_of
+
+Handler = Callable[[Program, Frame, ast.stmt], bool]
+
+
+def execute(program: Program, frame: Frame, body: Sequence[ast.stmt]) -> bool:
+    """Interpret statements in order; True when the end of them is never reached (return, raise, continue...)."""
+    ended = False
+    for statement in body:
+        handler = _HANDLERS.get(type(statement))
+        if handler is not None and handler(program, frame, statement):
+            ended = True  # what follows is dead, yet its calls are still resolved
+    return ended
+
+
+def _expr(program: Program, frame: Frame, node: ast.Expr) -> bool:
+    value = node.value
+    if isinstance(value, ast.Constant):
+        return False
+    if isinstance(value, ast.BoolOp):
+        return _short_circuit(program, frame, value)
+    evaluate(program, frame, value)
+    if isinstance(value, ast.Call):
+        return guards.dotted(value.func) in ("sys.exit", "exit", "quit", "os._exit", "os.abort")
+    return False
+
+
+def _short_circuit(program: Program, frame: Frame, node: ast.BoolOp) -> bool:
+    """`rank == 0 and wandb.log(...)` as a statement: each operand guards those after it."""
+    height = len(frame.marks)
+    for operand in node.values:
+        thing = evaluate(program, frame, operand)
+        text = frame.module.segment(operand)
+        meaning = guards.meaning(operand, thing, text)
+        frame.open_guards(
+            meaning if isinstance(node.op, ast.And) else guards.negate(meaning), text, operand.lineno
+        )
+    del frame.marks[height:]
+    return False
+
+
+def _assign(program: Program, frame: Frame, node: ast.Assign) -> bool:
+    thing = evaluate(program, frame, node.value)
+    frame.add(node, graph=thing.graph)
+    for target in node.targets:
+        assign(program, frame, target, thing)
+    return False
+
+
+def _ann_assign(program: Program, frame: Frame, node: ast.AnnAssign) -> bool:
+    annotated = program.annotation(frame, node.annotation)
+    if node.value is None:
+        if isinstance(node.target, ast.Name) and node.target.id not in frame.names:
+            frame.bind(node.target.id, annotated)
+        return False
+    thing = evaluate(program, frame, node.value)
+    frame.add(node, graph=thing.graph)
+    if thing.type is None and thing.klass is None and not thing.known and (annotated.type or annotated.klass):
+        thing = thing.but(type=annotated.type, klass=annotated.klass)
+    assign(program, frame, node.target, thing)
+    return False
+
+
+def _aug_assign(program: Program, frame: Frame, node: ast.AugAssign) -> bool:
+    old = evaluate(program, frame, _loaded(node.target))
+    value = evaluate(program, frame, node.value)
+    thing = program.arithmetic(node.op, old, value)
+    effect = STEP if any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(node.value)) else 0
+    frame.add(node, graph=value.graph, effect=effect)
+    assign(program, frame, node.target, thing)
+    return False
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    return target
+
+
+def _if(program: Program, frame: Frame, node: ast.If) -> bool:
+    if is_main_guard(node.test):
+        ended = execute(program, frame, node.body)
+        frame.start_branch()
+        execute(program, frame, node.orelse)
+        frame.end_branch()
+        return ended and False
+    thing = evaluate(program, frame, node.test)
+    frame.add(node.test)
+    text = frame.module.segment(node.test)
+    meaning = counter_reset(node) or guards.meaning(node.test, thing, text)
+    first, first_ended = _branch(program, frame, node.body, meaning, text, node.lineno)
+    opposite = guards.negate(meaning)
+    other, other_ended = _branch(program, frame, node.orelse, opposite, text, node.lineno)
+    frame.merge([None if first_ended else first, None if other_ended else other])
+    if first_ended and not other_ended and _skips(frame, node.body):
+        frame.open_guards(opposite, f"not ({text})", node.lineno)
+    elif other_ended and not first_ended and _skips(frame, node.orelse):
+        frame.open_guards(meaning, text, node.lineno)
+    return first_ended and other_ended
+
+
+def counter_reset(node: ast.If) -> Meanings | None:
+    """`if count >= N: ...; count = 0` and `if not done: ...; done = True`, told from what the body does."""
+    test = node.test
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    name = test.operand if negated and isinstance(test, ast.UnaryOp) else test
+    for statement in node.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+            continue
+        text = guards.dotted(statement.targets[0])
+        value = statement.value.value
+        if (
+            isinstance(value, bool)
+            and isinstance(name, ast.Name | ast.Attribute)
+            and text == guards.dotted(name)
+        ):
+            return (Meaning(kind=GuardKind.ONCE),) if value is negated else None
+        if value == 0 and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):
+            if text == guards.dotted(test.left):
+                return (Meaning(kind=GuardKind.PERIOD, period=Unknown(text=ast.unparse(test.comparators[0])),
+                                subject=frozenset({text})),)  # fmt: skip
+    return None
+
+
+def _skips(frame: Frame, body: Sequence[ast.stmt]) -> bool:
+    """Whether a branch that ends does so by going on to the next pass (or back to the caller)."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.Continue):
+        return True
+    return isinstance(last, ast.Return) and not frame.loops
+
+
+def _branch(
+    program: Program, frame: Frame, body: Sequence[ast.stmt], meanings: Meanings, text: str, line: int
+) -> tuple[dict[str, Thing], bool]:
+    height = len(frame.marks)
+    frame.start_branch()
+    if body:
+        frame.open_guards(meanings, text, line)
+    evaluating = frame.evaluating
+    ended = execute(program, frame, body)
+    if ended:
+        frame.evaluating = evaluating
+    del frame.marks[height:]
+    return frame.end_branch(), ended
+
+
+def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
+    source = evaluate(program, frame, node.iter)
+    record = _open_loop(program, frame, node, frame.module.segment(node.iter), source)
+    if (
+        isinstance(node.iter, ast.Call)
+        and isinstance(node.iter.func, ast.Name)
+        and node.iter.func.id in ("range", "trange")
+    ):
+        bounds = node.iter.args
+        if bounds:
+            bound = bounds[0] if len(bounds) == 1 else bounds[1]
+            record.count = value_of(program.peek(frame, bound), frame.module.segment(bound))
+    record.targets = tuple(sorted(_names(node.target)))
+    frame.start_branch()
+    assign(program, frame, node.target, element(source))
+    execute(program, frame, node.body)
+    _close_loop(frame, record, frame.end_branch())
+    execute(program, frame, node.orelse)
+    return False
+
+
+def _while(program: Program, frame: Frame, node: ast.While) -> bool:
+    record = _open_loop(program, frame, node, "", None)
+    frame.start_branch()
+    evaluate(program, frame, node.test)
+    frame.add(node.test)
+    execute(program, frame, node.body)
+    _close_loop(frame, record, frame.end_branch())
+    execute(program, frame, node.orelse)
+    return False
+
+
+def _open_loop(
+    program: Program, frame: Frame, node: ast.AST, iterates: str, source: Thing | None
+) -> LoopRecord:
+    bound = stores(node)
+    for name in bound:
+        old = frame.names.get(name)
+        if old is not None and (old.value is not MISSING or old.test or old.keys or old.items):
+            vague = old.vague()
+            frame.bind(name, vague.but(option=False) if old.known else vague)
+    record = LoopRecord(
+        node=node,
+        scope=frame.record,
+        parents=tuple(frame.loops),
+        base=len(frame.marks),
+        stores=bound,
+        span=frame.module.span(node),
+        iterates=iterates,
+        source=source,
+        start=len(frame.record.items),
+        no_grad=frame.no_grad > 0,
+    )
+    frame.record.loops.append(record)
+    frame.loops.append(record)
+    return record
+
+
+def _close_loop(frame: Frame, record: LoopRecord, bound: dict[str, Thing]) -> None:
+    frame.loops.pop()
+    del frame.marks[record.base :]
+    record.end = len(frame.record.items)
+    frame.merge([bound, {}])
+
+
+def _names(target: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def _with(program: Program, frame: Frame, node: ast.With | ast.AsyncWith) -> bool:
+    before = frame.no_grad
+    for item in node.items:
+        thing = evaluate(program, frame, item.context_expr)
+        if item.optional_vars is not None:
+            assign(program, frame, item.optional_vars, program.entered(thing))
+        frame.no_grad = program.grad_mode(frame, item.context_expr, thing)
+    frame.add(node)
+    ended = execute(program, frame, node.body)
+    frame.no_grad = before
+    return ended
+
+
+def _try(program: Program, frame: Frame, node: ast.Try) -> bool:
+    ended = execute(program, frame, node.body)
+    outcomes: list[dict[str, Thing] | None] = []
+    for handler in node.handlers:
+        height = len(frame.marks)
+        frame.start_branch()
+        if handler.type is not None:
+            evaluate(program, frame, handler.type)
+        text = f"except {frame.module.segment(handler.type)}" if handler.type is not None else "except"
+        frame.marks.append(Mark(guard=FAILED.guard(text, handler.lineno)))
+        failed = execute(program, frame, handler.body)
+        del frame.marks[height:]
+        bound = frame.end_branch()
+        imports = "ImportError" in text or "ModuleNotFoundError" in text
+        if not failed and not imports:
+            outcomes.append(bound)
+        elif imports and not failed:
+            for name, thing in bound.items():
+                if frame.names.get(name) is None:
+                    frame.bind(name, thing)
+    if outcomes:
+        frame.merge([{}, *outcomes])
+    execute(program, frame, node.orelse)
+    execute(program, frame, node.finalbody)
+    return ended and not outcomes
+
+
+def _match(program: Program, frame: Frame, node: ast.Match) -> bool:
+    subject = evaluate(program, frame, node.subject)
+    text = frame.module.segment(node.subject)
+    kind = GuardKind.SWITCH if subject.option or subject.known else GuardKind.OTHER
+    meaning = (Meaning(kind=kind, value=Unknown(text=text) if kind is GuardKind.SWITCH else None),)
+    outcomes: list[dict[str, Thing] | None] = [{}]
+    for case in node.cases:
+        if case.guard is not None:
+            evaluate(program, frame, case.guard)
+        bound, ended = _branch(program, frame, case.body, meaning, f"match {text}", case.pattern.lineno)
+        outcomes.append(None if ended else bound)
+    frame.merge(outcomes)
+    return False
+
+
+def _return(program: Program, frame: Frame, node: ast.Return) -> bool:
+    thing = NOTHING if node.value is None else evaluate(program, frame, node.value)
+    frame.add(node)
+    frame.give(thing)
+    return True
+
+
+def _raise(program: Program, frame: Frame, node: ast.Raise) -> bool:
+    for part in (node.exc, node.cause):
+        if part is not None:
+            evaluate(program, frame, part)
+    frame.add(node)
+    return True
+
+
+def _assert(program: Program, frame: Frame, node: ast.Assert) -> bool:
+    evaluate(program, frame, node.test)
+    frame.add(node.test)
+    if node.msg is not None:
+        frame.quiet += 1
+        evaluate(program, frame, node.msg)
+        frame.quiet -= 1
+    return False
+
+
+def _delete(program: Program, frame: Frame, node: ast.Delete) -> bool:
+    frame.add(node)
+    for target in node.targets:
+        delete(program, frame, target)
+    return False
+
+
+def _global(program: Program, frame: Frame, node: ast.Global | ast.Nonlocal) -> bool:
+    del program
+    (frame.globals if isinstance(node, ast.Global) else frame.nonlocals).update(node.names)
+    return False
+
+
+def _import(program: Program, frame: Frame, node: ast.Import | ast.ImportFrom) -> bool:
+    program.bring(frame, node)
+    return False
+
+
+def _function(program: Program, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    function = program.define(frame, node)
+    frame.bind(node.name, Thing(definition=function))
+    return False
+
+
+def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
+    klass = program.define_class(frame, node)
+    frame.bind(node.name, Thing(definition=klass))
+    inner = Frame(frame.module, None, frame, klass.name)
+    inner.klass = klass
+    inner.quiet = 1
+    execute(program, inner, node.body)
+    for name, thing in inner.names.items():
+        if isinstance(thing.definition, Function) and thing.definition.klass is None:
+            thing.definition.klass = klass
+        klass.members[name] = thing
+    program.finish_class(inner, klass)
+    return False
+
+
+def _done(program: Program, frame: Frame, node: ast.stmt) -> bool:
+    del program, frame, node
+    return True
+
+
+_HANDLERS: dict[type[ast.stmt], Handler] = {
+    ast.Expr: _expr,
+    ast.Assign: _assign,
+    ast.AnnAssign: _ann_assign,
+    ast.AugAssign: _aug_assign,
+    ast.If: _if,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.Match: _match,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Assert: _assert,
+    ast.Delete: _delete,
+    ast.Global: _global,
+    ast.Nonlocal: _global,
+    ast.Import: _import,
+    ast.ImportFrom: _import,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Break: _done,
+    ast.Continue: _done,
+}  # type: ignore[dict-item]
+if hasattr(ast, "TryStar"):
+    _HANDLERS[ast.TryStar] = _try  # type: ignore[assignment]
+
+_UNUSED = (Klass, join)

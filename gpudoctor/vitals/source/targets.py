@@ -1,0 +1,131 @@
+"""Binding things to assignment targets."""
+
+import ast
+
+from gpudoctor.vitals.source.definitions import Klass, Module
+from gpudoctor.vitals.source.frame import Frame
+from gpudoctor.vitals.source.library import element
+from gpudoctor.vitals.source.things import NOTHING, Thing, join
+
+
+def assign(program: object, frame: Frame, target: ast.expr, thing: Thing) -> None:
+    """`target = thing`."""
+    match target:
+        case ast.Name(id=name):
+            frame.bind(name, thing)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            _unpack(program, frame, parts, thing)
+        case ast.Starred(value=inner):
+            assign(program, frame, inner, Thing(elem=element(thing)))
+        case ast.Attribute():
+            _attribute(program, frame, target, thing)
+        case ast.Subscript():
+            _entry(program, frame, target, thing)
+
+
+def _unpack(program: object, frame: Frame, parts: list[ast.expr], thing: Thing) -> None:
+    items = thing.items
+    starred = next((i for i, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
+    if items is not None and starred is None and len(items) == len(parts):
+        for part, item in zip(parts, items, strict=True):
+            assign(program, frame, part, item)
+        return
+    if items is not None and starred is not None and len(items) >= len(parts) - 1:
+        after = len(parts) - starred - 1
+        for part, item in zip(parts[:starred], items, strict=False):
+            assign(program, frame, part, item)
+        assign(program, frame, parts[starred], Thing(items=items[starred : len(items) - after]))
+        if after:
+            for part, item in zip(parts[-after:], items[-after:], strict=True):
+                assign(program, frame, part, item)
+        return
+    each = element(thing)
+    for part in parts:
+        assign(program, frame, part, each)
+
+
+def read(frame: Frame, node: ast.expr) -> Thing | None:
+    """What a name or attribute holds, without evaluating anything."""
+    if isinstance(node, ast.Name):
+        return frame.look(node.id)
+    if isinstance(node, ast.Attribute):
+        base = read(frame, node.value)
+        if base is None:
+            return None
+        if base.attrs is not None and node.attr in base.attrs:
+            return base.attrs[node.attr]
+        if base.klass is not None:
+            return base.klass.attribute(node.attr)
+        if isinstance(base.definition, Module) and base.definition.frame is not None:
+            return base.definition.frame.names.get(node.attr)
+        if isinstance(base.definition, Klass):
+            return base.definition.member(node.attr)
+    return None
+
+
+def _attribute(program: object, frame: Frame, target: ast.Attribute, thing: Thing) -> None:
+    base = read(frame, target.value)
+    if base is None:
+        return
+    if base.klass is not None and base.attrs is None:
+        _into(base.klass.attrs, target.attr, thing)
+        return
+    if isinstance(base.definition, Klass):
+        _into(base.definition.members, target.attr, thing)
+        return
+    if isinstance(base.definition, Module):
+        if base.definition.frame is not None:
+            _into(base.definition.frame.names, target.attr, thing)
+        return
+    if base.attrs is not None:
+        attrs = dict(base.attrs)
+        attrs[target.attr] = thing
+        _rebind(program, frame, target.value, base.but(attrs=attrs))
+
+
+def _into(attrs: dict[str, Thing], name: str, thing: Thing) -> None:
+    old = attrs.get(name)
+    attrs[name] = thing if old is None else join(old, thing)
+
+
+def _rebind(program: object, frame: Frame, node: ast.expr, thing: Thing) -> None:
+    if isinstance(node, ast.Name):
+        home = frame.home_of(node.id)
+        if home is None or home is frame:
+            frame.bind(node.id, thing)
+        else:
+            old = home.names[node.id]
+            home.bind(node.id, join(old, thing))
+    elif isinstance(node, ast.Attribute):
+        _attribute(program, frame, node, thing)
+
+
+def rebind(program: object, frame: Frame, node: ast.expr, thing: Thing) -> None:
+    """A name or attribute holds a changed object from now on (`model.to(device)`, `kwargs.update(...)`)."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        _rebind(program, frame, node, thing)
+
+
+def _entry(program: object, frame: Frame, target: ast.Subscript, thing: Thing) -> None:
+    base = read(frame, target.value)
+    if base is None:
+        return
+    index = target.slice
+    key = index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else None
+    if base.keys is not None:
+        if key is None:
+            rebind(program, frame, target.value, base.vague().but(open=True))
+        elif len(base.keys) < 2000:
+            rebind(program, frame, target.value, base.but(keys={**base.keys, key: thing}))
+    elif base.attrs is not None and key is not None:
+        rebind(program, frame, target.value, base.but(attrs={**base.attrs, key: thing}))
+    elif base.items is not None:
+        joined = element(base)
+        rebind(program, frame, target.value, Thing(type=base.type, elem=join(joined, thing)))
+
+
+def delete(program: object, frame: Frame, target: ast.expr) -> None:
+    """`del target`: the name holds nothing from here on."""
+    del program
+    if isinstance(target, ast.Name) and target.id in frame.names:
+        frame.bind(target.id, NOTHING)
