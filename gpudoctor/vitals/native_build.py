@@ -113,8 +113,13 @@ def _flash_attention(version: str, site: Path, metadata: Path) -> NativeBuild:
 
 
 def _bitsandbytes(_version: str, site: Path, _metadata: Path) -> NativeBuild:
-    names = sorted(path.name for path in _files(site / "bitsandbytes", r"libbitsandbytes_.*\.so"))
-    return NativeBuild(libraries=tuple(names), origin=str(site / "bitsandbytes"))
+    folder = site / "bitsandbytes"
+    names = sorted(path.name for path in _files(folder, r"libbitsandbytes_.*\.so"))
+    try:
+        loader = (folder / "cextension.py").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        loader = ""
+    return NativeBuild(libraries=tuple(names), nearest="same major" in loader, origin=str(folder))
 
 
 def _xformers(_version: str, site: Path, _metadata: Path) -> NativeBuild:

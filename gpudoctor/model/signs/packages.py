@@ -18,6 +18,8 @@ class NativeBuild:
     """The C++ ABI of its calls into torch; None when not said."""
     libraries: tuple[str, ...] = ()
     """Names of its native libraries where the name tells the build (`libbitsandbytes_cuda128.so`)."""
+    nearest: bool = False
+    """Whether it falls back to another library of the same CUDA major when the exact one is missing."""
     origin: str = ""
     """The file or version string that says so."""
 

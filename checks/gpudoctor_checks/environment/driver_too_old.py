@@ -1,0 +1,112 @@
+"""ENV003."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.cuda import dotted, is_jetson, numbers
+from gpudoctor.model.unavailable import Absent
+from gpudoctor_checks.environment.driver_floors import floor_of, toolkit_driver
+
+
+class DriverTooOld(Check):
+    """The NVIDIA driver is older than the CUDA that torch was built with can run on.
+
+    What it finds:
+        A driver below the floor of torch's CUDA major version: 450.80.02 for CUDA 11, 525.60.13 for 12,
+        580.65.06 for 13.
+    Why it hurts:
+        The first CUDA call fails with "The NVIDIA driver on your system is too old", or `is_available()` turns
+        False with a warning that scrolls by and the training goes to the CPU. It comes with a new wheel on a
+        node whose driver only an administrator can change.
+    How it knows:
+        It compares the driver's version with the floor of `torch.version.cuda`, read from torch's files, in a
+        table from NVIDIA's documents. A driver newer than the table always passes: drivers run older CUDA.
+    False alarms:
+        NVIDIA's forward-compatibility package lets data-centre cards run a newer CUDA: a compat `libcuda` on
+        the loader path silences the check. Within one CUDA major a driver older than the toolkit is fine and is
+        not reported. Jetson boards follow their own numbering and are passed over.
+    Remedies:
+        The driver to ask the administrator for; a torch build that this driver runs, with its install line; on
+        data-centre cards, the forward-compatibility package.
+    References:
+        - https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+        - https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
+        - https://github.com/pytorch/pytorch/issues/4546
+    """
+
+    code = Code("ENV003")
+    name = "driver-too-old"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        gpus = patient.gpus
+        survey = patient.gpu_survey
+        torch = patient.torch
+        if torch.cuda is None or survey.compat_libcuda is not None or any(is_jetson(gpu.name) for gpu in gpus):
+            return
+        driver = survey.driver_version
+        if isinstance(driver, Absent):
+            raise Unavailable(f"the driver's version: {driver.reason}")
+        floor = floor_of(torch.cuda)
+        speaks = survey.cuda_driver_version
+        newest = None if isinstance(speaks, Absent) else speaks
+        if not _too_old(numbers(driver), floor, newest, numbers(torch.cuda)):
+            return
+        wanted = f"needs {floor} or newer" if floor else f"needs a driver for CUDA {torch.cuda}"
+        knows = f", which knows CUDA up to {dotted(newest)}" if newest else ""
+        yield self.finding(
+            f"torch {torch.version} is built with CUDA {torch.cuda} and {wanted}; "
+            f"the driver is {driver}{knows}.",
+            evidence=(
+                Measurement(
+                    name="driver_version",
+                    value=driver,
+                    unit="",
+                    reproduce="nvidia-smi --query-gpu=driver_version --format=csv,noheader",
+                ),
+                Measurement(
+                    name="torch_cuda",
+                    value=torch.cuda,
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"{patient.packages.executable} -c 'import torch; print(torch.version.cuda)'",
+                ),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="torch cannot start CUDA: the run fails or falls back to the CPU"),
+            subject="driver",
+            facts=(
+                ("torch", torch.version),
+                ("cuda", torch.cuda),
+                ("driver", driver),
+                ("floor", floor or ""),
+                ("toolkit_driver", toolkit_driver(torch.cuda) or ""),
+            ),
+        )
+
+
+def _too_old(
+    driver: tuple[int, ...], floor: str | None, speaks: tuple[int, ...] | None, cuda: tuple[int, ...]
+) -> bool:
+    """Whether the driver cannot run that CUDA.
+
+    The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
+    """
+    if speaks is not None and cuda and speaks[0] >= cuda[0]:
+        return False
+    if floor is not None:
+        return bool(driver) and driver < numbers(floor)
+    return speaks is not None and bool(cuda) and speaks[0] < cuda[0]

@@ -1,0 +1,104 @@
+"""ENV004."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.cuda import architecture, dotted, is_jetson, runs_on
+from gpudoctor.model.signs.gpu import Gpu, answering
+from gpudoctor.model.unavailable import Absent
+
+
+class GpuArchUnsupported(Check):
+    """The installed torch has no code for this card's compute capability.
+
+    What it finds:
+        A GPU for which torch's list of architectures holds neither machine code (same major version, minor not
+        above the card's) nor intermediate code (PTX) that the driver could compile: a card newer than the wheel
+        (sm_120 on a cu126 build) or one that the wheel dropped (Volta on a cu130 build).
+    Why it hurts:
+        The first kernel dies with "no kernel image is available for execution on the device", often after
+        minutes of loading data, because `torch.cuda.is_available()` still says True.
+    How it knows:
+        It reads the architecture list that stands in libtorch_python.so (what `torch.cuda.get_arch_list()`
+        returns, without importing torch) and the cards' compute capability from the driver.
+    False alarms:
+        A build from source carries its own list, which is read the same way. A card that the job does not use
+        (an old display card beside the training cards) is only a warning while another card can be used. Jetson
+        boards are passed over: their binaries follow their own rules.
+    Remedies:
+        The install line of a torch build that has the architecture and that this driver runs.
+    References:
+        - https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility
+        - https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix
+        - https://github.com/pytorch/pytorch/issues/167244
+    """
+
+    code = Code("ENV004")
+    name = "gpu-arch-unsupported"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        cards = list(answering(patient.gpus, lambda gpu: gpu.compute_capability))
+        torch = patient.torch
+        if torch.cuda is None:
+            return
+        built = torch.arch_list
+        if isinstance(built, Absent):
+            raise Unavailable(f"torch's architectures: {built.reason}")
+        if not any(architecture(name) for name in built):
+            raise Unavailable("torch's list of architectures is empty")
+        cards = [(gpu, card) for gpu, card in cards if not is_jetson(gpu.name)]
+        missing = [(gpu, card) for gpu, card in cards if runs_on(built, card) is None]
+        others = len(cards) > len(missing)
+        for card in dict.fromkeys(card for _, card in missing):
+            yield self._missing([gpu for gpu, own in missing if own == card], card, built, patient, others)
+
+    def _missing(
+        self, gpus: list[Gpu], card: tuple[int, int], built: tuple[str, ...], patient: Patient, others: bool
+    ) -> Finding:
+        torch = patient.torch
+        driver = patient.gpu_survey.driver_version
+        label = gpus[0].label if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        have = ", ".join(built)
+        python = patient.packages.executable
+        return self.finding(
+            f"{label} ({gpus[0].name}) has compute capability {dotted(card)}, "
+            f"and torch {torch.version} has code for {have} only.",
+            evidence=(
+                Measurement(
+                    name="compute_capability",
+                    value=dotted(card),
+                    unit="",
+                    reproduce="nvidia-smi --query-gpu=name,compute_cap --format=csv",
+                ),
+                Measurement(
+                    name="torch_architectures",
+                    value=have,
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"{python} -c 'import torch; print(torch.cuda.get_arch_list())'",
+                ),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING if others else None,
+            cost=Cost() if others else Cost(breaks="no kernel of torch runs on this GPU"),
+            subject=gpus[0].label,
+            facts=(
+                ("torch", torch.version),
+                ("capabilities", dotted(card)),
+                ("driver", "" if isinstance(driver, Absent) else driver),
+            ),
+        )

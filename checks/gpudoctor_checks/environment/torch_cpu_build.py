@@ -1,0 +1,106 @@
+"""ENV002."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.cuda import dotted
+from gpudoctor.model.signs.gpu import Gpu
+from gpudoctor.model.unavailable import Absent
+
+
+class TorchCpuBuild(Check):
+    """The installed torch was built without CUDA, on a machine with an NVIDIA GPU.
+
+    What it finds:
+        A torch whose own version file names neither CUDA nor ROCm, in the environment that the training will
+        use, while the driver shows at least one GPU that a CUDA build of torch could use.
+    Why it hurts:
+        `torch.cuda.is_available()` is False. A script with the usual fallback trains on the CPU, ten to a
+        hundred times slower, without a word; one without it dies with "Torch not compiled with CUDA enabled".
+        It happens when pip resolves against the CPU index, when conda picks a `cpu` variant, or when another
+        package pulls torch in.
+    How it knows:
+        It reads `torch/version.py` in the environment's folder (torch is not imported) and asks the driver for
+        its GPUs.
+    False alarms:
+        A laptop or a CI machine without a GPU is right to have the CPU build: the check is skipped there. Cards
+        too old for any CUDA build of torch do not count. A machine whose GPU is kept for something else on
+        purpose: silence it there.
+    Remedies:
+        The install line for the newest CUDA build of the same torch release that this driver and these cards
+        run, with the companions (torchvision, torchaudio) that are installed.
+    References:
+        - https://pytorch.org/get-started/locally/
+        - https://github.com/XPixelGroup/HAT/issues/85
+    """
+
+    code = Code("ENV002")
+    name = "torch-cpu-build"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="capability",
+            default=5.0,
+            unit="1",
+            source="PyTorch RELEASE.md, CUDA support matrix: the oldest architecture of any build is 5.0",
+            meaning="cards of a lower compute capability cannot be used by any CUDA build and do not count",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        gpus = [gpu for gpu in patient.gpus if self._usable(gpu)]
+        torch = patient.torch
+        if torch.cuda is not None or torch.hip is not None or not gpus:
+            return
+        names = ", ".join(dict.fromkeys(gpu.name for gpu in gpus))
+        driver = patient.gpu_survey.driver_version
+        python = patient.packages.executable
+        yield self.finding(
+            f"torch {torch.version} is built without CUDA, and this machine has {_count(gpus)} ({names}): "
+            "nothing of the training can run there.",
+            evidence=(
+                Measurement(
+                    name="torch_cuda",
+                    value="none",
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"{python} -c 'import torch; print(torch.__version__, torch.version.cuda)'",
+                ),
+                Measurement(name="gpus", value=len(gpus), unit="{GPU}", reproduce="nvidia-smi -L"),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the training cannot use the GPU"),
+            subject="torch",
+            facts=(
+                ("torch", torch.version),
+                ("driver", "" if isinstance(driver, Absent) else driver),
+                ("capabilities", " ".join(sorted(_capabilities(gpus)))),
+            ),
+        )
+
+    def _usable(self, gpu: Gpu) -> bool:
+        capability = gpu.compute_capability
+        if isinstance(capability, Absent):
+            return True
+        return capability[0] + capability[1] / 10 >= self.limit("capability")
+
+
+def _count(gpus: list[Gpu]) -> str:
+    return "a GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+
+
+def _capabilities(gpus: list[Gpu]) -> set[str]:
+    return {dotted(gpu.compute_capability) for gpu in gpus if not isinstance(gpu.compute_capability, Absent)}

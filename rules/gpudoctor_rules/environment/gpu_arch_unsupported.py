@@ -1,0 +1,59 @@
+"""Answers ENV004 gpu-arch-unsupported."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.environment.torch_builds import TABLE, Build, builds, choose_for, install_line
+
+_SOURCE = "https://github.com/pytorch/pytorch#from-source"
+
+
+class GpuArchUnsupportedRule(Rule):
+    """A build that has the architecture; where only the driver stands in the way, the driver too."""
+
+    answers = Code("ENV004")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        card, release = str(finding.fact("capabilities")), str(finding.fact("torch"))
+        driver = str(finding.fact("driver"))
+        build = choose_for(patient, driver, card, release)
+        if build is not None:
+            yield self._install(patient, build, release, card, f"driver {driver} runs it")
+            return
+        unbound = choose_for(patient, "", card, release)
+        if unbound is not None:
+            yield self._driver(unbound, driver, card)
+            return
+        newest = builds()[-1]
+        yield Remedy(
+            id=f"{self.answers}-source",
+            title=f"build torch from source: no published build up to {newest.torch} has code for {card}",
+            steps=(f"TORCH_CUDA_ARCH_LIST={card} as in {_SOURCE}", f"or look for a newer release: {TABLE}"),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.REWRITE,
+            references=(_SOURCE, TABLE),
+        )
+
+    def _install(self, patient: Patient, build: Build, release: str, card: str, why: str) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-install",
+            title=f"install torch {build.torch}+{build.tag}, which has code for capability {card} ({why})",
+            steps=(
+                install_line(patient, build, release),
+                f"{patient.packages.executable} -c 'import torch; print(torch.cuda.get_arch_list())'",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+            sets=(("torch", build.tag),),
+            references=(TABLE,),
+        )
+
+    def _driver(self, build: Build, driver: str, card: str) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-driver",
+            title=f"ask for driver {build.floor} or newer: builds with code for capability {card} need it",
+            steps=(f"torch {build.torch}+{build.tag} has code for it; driver {driver} is below {build.floor}",),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ADMINISTRATOR,
+            references=(TABLE,),
+        )

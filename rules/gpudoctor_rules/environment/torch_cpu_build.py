@@ -1,0 +1,45 @@
+"""Answers ENV002 torch-cpu-build."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.environment.torch_builds import INDEX, TABLE, choose_for, install_line
+
+_START = "https://pytorch.org/get-started/locally/"
+
+
+class TorchCpuBuildRule(Rule):
+    """The CUDA build of the installed release that this driver and these cards run."""
+
+    answers = Code("ENV002")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        release, driver = str(finding.fact("torch")), str(finding.fact("driver"))
+        build = choose_for(patient, driver, str(finding.fact("capabilities")), release)
+        python = patient.packages.executable
+        look = f"{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'"
+        if build is None:
+            yield Remedy(
+                id=f"{self.answers}-select",
+                title="install a CUDA build of torch: choose it for this driver and this machine",
+                steps=(
+                    f"choose CUDA and the package manager at {_START}",
+                    f"the wheels are under {INDEX}",
+                    look,
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.COMMAND,
+                references=(_START,),
+            )
+            return
+        line = install_line(patient, build, release)
+        runs = f"driver {driver} runs it" if driver else "any driver from " + build.floor + " runs it"
+        yield Remedy(
+            id=f"{self.answers}-install",
+            title=f"install the {build.tag} build of torch ({runs})",
+            steps=(line, look),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+            sets=(("torch", build.tag),),
+            references=(_START, TABLE),
+        )
