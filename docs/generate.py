@@ -1,7 +1,7 @@
 """Writes the generated pages: one for each of our checks, their index, and the help of every command.
 
-    python docs/generate.py            write them
-    python docs/generate.py --check    say which are stale, exit code 1 when one is
+python docs/generate.py            write them
+python docs/generate.py --check    say which are stale, exit code 1 when one is
 """
 
 import argparse
@@ -64,7 +64,7 @@ def main() -> int:
     old = stale(wanted)
     if parser.parse_args().check:
         for path in old:
-            print(f"stale: {path.relative_to(DOCS.parent)} (run: make docs)")
+            sys.stdout.write(f"stale: {path.relative_to(DOCS.parent)} (run: make docs)\n")
         return 1 if old else 0
     (DOCS / "checks").mkdir(exist_ok=True)
     for path in old:
@@ -72,7 +72,7 @@ def main() -> int:
             path.write_text(wanted[path], "utf-8")
         else:
             path.unlink()
-        print(path.relative_to(DOCS.parent))
+        sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
     return 0
 
 

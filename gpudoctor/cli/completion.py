@@ -149,7 +149,7 @@ def bash_script(commands: tuple[Command, ...]) -> str:
             f"        {command.name})",
             '            case "$current" in',
             f'                -*) COMPREPLY=($(compgen -W "{flags}" -- "$current")) ;;',
-            f'                *) {_bash_offer(command.words)} ;;',
+            f"                *) {_bash_offer(command.words)} ;;",
             "            esac ;;",
         ]
     # `filenames` quotes spaces in file names; words that are no files pass through it unchanged.

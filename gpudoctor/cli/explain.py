@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """The check and the flags of the command."""
     parser.add_argument("check", metavar="CODE", help="a code or a name: DATA001, loader-bound")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="how to print it (default: text)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

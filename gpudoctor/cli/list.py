@@ -5,7 +5,9 @@ import argparse
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="how to print it (default: text)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

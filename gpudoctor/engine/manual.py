@@ -1,7 +1,7 @@
 """Manual pages: the docstring of a check class, and the facts that its attributes add.
 
-    page = read_page(check, answered=code in registry.rules)
-    page.manual.section("What it finds")
+page = read_page(check, answered=code in registry.rules)
+page.manual.section("What it finds")
 """
 
 import inspect

@@ -1,6 +1,6 @@
 """Reporters: each turns the data of a report into text. They decide nothing and print nothing.
 
-One module a format, with one function `render(report) -> str`. A module is imported when its format is asked for.
+One module a format, with one function `render(report) -> str`, imported when its format is asked for.
 `text` is not here: it needs Rich and lives in `gpudoctor.ui.console`.
 """
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import assert_never
 
 from gpudoctor.model import (
     SCHEMA,
@@ -29,6 +28,7 @@ from gpudoctor.model import (
     Summary,
     TextEdit,
 )
+from gpudoctor.report.closed import assert_never
 
 JsonObject = dict[str, Json]
 
@@ -166,7 +166,7 @@ def evidence_object(evidence: Evidence) -> JsonObject:
                 "time": evidence.time,
             }
         case _:
-            assert_never(evidence)
+            return assert_never(evidence)
 
 
 def _remedy(remedy: Remedy) -> JsonObject:

@@ -1,9 +1,9 @@
 """JUnit XML: a test case for each check, so that any CI system shows which ones found something."""
 
 import xml.etree.ElementTree as ET
-from typing import assert_never
 
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
+from gpudoctor.report.closed import assert_never
 from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import evidence_content, evidence_place, plural, remedy_facts
 
@@ -34,12 +34,17 @@ def render(report: Report) -> str:
         _count(element, suite)
     root.append(suite)
     ET.indent(root)
-    return ET.tostring(root, encoding="us-ascii", xml_declaration=True).decode("ascii") + "\n"
+    document: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
+    return document.decode("ascii") + "\n"
 
 
 def _properties(suite: ET.Element, report: Report) -> None:
     properties = ET.SubElement(suite, "properties")
-    pairs = (("version", report.version), ("verdict", report.summary.verdict), ("patient", report.subject.title))
+    pairs = (
+        ("version", report.version),
+        ("verdict", report.summary.verdict),
+        ("patient", report.subject.title),
+    )
     for name, value in pairs:
         ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
 

@@ -1,4 +1,4 @@
-"""Markdown that fits a comment on a pull request: the verdict, a table, and a folded section for each finding."""
+"""Markdown that fits a comment on a pull request: verdict, table, a folded section for each finding."""
 
 import re
 
@@ -37,12 +37,14 @@ def render(report: Report) -> str:
         rows.append(row)
         sections.append(section)
     body = "\n".join([*rows, *sections]) + "\n" if report.findings else ""
-    more = f"\n{plural(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n" if left else ""
+    more = ""
+    if left:
+        more = f"\n{plural(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n"
     return f"{head}\n{body}{more}\n{tail}"
 
 
 def escape(text: str) -> str:
-    """Text on one line that Markdown shows as it is: no table cell ends, nobody is mentioned, no issue linked."""
+    """Text on one line that Markdown shows as it is: no cell ends, nobody is mentioned, no issue is linked."""
     return _SPECIAL.sub(r"\\\1", one_line(text)).replace("@", "@&#8203;")
 
 

@@ -42,13 +42,22 @@ def page_markdown(page: Page) -> str:
         lines += ["## Thresholds", "", "| setting | default | meaning | source |", "|---|---|---|---|"]
         lines += [_threshold_row(page, threshold) for threshold in page.thresholds]
         lines += ["", "Override one in `[tool.gpudoctor.thresholds]`.", ""]
-    lines += ["## Silencing it", "", f"`# gpudoctor: ignore[{page.code}] reason` on the line, or `--ignore {page.code}`."]
+    lines += [
+        "## Silencing it",
+        "",
+        f"`# gpudoctor: ignore[{page.code}] reason` on the line, or `--ignore {page.code}`.",
+    ]
     return "\n".join(lines) + "\n"
 
 
 def index_markdown(pages: Sequence[Page]) -> str:
     """A table of every check that links its page."""
-    lines = ["# The checks", "", "| code | name | topic | reads | severity | what it finds |", "|---|---|---|---|---|---|"]
+    lines = [
+        "# The checks",
+        "",
+        "| code | name | topic | reads | severity | what it finds |",
+        "|---|---|---|---|---|---|",
+    ]
     for page in pages:
         reads = ", ".join(kind.value for kind in page.reads)
         lines.append(
@@ -60,7 +69,12 @@ def index_markdown(pages: Sequence[Page]) -> str:
 
 def _threshold_row(page: Page, threshold: Threshold) -> str:
     value = quantity_text(threshold.default, threshold.unit)
-    cells = (code(f"{page.code}.{threshold.name}"), escape(value), escape(threshold.meaning), escape(threshold.source))
+    cells = (
+        code(f"{page.code}.{threshold.name}"),
+        escape(value),
+        escape(threshold.meaning),
+        escape(threshold.source),
+    )
     return f"| {' | '.join(cells)} |"
 
 

@@ -5,7 +5,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import assert_never
 from urllib.parse import quote
 
 from gpudoctor.model import (
@@ -27,6 +26,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model import Found as FoundOutcome
+from gpudoctor.report.closed import assert_never
 from gpudoctor.report.json import JsonObject, evidence_object, finite
 from gpudoctor.report.units import remedy_facts
 
@@ -152,7 +152,7 @@ def _physical(evidence: SourceSpan | Setting | LogLine | Measurement) -> JsonObj
         case LogLine() | Measurement():
             return None
         case _:
-            assert_never(evidence)
+            return assert_never(evidence)
 
 
 def _artifact(path: str) -> JsonObject:
@@ -169,7 +169,11 @@ def _location(finding: Finding, physical: list[JsonObject], report: Report) -> J
     if physical:
         return {"physicalLocation": physical[0]}
     subject = finding.subject or report.subject.title or report.subject.kind
-    logical: JsonObject = {"name": subject, "fullyQualifiedName": f"{report.subject.kind}/{subject}", "kind": "resource"}
+    logical: JsonObject = {
+        "name": subject,
+        "fullyQualifiedName": f"{report.subject.kind}/{subject}",
+        "kind": "resource",
+    }
     location: JsonObject = {"logicalLocations": [logical]}
     if report.subject.kind == "script" and report.subject.targets:
         location["physicalLocation"] = {"artifactLocation": _artifact(report.subject.targets[0])}
@@ -241,7 +245,7 @@ def _invocation(report: Report, places: dict[str, int]) -> JsonObject:
             case Passed() | FoundOutcome():
                 pass
             case _:
-                assert_never(outcome)
+                return assert_never(outcome)
     notes += [_notification(Severity.ERROR, problem, None, places) for problem in report.problems]
     incomplete = bool(report.problems) or any(isinstance(item, Crashed) for item in report.outcomes)
     return {

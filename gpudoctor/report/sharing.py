@@ -1,7 +1,7 @@
 """`--share`: a report that can be pasted anywhere. Paths, homes, host and user names and serial numbers go.
 
-Every text of the report is rewritten (`strings.rewrite`), so a new field is covered the day it is added. In doubt
-a text loses too much rather than too little; names of checks, codes and units are ours and stay.
+Every text of the report is rewritten (`strings.rewrite`), so a new field is covered the day it is added.
+In doubt a text loses too much rather than too little; names of checks, codes and units are ours and stay.
 """
 
 import getpass
@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpudoctor.model import Evidence, LogLine, Report, Setting, SourceSpan
@@ -16,7 +17,9 @@ from gpudoctor.report.strings import printable, rewrite, texts
 
 USER, HOST, SECRET_ID, ADDRESS = "<user>", "<host>", "<id>", "<address>"
 
-_NOBODY = frozenset({"root", "nobody", "user", "ubuntu", "localhost", "none", "unknown", "shared", "public", "default"})
+_NOBODY = frozenset(
+    {"root", "nobody", "user", "ubuntu", "localhost", "none", "unknown", "shared", "public", "default"}
+)
 """Accounts and host names that name nobody."""
 
 _USER_KEYS = re.compile(r"(^|[_.-])(USER|USERNAME|LOGNAME|ACCOUNT|OWNER)$", re.IGNORECASE)
@@ -29,7 +32,9 @@ _ASSIGNED = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)(\s*[=:]\s*)(\"[^\"\n]*\"|'[^
 
 _SEGMENT = r"[^\s/\\'\"`<>|:*?,;()\[\]{}=]+"
 _PUBLIC_URL = re.compile(r"https?://[^\s'\"`<>)\]]+", re.IGNORECASE)
-_OTHER_URL = re.compile(rf"\b([a-z][a-z0-9+.-]*)://[^\s'\"`<>]*?({_SEGMENT})/?(?=[\s'\"`<>,;)\]]|$)", re.IGNORECASE)
+_OTHER_URL = re.compile(
+    rf"\b([a-z][a-z0-9+.-]*)://[^\s'\"`<>]*?({_SEGMENT})/?(?=[\s'\"`<>,;)\]]|$)", re.IGNORECASE
+)
 _QUOTED_PATH = re.compile(r"(['\"`])((?:/|~[\w.-]*/|[A-Za-z]:[\\/]|\\\\)[^'\"`\n]*)\1")
 _WINDOWS_PATH = re.compile(rf"(?:\\\\|(?<![A-Za-z])[A-Za-z]:[\\/]+)(?:{_SEGMENT}[\\/]+)*({_SEGMENT})?[\\/]*")
 _HOME_PATH = re.compile(r"~[\w.-]*(?:/[^\s'\"`<>|:*?,;()\[\]{}=]+)+/?")
@@ -41,7 +46,8 @@ _RELATIVE_FILE = re.compile(
 )
 _SYSTEM = re.compile(
     r"^/(?:dev/(?:shm|null|infiniband|nvidia[\w-]*|dri|kfd)\b|proc\b|sys\b|etc\b|run\b|tmp/?$|s?bin\b|"
-    r"usr/(?:s?bin|lib\w*|include|share)\b|usr/local/(?:cuda[\w.-]*|nvidia)\b|lib\w*\b|boot\b|var/(?:log|run|lib/docker)\b)"
+    r"usr/(?:s?bin|lib\w*|include|share)\b|usr/local/(?:cuda[\w.-]*|nvidia)\b|lib\w*\b|boot\b|"
+    r"var/(?:log|run|lib/docker)\b)"
 )
 """Places that every machine has; they tell nothing of this one and a remedy needs them."""
 
@@ -53,11 +59,14 @@ _HOME = re.compile(
 _TILDE_USER = re.compile(r"(?<![\w/])~([a-z_][\w.-]*)/")
 _EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\b")
 _SYSLOG_HOST = re.compile(
-    r"^(?:[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,+Z-]+) ([A-Za-z0-9][\w.-]*) (?=[\w./-]+(?:\[\d+\])?:)",
+    r"^(?:[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,+Z-]+) "
+    r"([A-Za-z0-9][\w.-]*) (?=[\w./-]+(?:\[\d+\])?:)",
     re.MULTILINE,
 )
 _UUID = re.compile(r"\b(GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
-_SHORT_UUID = re.compile(r"\b(GPU|MIG)-(?:GPU-)?(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-[0-9a-f]*)*(?:/\d+/\d+)?\b", re.IGNORECASE)
+_SHORT_UUID = re.compile(
+    r"\b(GPU|MIG)-(?:GPU-)?(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-[0-9a-f]*)*(?:/\d+/\d+)?\b", re.IGNORECASE
+)
 _SERIAL = re.compile(
     r"\b(serial(?:[ _-]?(?:number|no\.?|num))?|s/n|board[ _-]?id|asset[ _-]?tag)(\s*(?:is|[:=#])?\s*)"
     r"(?=[\w-]*\d)([A-Z0-9][A-Z0-9-]{4,})",
@@ -71,7 +80,8 @@ _IPV4 = re.compile(
     r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?![\w.]\d|\w)"
 )
 _IPV6 = re.compile(
-    r"(?<![\w:.])(?=[0-9a-f:]*\d)(?=[0-9a-f:]*::|(?:[0-9a-f]+:){7})[0-9a-f]{1,4}:[0-9a-f:]+(?![\w:])", re.IGNORECASE
+    r"(?<![\w:.])(?=[0-9a-f:]*\d)(?=[0-9a-f:]*::|(?:[0-9a-f]+:){7})[0-9a-f]{1,4}:[0-9a-f:]+(?![\w:])",
+    re.IGNORECASE,
 )
 
 
@@ -87,20 +97,22 @@ class Identity:
     def of_this_machine(cls) -> "Identity":
         """Who runs this process, and where; whatever cannot be asked is left out."""
         users = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")]
-        try:
+        with suppress(OSError, KeyError, ImportError):  # no entry for this uid, as in many containers
             users.append(getpass.getuser())
-        except (OSError, KeyError, ImportError):  # no entry for this uid, as in many containers
-            pass
         hosts = [socket.gethostname(), os.environ.get("HOSTNAME", ""), os.environ.get("SLURMD_NODENAME", "")]
         homes = [os.path.expanduser("~"), os.environ.get("HOME", "")]
-        return cls(users=_known(users), hosts=_known(hosts), homes=tuple(home for home in dict.fromkeys(homes) if len(home) > 1))
+        return cls(
+            users=_known(users),
+            hosts=_known(hosts),
+            homes=tuple(home for home in dict.fromkeys(homes) if len(home) > 1),
+        )
 
 
 def shareable(report: Report, identity: Identity | None = None) -> Report:
     """The report without paths, home folders, host and user names, serial numbers, UUIDs and addresses.
 
-    `identity` is that of this machine unless given. Paths are cut to their base names; places that every machine
-    has (/dev/shm, /proc) stay, and so do web addresses unless they hold a name.
+    `identity` is that of this machine unless given. Paths are cut to their base names; places that every
+    machine has (/dev/shm, /proc) stay, and so do web addresses unless they hold a name.
     """
     scrubber = _Scrubber(report, identity or Identity.of_this_machine())
     return rewrite(_without_structure(report), scrubber.scrub)
@@ -173,7 +185,9 @@ def _without_structure(report: Report) -> Report:
     subject = replace(
         report.subject,
         host="",
-        title=_base(report.subject.title) if report.subject.title in report.subject.targets else report.subject.title,
+        title=_base(report.subject.title)
+        if report.subject.title in report.subject.targets
+        else report.subject.title,
         targets=tuple(map(_base, report.subject.targets)),
     )
     findings = tuple(
@@ -217,11 +231,13 @@ def _settings(report: Report) -> list[Setting]:
 
 
 def _declared_paths(report: Report) -> list[str]:
-    """Paths that stand in fields of their own: also found in messages when they hold spaces or look like words."""
+    """Paths that stand in fields of their own: found in messages too, also when they hold spaces."""
     findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
     paths = [*report.subject.targets]
     for finding in findings:
-        paths += [item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path]
+        paths += [
+            item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path
+        ]
     paths += [edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits]
     return [path for path in paths if len(_base(path)) < len(path)]
 

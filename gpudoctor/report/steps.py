@@ -2,14 +2,18 @@
 
 import re
 
-_TOOLS = frozenset(
-    "accelerate apt apt-get aws bash cat chmod conda cp curl deepspeed df dmesg dnf docker echo export free getconf git "
-    "gpudoctor grep journalctl kill kubectl ldconfig ls lscpu lsmod lspci mamba mkdir modprobe mount mv numactl nvcc "
-    "nvidia-smi pip pip3 podman ps python python3 rm rmmod rsync salloc sbatch scancel scontrol sed setpci srun sudo "
-    "sysctl systemctl taskset torchrun ulimit umount unset uv yum".split()
-)
+_WORDS = """
+accelerate apt apt-get aws bash cat chmod conda cp curl deepspeed df dmesg dnf docker echo export
+free getconf git gpudoctor grep journalctl kill kubectl ldconfig ls lscpu lsmod lspci mamba mkdir
+modprobe mount mv numactl nvcc nvidia-smi pip pip3 podman ps python python3 rm rmmod rsync salloc
+sbatch scancel scontrol sed setpci srun sudo sysctl systemctl taskset torchrun ulimit umount unset
+uv yum
+"""
+_TOOLS = frozenset(_WORDS.split())
 _ASSIGNMENT = re.compile(r"^[A-Z_][A-Z0-9_]*=\S*( |$)")
-_PYTHON = re.compile(r"^(?:[\w.]+ = )?[\w.]+\(.*\)$|^[\w.]+ ?= ?\S+$|^(?:from [\w.]+ )?import [\w.*]+$|^with \S.*:$")
+_PYTHON = re.compile(
+    r"^(?:[\w.]+ = )?[\w.]+\(.*\)$|^[\w.]+ ?= ?\S+$|^(?:from [\w.]+ )?import [\w.*]+$|^with \S.*:$"
+)
 
 
 def is_code(step: str) -> bool:

@@ -41,7 +41,7 @@ IDENTITIES: frozenset[tuple[type, str]] = frozenset(
         (Report, "version"),
     }
 )
-"""Fields that we or a plugin wrote as identifiers. No text of the patient gets there, and scripts key on them."""
+"""Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""
 
 Rewrite = Callable[[str], str]
 
@@ -64,7 +64,7 @@ def texts(report: Report) -> Iterator[str]:
 
 
 def presentable(report: Report) -> Report:
-    """The report as any format may show it: secrets masked, nothing that a terminal or XML would choke on."""
+    """The report as any format may show it: secrets masked, nothing that a terminal chokes on."""
     return rewrite(report, lambda text: mask_text(printable(text)))
 
 
@@ -92,7 +92,10 @@ def _visible(character: str) -> str:
         return character
     if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode's way to keep a byte that is no UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    if code in (0x200C, 0x200D):  # joiners shape scripts; other format characters can reorder what a reader sees
+    if code in (
+        0x200C,
+        0x200D,
+    ):  # joiners shape scripts; other format characters can reorder what a reader sees
         return character
     if character.isspace() and code >= 0xA0:
         return " "

@@ -1,10 +1,21 @@
-"""Numbers for people: bytes as GiB, seconds as ms, shares as percent. Inside, everything is bytes and seconds."""
+"""Numbers for people: bytes as GiB, seconds as ms, shares as percent. Elsewhere all is bytes and seconds."""
 
 import math
-from typing import assert_never
 
-from gpudoctor.model import Confidence, Cost, Effect, Evidence, Finding, LogLine, Measurement, Provenance
-from gpudoctor.model import Remedy, Setting, SourceSpan
+from gpudoctor.model import (
+    Confidence,
+    Cost,
+    Effect,
+    Evidence,
+    Finding,
+    LogLine,
+    Measurement,
+    Provenance,
+    Remedy,
+    Setting,
+    SourceSpan,
+)
+from gpudoctor.report.closed import assert_never
 
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _SPOKEN_UNITS = {"Cel": "°C", "count": ""}
@@ -88,7 +99,7 @@ def effect_text(effect: Effect) -> str:
 def confidence_text(finding: Finding) -> str:
     """How sure we are, in one word: suspected, probable, confirmed, or measured when a number proves it."""
     if finding.confidence is not Confidence.CONFIRMED:
-        return finding.confidence.value
+        return str(finding.confidence.value)
     measured = any(
         isinstance(item, Measurement) and item.provenance is Provenance.MEASURED for item in finding.evidence
     )
@@ -119,7 +130,7 @@ def evidence_place(evidence: Evidence) -> str:
         case Measurement():
             return evidence.name.replace("_", " ")
         case _:
-            assert_never(evidence)
+            return assert_never(evidence)
 
 
 def evidence_content(evidence: Evidence) -> str:
@@ -134,7 +145,7 @@ def evidence_content(evidence: Evidence) -> str:
         case Measurement():
             return f"{quantity_text(evidence.value, evidence.unit)} ({evidence.provenance.value})"
         case _:
-            assert_never(evidence)
+            return assert_never(evidence)
 
 
 def evidence_command(evidence: Evidence) -> str | None:

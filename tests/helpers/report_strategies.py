@@ -74,7 +74,13 @@ evidence = st.one_of(
     ),
     st.builds(SourceSpan, path=texts, line=lines, column=lines, end_line=st.none() | lines, text=texts),
     st.builds(
-        Setting, key=texts, value=texts, origin=texts, path=maybe_text, line=st.none() | lines, reproduce=maybe_text
+        Setting,
+        key=texts,
+        value=texts,
+        origin=texts,
+        path=maybe_text,
+        line=st.none() | lines,
+        reproduce=maybe_text,
     ),
     st.builds(LogLine, origin=texts, text=texts, line=st.none() | lines, time=maybe_text),
 )
@@ -127,7 +133,10 @@ findings = st.builds(
     message=texts,
     evidence=st.lists(evidence, min_size=1, max_size=4).map(tuple),
     cost=st.builds(
-        Cost, step_share=st.none() | st.floats(), bytes=st.none() | st.integers(-(10**15), 10**15), breaks=maybe_text
+        Cost,
+        step_share=st.none() | st.floats(),
+        bytes=st.none() | st.integers(-(10**15), 10**15),
+        breaks=maybe_text,
     ),
     subject=texts,
 )
@@ -170,10 +179,14 @@ reports = st.builds(
         crashed=counts,
     ),
     findings=st.lists(ranked, max_size=3).map(tuple),
-    silenced=st.lists(st.builds(Silenced, finding=findings, where=texts, reason=maybe_text), max_size=2).map(tuple),
+    silenced=st.lists(st.builds(Silenced, finding=findings, where=texts, reason=maybe_text), max_size=2).map(
+        tuple
+    ),
     outcomes=st.lists(outcomes, max_size=4).map(tuple),
     checks=st.lists(
-        st.builds(Named, code=codes, name=st.just("loader-bound"), title=texts, help=texts), max_size=3, unique_by=lambda item: item.code
+        st.builds(Named, code=codes, name=st.just("loader-bound"), title=texts, help=texts),
+        max_size=3,
+        unique_by=lambda item: item.code,
     ).map(tuple),
     problems=st.lists(texts, max_size=2).map(tuple),
     run=st.none() | st.just({"steps": 4, "lines": [{"path": "a.py", "share": float("nan")}]}),

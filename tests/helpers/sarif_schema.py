@@ -107,7 +107,9 @@ _RESULT = _object(
                     "artifactLocation replacements",
                     artifactLocation=_ARTIFACT,
                     replacements=_list(
-                        _object("deletedRegion", deletedRegion=_REGION, insertedContent=_object("text", text=_TEXT)),
+                        _object(
+                            "deletedRegion", deletedRegion=_REGION, insertedContent=_object("text", text=_TEXT)
+                        ),
                         minItems=1,
                     ),
                 ),

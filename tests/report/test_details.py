@@ -32,7 +32,9 @@ def test_the_schema_is_a_schema_and_holds_for_both_samples():
         jsonschema.validate(json.loads(render(report, "json")), report_schema())
 
 
-@pytest.mark.parametrize("key", ["schema", "gpudoctor", "patient", "summary", "findings", "outcomes", "run", "problems"])
+@pytest.mark.parametrize(
+    "key", ["schema", "gpudoctor", "patient", "summary", "findings", "outcomes", "run", "problems"]
+)
 def test_the_schema_refuses_a_report_without_a_promised_key(key):
     document = json.loads(render(full_report(), "json"))
     del document[key]
@@ -63,7 +65,10 @@ def test_json_carries_the_promised_keys():
 def test_json_has_null_for_what_is_no_number():
     full = full_report()
     item = full.findings[0]
-    evidence = (Measurement(name="x", value=float("nan"), unit="1"), Measurement(name="y", value=float("inf"), unit="s"))
+    evidence = (
+        Measurement(name="x", value=float("nan"), unit="1"),
+        Measurement(name="y", value=float("inf"), unit="s"),
+    )
     item = dataclasses.replace(item, finding=dataclasses.replace(item.finding, evidence=evidence))
     document = json.loads(render(dataclasses.replace(full, findings=(item,)), "json"))
     assert [one["value"] for one in document["findings"][0]["evidence"]] == [None, None]
@@ -90,7 +95,9 @@ def test_sarif_of_a_machine_has_no_file():
 def test_sarif_tells_how_the_examination_went():
     [invocation] = _sarif(full_report())["invocations"]
     assert invocation["executionSuccessful"] is False
-    notes = {note.get("associatedRule", {}).get("id"): note for note in invocation["toolExecutionNotifications"]}
+    notes = {
+        note.get("associatedRule", {}).get("id"): note for note in invocation["toolExecutionNotifications"]
+    }
     assert notes["ENV003"]["level"] == "error" and notes["GPU006"]["level"] == "note"
     assert "PERF009" not in notes and "broken.py" in notes[None]["message"]["text"]
     assert _sarif(healthy_report())["invocations"][0]["executionSuccessful"] is True
@@ -153,7 +160,9 @@ def test_junit_has_the_four_outcomes():
 
 
 def test_github_commands_are_escaped():
-    assert command("error", "100%\nnext::x", {"title": "a: b, c"}) == "::error title=a%3A b%2C c::100%25%0Anext::x"
+    assert (
+        command("error", "100%\nnext::x", {"title": "a: b, c"}) == "::error title=a%3A b%2C c::100%25%0Anext::x"
+    )
     lines = render(full_report(), "github").splitlines()
     assert lines[1].startswith("::warning file=train.py,line=88,col=10,title=DATA001 loader-bound::")
     assert lines[0].startswith("::error title=GPU003 memory-errors::")
@@ -234,7 +243,13 @@ def test_seconds(seconds, text):
 
 
 def test_shares_and_numbers():
-    assert [share_text(share) for share in (0, 0.583, 0.032, 0.03, 1)] == ["0 %", "58 %", "3.2 %", "3 %", "100 %"]
+    assert [share_text(share) for share in (0, 0.583, 0.032, 0.03, 1)] == [
+        "0 %",
+        "58 %",
+        "3.2 %",
+        "3 %",
+        "100 %",
+    ]
     assert [number_text(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
     assert quantity_text(90.0, "Cel") == "90 °C" and quantity_text(True, "") == "yes"
     assert quantity_text(300.0, "W") == "300 W" and quantity_text("hopper", "") == "hopper"
@@ -265,7 +280,8 @@ def test_commands_are_told_from_sentences(step):
 
 
 @pytest.mark.parametrize(
-    "step", ["Reboot the node.", "Ask an administrator", "pip reads the file and installs it again.", "set it to 8"]
+    "step",
+    ["Reboot the node.", "Ask an administrator", "pip reads the file and installs it again.", "set it to 8"],
 )
 def test_sentences_are_told_from_commands(step):
     assert not is_code(step)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from report_strategies import reports
 from sample_reports import full_report, healthy_report
+from sarif_schema import check_sarif, report_schema
 
 from gpudoctor.errors import UsageError
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import Identity, shareable
 from gpudoctor.ui.console import render_preflight, render_text
-from sarif_schema import check_sarif, report_schema
 
 # Shrinking a whole report takes minutes; the nasty texts are readable as they are.
 EXAMPLES = settings(
@@ -103,6 +103,10 @@ def test_a_secret_in_any_text_is_masked_in_every_format(format):
     remedy = dataclasses.replace(item.remedies[0], steps=(f"export HF_TOKEN={secret}",))
     item = dataclasses.replace(item, finding=finding, remedies=(remedy,), reason=secret)
     report = dataclasses.replace(full, findings=(item,), problems=(f"HF_TOKEN={secret} is bad",))
-    text = render_text(report, width=300, colour=False, verbose=True) if format == "text" else render(report, format)
+    text = (
+        render_text(report, width=300, colour=False, verbose=True)
+        if format == "text"
+        else render(report, format)
+    )
     assert "downloads with" in text or format == "junit"
     assert secret not in text and secret[3:20] not in text

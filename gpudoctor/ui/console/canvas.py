@@ -1,8 +1,10 @@
 """Lines of styled text for a given width: wrapping with indentation, and a right-hand column where it fits."""
 
 import io
+import re
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -94,7 +96,9 @@ class Canvas:
         # A narrow terminal has no room for a column beside others: the last one goes below, indented.
         beside = self.width - indent - offset >= NARROWEST
         for row in table:
-            cells = [cell + " " * (width - Text(cell).cell_len) for cell, width in zip(row[:-1], widths, strict=True)]
+            cells = [
+                cell + " " * (width - Text(cell).cell_len) for cell, width in zip(row[:-1], widths, strict=True)
+            ]
             if beside:
                 self.paragraph_raw("  ".join([*cells, row[-1]]), indent, offset)
             else:
@@ -116,28 +120,25 @@ class Canvas:
         self._console.print(line, soft_wrap=True)
 
     def _wrapped(self, text: Text, indent: int, hang: int) -> list[Text]:
-        room = max(self.width - indent - hang, NARROWEST // 2)
-        # Rich wraps all lines to one width: the first line, which begins further left, is wrapped by itself.
-        first_room = max(self.width - indent, NARROWEST // 2)
-        lines: list[Text] = []
-        rest = text
-        if hang:
-            head = rest.wrap(self._console, first_room, overflow="ignore")
-            if len(head) <= 1:
-                return [Text(" " * indent) + line for line in head] or [Text("")]
-            lines.append(Text(" " * indent) + _trimmed(head[0]))
-            rest = _left_trimmed(text[len(head[0].plain) :])
-        lines += [Text(" " * (indent + hang)) + _trimmed(line) for line in rest.wrap(self._console, room, overflow="ignore")]
-        return lines or [Text("")]
+        """Lines of the text with their indentation. Rich wraps all lines to one width and cuts long words."""
+        first = max(self.width - indent, NARROWEST // 2)
+        rest = max(self.width - indent - hang, NARROWEST // 2)
+        lines = text.divide(_breaks(text.plain, first, rest))
+        for line in lines:
+            line.rstrip()
+        return [Text(" " * (indent + hang if place else indent)) + line for place, line in enumerate(lines)]
 
 
-def _trimmed(line: Text) -> Text:
-    line.rstrip()
-    return line
-
-
-def _left_trimmed(text: Text) -> Text:
-    return text[len(text.plain) - len(text.plain.lstrip()) :]
+def _breaks(text: str, first: int, rest: int) -> list[int]:
+    """Where lines after the first begin; `first` and `rest` are the columns that lines have."""
+    starts: list[int] = []
+    used, room = 0, first
+    for word in re.finditer(r"\S+\s*", text):
+        if used and used + cell_len(word[0].rstrip()) > room:
+            starts.append(word.start())
+            used, room = 0, rest
+        used += cell_len(word[0])
+    return starts
 
 
 def _styled(text: Text | str) -> Text:

@@ -37,4 +37,6 @@ def render_listing(pages: Sequence[Page], *, width: int) -> str:
 def _row(page: Page, codes: int, longest: int) -> str:
     letters = " ".join(_LETTERS[kind] if kind in page.reads else " " for kind in Reads)
     maturity = "" if page.maturity is Maturity.STABLE else f"  {page.maturity.value}"
-    return f"{page.code:<{codes}}  {page.name:<{longest}}  {letters}  {page.severity.value:<7}{maturity}".rstrip()
+    return (
+        f"{page.code:<{codes}}  {page.name:<{longest}}  {letters}  {page.severity.value:<7}{maturity}".rstrip()
+    )

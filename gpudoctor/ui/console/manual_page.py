@@ -64,7 +64,7 @@ def _body(canvas: Canvas, text: str) -> None:
             literal = False
         elif indented and paragraph and _is_item(paragraph[0]):
             paragraph.append(line.strip())
-        elif indented and not paragraph or literal:
+        elif (indented and not paragraph) or literal:
             canvas.literal_raw(line, indent=_INDENT)
             literal = True
         else:

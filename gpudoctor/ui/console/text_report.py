@@ -1,7 +1,6 @@
 """The text report: the verdict, the findings in their order, and one line about everything else."""
 
 from collections import Counter
-from typing import assert_never
 
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from gpudoctor.model import (
     Severity,
     Skipped,
 )
+from gpudoctor.report.closed import assert_never
 from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import one_line, presentable
 from gpudoctor.report.units import (
@@ -41,8 +41,8 @@ _PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 4
 def render_text(report: Report, *, width: int, colour: bool, verbose: bool = False) -> str:
     """The report for people, `width` columns wide; colour is ANSI and only repeats the severity's word.
 
-    `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and the
-    reason for each rank.
+    `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and
+    the reason for each rank.
     """
     shown = presentable(report)
     canvas = Canvas(width, colour)
@@ -77,7 +77,9 @@ def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     style = STYLES[finding.severity]
     title = Text(f"{item.rank:<{_INDENT - 1}} ")
     title.append(one_line(finding.code), style=style).append(f" {one_line(finding.name)}")
-    canvas.split(title, Text.assemble((finding.severity.value, style), f", {confidence_text(finding)}"), hang=_INDENT)
+    canvas.split(
+        title, Text.assemble((finding.severity.value, style), f", {confidence_text(finding)}"), hang=_INDENT
+    )
     canvas.paragraph(finding.message, indent=_INDENT)
     if verbose:
         _all_evidence(canvas, finding)
@@ -151,9 +153,12 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     parts = [f"{plural(summary.passed, 'check')} passed"]
     if summary.skipped:
         reasons = Counter(
-            one_line(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
+            one_line(item.reason)
+            for item in report.outcomes
+            if isinstance(item, Skipped) and not item.deselected
         )
-        parts.append(f"{summary.skipped:,} skipped: {_reasons(reasons, verbose)}")
+        # With `verbose` each stands in the table of outcomes.
+        parts.append(f"{summary.skipped:,} skipped" + ("" if verbose else f": {_reasons(reasons)}"))
     if summary.silenced:
         parts.append(f"{summary.silenced:,} silenced")
     deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes)
@@ -168,10 +173,8 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         canvas.paragraph(f"incomplete: {problem}", hang=2)
 
 
-def _reasons(reasons: Counter[str], verbose: bool) -> str:
+def _reasons(reasons: Counter[str]) -> str:
     listed = [reason if count == 1 else f"{reason} ({count})" for reason, count in reasons.most_common()]
-    if verbose:
-        return "see below"
     more = len(listed) - _REASONS
     return "; ".join(listed[:_REASONS]) + (f"; and {plural(more, 'more reason')}" if more > 0 else "")
 
@@ -195,7 +198,7 @@ def _outcome_words(outcome: Outcome) -> tuple[str, str]:
         case Crashed():
             return "crashed", outcome.error
         case _:
-            assert_never(outcome)
+            return assert_never(outcome)
 
 
 def _all_silenced(canvas: Canvas, report: Report) -> None:
@@ -204,7 +207,9 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
     canvas.blank()
     for item in report.silenced:
         reason = f": {item.reason}" if item.reason else ""
-        canvas.paragraph(f"silenced by {item.where}{reason}: {item.finding.code} {item.finding.message}", hang=2)
+        canvas.paragraph(
+            f"silenced by {item.where}{reason}: {item.finding.code} {item.finding.message}", hang=2
+        )
 
 
 def _next_step(canvas: Canvas, report: Report) -> None:

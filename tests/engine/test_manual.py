@@ -1,0 +1,112 @@
+import textwrap
+
+import pytest
+
+from gpudoctor.engine.manual import (
+    HEADINGS,
+    ManualError,
+    help_markdown,
+    named,
+    parse_manual,
+    read_manual,
+    read_page,
+    topic_of,
+    topic_order,
+)
+from gpudoctor.model import Check, Code, Reads
+
+PAGE = "The ailment in\n    one sentence.\n\n" + "\n".join(
+    f"    {heading}:\n        About {heading}.\n        Second line." for heading in HEADINGS
+)
+
+
+class Sick(Check):
+    __doc__ = PAGE
+    code = Code("ACME001")
+    name = "sick"
+    reads = frozenset({Reads.CONFIG, Reads.ENVIRONMENT})
+
+    def examine(self, patient):
+        yield from ()
+
+
+class Undocumented(Sick):
+    """Somebody's check."""
+
+
+def test_a_page_has_its_title_and_sections():
+    manual = parse_manual(PAGE)
+    assert manual.title == "The ailment in one sentence."
+    assert [section.heading for section in manual.sections] == list(HEADINGS)
+    assert manual.section("Remedies") == "About Remedies.\nSecond line."
+
+
+def test_lists_and_examples_keep_their_indentation():
+    text = PAGE.replace("        About Remedies.", "        - one\n          more\n\n            code(x)\n")
+    assert parse_manual(text).section("Remedies") == "- one\n  more\n\n    code(x)\n\nSecond line."
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_a_missing_heading_is_named(heading):
+    with pytest.raises(ManualError, match=f"'{heading}'"):
+        parse_manual(PAGE.replace(f"    {heading}:\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("", "no first line"),
+        (PAGE.replace("Remedies:", "Remedys:"), "'Remedies' is missing"),
+        (PAGE + "\n    More:\n        x", "unknown heading 'More'"),
+        (PAGE + "\n    Remedies:\n        x", "stand in the order"),
+        (
+            PAGE.replace("        About Remedies.\n        Second line.", ""),
+            "nothing under the heading 'Remedies'",
+        ),
+        (
+            PAGE.replace("    What it finds:", "    Stray words.\n    What it finds:"),
+            "before the first heading",
+        ),
+        ("Only a title.", "'What it finds' is missing"),
+    ],
+)
+def test_what_is_no_page_is_refused_with_a_reason(page, sentence):
+    with pytest.raises(ManualError, match=sentence):
+        parse_manual(page)
+
+
+def test_headings_out_of_order_are_refused():
+    swapped = (
+        PAGE.replace("Why it hurts", "@").replace("How it knows", "Why it hurts").replace("@", "How it knows")
+    )
+    with pytest.raises(ManualError, match="order"):
+        parse_manual(swapped)
+
+
+def test_an_error_names_the_class():
+    with pytest.raises(ManualError, match="Undocumented: the heading"):
+        read_manual(Undocumented)
+
+
+def test_a_page_without_a_manual_still_has_its_facts():
+    page = read_page(Undocumented, answered=True)
+    assert page.manual is None and page.title == "Somebody's check." and page.answered
+    assert page.reads == (Reads.ENVIRONMENT, Reads.CONFIG)
+
+
+def test_a_report_names_a_check_with_its_help():
+    entry = named(Sick)
+    assert (entry.code, entry.name, entry.title) == ("ACME001", "sick", "The ailment in one sentence.")
+    assert entry.help.startswith("**What it finds**\n\nAbout What it finds.")
+    assert help_markdown(read_page(Undocumented, answered=False)) == ""
+
+
+def test_topics():
+    assert topic_of("DATA001") == "input pipeline" and topic_of("ACME001") == "ACME"
+    assert sorted(["DATA001", "ACME001", "ENV002", "ENV001"], key=topic_order) == [
+        "ENV001", "ENV002", "DATA001", "ACME001",
+    ]  # fmt: skip
+
+
+def test_tabs_and_deeper_docstrings_are_read():
+    parse_manual(textwrap.indent(PAGE, "    ").strip())

@@ -1,0 +1,184 @@
+"""Whole texts against snapshots. GPUDOCTOR_UPDATE_SNAPSHOTS=1 writes them anew: read the diff before committing it."""
+
+import dataclasses
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+from sample_reports import full_report, healthy_report
+
+from gpudoctor.engine.manual import read_page
+from gpudoctor.model import Check, Code, Maturity, Reads, Severity, Threshold
+from gpudoctor.ui.console import render_preflight, render_text
+from gpudoctor.ui.console.canvas import Canvas
+from gpudoctor.ui.console.listing import render_listing
+from gpudoctor.ui.console.manual_page import render_manual_page
+from gpudoctor.ui.encoding import fit_encoding, write_text
+
+SNAPSHOTS = Path(__file__).parent / "__snapshots__"
+
+
+class LeakyBucket(Check):
+    """The bucket of the loader leaks `a*b` bytes on every step.
+
+    What it finds:
+        A bucket whose loop holds
+
+            bucket = Bucket(holes=3)
+
+        and at least one hole.
+    Why it hurts:
+        - water is lost
+        - the floor
+          gets wet
+    How it knows:
+        It looks.
+    False alarms:
+        None known.
+    Remedies:
+        Plug it.
+    References:
+        - https://example.org/a-very-long-address-that-does-not-fit-on-a-line-of-eighty-columns/at-all
+    """
+
+    code = Code("ACME001")
+    name = "leaky-bucket"
+    reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+    maturity = Maturity.PREVIEW
+    thresholds = (
+        Threshold(
+            name="holes", default=1024.0, unit="B", source="the bucket makers' table", meaning="More is a leak."
+        ),
+    )
+    no_rule = "nobody sells plugs"
+
+    def examine(self, patient):
+        yield from ()
+
+
+PAGE = read_page(LeakyBucket, answered=False)
+TEXTS = {
+    "full-80": lambda: render_text(full_report(), width=80, colour=False),
+    "full-120": lambda: render_text(full_report(), width=120, colour=False),
+    "full-40": lambda: render_text(full_report(), width=40, colour=False),
+    "verbose-80": lambda: render_text(full_report(), width=80, colour=False, verbose=True),
+    "healthy-80": lambda: render_text(healthy_report(), width=80, colour=False),
+    "healthy-120": lambda: render_text(healthy_report(), width=120, colour=False),
+    "preflight-80": lambda: render_preflight(full_report(), width=80),
+    "preflight-healthy-80": lambda: render_preflight(healthy_report(), width=80),
+    "manual-80": lambda: render_manual_page(PAGE, width=80),
+    "listing-80": lambda: render_listing([PAGE], width=80),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_as_it_was(name):
+    path = SNAPSHOTS / f"{name}.txt"
+    text = TEXTS[name]()
+    if os.environ.get("GPUDOCTOR_UPDATE_SNAPSHOTS"):
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+    assert text == TEXTS[name]()
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_fit_except_those_to_be_copied(width):
+    commands = ("nvidia-smi", "scontrol", "DataLoader(", "docker run")
+    for line in render_text(full_report(), width=width, colour=False).splitlines():
+        assert len(line) <= width or any(command in line for command in commands), line
+
+
+def test_a_healthy_machine_gets_three_lines():
+    assert len(render_text(healthy_report(), width=120, colour=False).splitlines()) == 3
+
+
+def test_the_verdict_stands_before_the_findings():
+    lines = render_text(full_report(), width=80, colour=False).splitlines()
+    verdict = lines.index(full_report().summary.verdict)
+    assert verdict < next(index for index, line in enumerate(lines) if "GPU003" in line)
+
+
+def test_colour_repeats_the_severity_and_nothing_else():
+    plain = render_text(full_report(), width=80, colour=False)
+    coloured = render_text(full_report(), width=80, colour=True)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+    painted = re.findall(r"\x1b\[[1-9][0-9;]*m(.*?)\x1b\[0m", coloured)
+    assert set(painted) == {
+        "GPU003", "DATA001", "ENV006", "LOOP008", "error", "warning", "note"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"])
+def test_the_environment_changes_nothing(variable, monkeypatch):
+    wanted = [render_text(full_report(), width=80, colour=colour) for colour in (False, True)]
+    monkeypatch.setenv(variable, {"COLUMNS": "20", "TERM": "dumb"}.get(variable, "1"))
+    assert [render_text(full_report(), width=80, colour=colour) for colour in (False, True)] == wanted
+
+
+def test_every_crash_problem_and_skip_is_named():
+    text = " ".join(render_text(full_report(), width=80, colour=False).split())
+    for part in (
+        "crashed: ENV003",
+        "incomplete: sub/broken.py",
+        "1 skipped: no NVLink on this card",
+        "1 silenced",
+    ):
+        assert part in text
+
+
+def test_verbose_shows_what_the_short_text_leaves_out():
+    short = render_text(full_report(), width=80, colour=False)
+    long = " ".join(render_text(full_report(), width=80, colour=False, verbose=True).split())
+    hidden = (
+        "$ df -h /dev/shm",
+        "set aside: num_workers=32, persistent_workers=True: uses host memory, which ENV009 says is short",
+        "ranked 2: largest expected gain, suspected",
+        "cost: a process on GPU 5 dies or computes with wrong values",
+        "silenced by comment in train.py:41: measured on purpose",
+        "PERF009 gpu-unused not selected",
+    )
+    for part in hidden:
+        assert part in long and part not in " ".join(short.split())
+
+
+def test_many_remedies_and_places_are_counted():
+    full = full_report()
+    item = full.findings[1]
+    finding = dataclasses.replace(item.finding, evidence=item.finding.evidence[:1] * 5)
+    item = dataclasses.replace(item, finding=finding, remedies=item.remedies * 3)
+    text = render_text(dataclasses.replace(full, findings=(item,)), width=80, colour=False)
+    assert "and 3 more places" in text and "and 3 more remedies" in text
+
+
+def test_markup_in_a_text_is_only_text():
+    full = full_report()
+    report = dataclasses.replace(full, problems=("[red]x[/red] :smile: [link=http://a]b[/link]",))
+    assert "[red]x[/red] :smile: [link=http://a]b[/link]" in render_text(report, width=80, colour=False)
+
+
+def test_wide_characters_are_counted_by_their_columns():
+    canvas = Canvas(30, colour=False)
+    canvas.split("学習 " * 3, "warning")
+    assert canvas.text() == "学習 学習 学習         warning\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "ANSI_X3.4-1968", "no-such-codec", None])
+def test_a_poor_encoding_gets_other_characters_and_no_crash(encoding):
+    text = fit_encoding("gpudoctor · 3 µs · 日本 \udce9 …\n", encoding)
+    text.encode("ascii" if encoding in (None, "no-such-codec") else encoding)
+    assert text.startswith("gpudoctor ")
+
+
+def test_ascii_marks():
+    assert fit_encoding("a · 3 µs … 1 → 2", "ascii") == "a - 3 us ... 1 -> 2"
+    assert fit_encoding("a · µ 日本", "utf-8") == "a · µ 日本"
+
+
+def test_text_is_written_in_the_encoding_of_the_stream():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    write_text(render_text(full_report(), width=80, colour=False), stream)
+    assert b"gpudoctor - train.py" in raw.getvalue()
