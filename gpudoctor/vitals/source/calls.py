@@ -177,8 +177,8 @@ def _method(program: "Program", frame: Frame, base: Thing, method: str) -> Resol
         own = base.klass.method(method)
         if own is not None:
             return Resolved(f"{base.klass.name}.{method}", base=base, callee=own, owner=base)
-        held = base.klass.attribute(method) or base.klass.member(method)
-        if held is not None and (held.definition or held.klass or held.type or held.ref):
+        held = attribute(program, frame, base, method)
+        if held is not NOTHING and (held.definition or held.klass or held.type or held.ref):
             return _target(frame, held, f"{base.klass.name}.{method}")
     if base.type is not None:
         if kind_of(base.type) == MODULE and base.klass is None and method not in _KNOWN_MODULE:

@@ -206,14 +206,19 @@ def _equal(node: ast.expr, other: ast.expr, left: Thing, right: Thing, text: str
         return periodic(node, left, text)
     if left.type == "rank" or _is_rank(node) or _MAIN_NAME.search(last_name(node).lower()):
         return (RANK_ZERO,) if right.value is not None else None
-    if left.type == "torch.device.type" and isinstance(right.value, str):
-        gpu = Known(value=right.value == "cuda", origin="with a GPU", text=text)
-        return (Meaning(kind=GuardKind.SWITCH, value=gpu),) if "cuda" in (left.device or "cuda") else None
+    if _of_device(left) and isinstance(right.value, str) and not left.known:
+        gpu = Known(value=right.value.startswith("cuda"), origin="with a GPU", text=text)
+        return (Meaning(kind=GuardKind.SWITCH, value=gpu),)
     if isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id:
         return (FAILED.opposite(),)  # x == x holds unless x is NaN
     if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
         return (Meaning(kind=GuardKind.ONCE, subject=subject(node)),)
     return None
+
+
+def _of_device(thing: Thing) -> bool:
+    """Whether it is the name or kind of a device that is a GPU where there is one."""
+    return thing.type in ("torch.device.type", "torch.device", "str", None) and "cuda" in (thing.device or "")
 
 
 def _member(node: ast.expr, left: Thing) -> Meanings | None:
@@ -234,11 +239,10 @@ def _ordered(node: ast.Compare, op: ast.cmpop, left: Thing, right: Thing, text: 
         return periodic(first, left, text) if below else None
     if not _is_counter(first) or left.option:
         return None
+    if not isinstance(bound.value, int | float) or bound.value > _FEW:
+        return None
     few = Meaning(kind=GuardKind.ONCE, subject=subject(first))
-    if below:
-        small = not isinstance(bound.value, int | float) or bound.value <= _FEW
-        return (few,) if small else None
-    return (few.opposite(),)
+    return (few,) if below else (few.opposite(),)
 
 
 def known_comparison(op: ast.cmpop, left: Thing, right: Thing) -> "bool | object":

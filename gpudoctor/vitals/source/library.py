@@ -137,12 +137,17 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
     if name.endswith((".create_optimizer", ".create_optimizer_v2")) or ".build_optimizer" in name:
         return Thing(type=OPTIMIZER, made=node)
     last = name.rpartition(".")[2]
-    if last[:1].isupper() and not last.isupper() and "." in name:
+    if last[:1].isupper() and "." in name:
         device = "cpu" if kind_of(name) == MODULE else None
         elem = None
+        attrs = None
         if kind_of(name) == LOADER:
             elem = Thing(type=BATCH, device="cpu")
-        return Thing(type=name, device=device, elem=elem, made=node)
+        elif name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
+            elem = element(args[0] if len(args) == 1 and args[0].type in (None, "list") else Thing(items=tuple(args)))
+        elif name == "torch.nn.ModuleDict" and args:
+            attrs = args[0].keys
+        return Thing(type=name, device=device, elem=elem, attrs=attrs, made=node)
     return NOTHING
 
 

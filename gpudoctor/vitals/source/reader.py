@@ -184,15 +184,25 @@ class _Builder:
         for step in self.walker.steps(record):
             item = step.item
             if item.call is not None and item.call.name == "accelerate.Accelerator.accumulate":
-                found = Unknown(text="accumulate")
+                found = self._accelerator_steps(record.scope.module)
+                break
             if item.effect & STEP:
-                for guard in step.guards:
-                    if guard.period is not None:
-                        return guard.period
+                periods = [guard.period for guard in step.guards if guard.period is not None]
+                if periods:
+                    found = periods[-1]
+                    break
             if item.call is not None and item.call.method == "backward" and step.inner:
                 count = step.inner[-1].count
                 found = count if count is not None else Unknown(text=step.inner[-1].iterates)
         return None if isinstance(found, Known) and found.value == 1 else found
+
+    def _accelerator_steps(self, module: Module) -> Value:
+        """`gradient_accumulation_steps` of the Accelerator of a module."""
+        for call in module.calls.values():
+            if call.name == "accelerate.Accelerator":
+                given = call.argument("gradient_accumulation_steps")
+                return given if given is not None else Known(value=1, origin="default of Accelerator")
+        return Unknown(text="accumulate")
 
     def _engine(self, engine: EngineLoop) -> Loop:
         return Loop(

@@ -5,13 +5,15 @@ import ast
 from gpudoctor.vitals.source.definitions import Klass, Module
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.library import element
-from gpudoctor.vitals.source.things import NOTHING, Thing, join
+from gpudoctor.vitals.source.things import MISSING, NOTHING, Thing, join
 
 
 def assign(program: object, frame: Frame, target: ast.expr, thing: Thing) -> None:
     """`target = thing`."""
     match target:
         case ast.Name(id=name):
+            if thing.value is not MISSING and thing.origin == "literal":
+                thing = thing.but(origin="constant")
             frame.bind(name, thing)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             _unpack(program, frame, parts, thing)
