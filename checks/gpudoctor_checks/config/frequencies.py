@@ -12,10 +12,13 @@ from gpudoctor.model import (
     Patient,
     Provenance,
     Reads,
+    Setting,
     Severity,
     SourceSpan,
     Threshold,
+    Unavailable,
 )
+from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.program import switched_off
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
@@ -31,6 +34,9 @@ SAVING = (
 )
 KINDS = {key: kind for kind, keys in (("log", LOGGING), ("eval", EVALUATION), ("save", SAVING)) for key in keys}
 """Declared keys and what they set the period of. Profiling periods are OBS001's, watch periods OBS006's."""
+
+PERIODS = {"logging_period": "log", "evaluation_period": "eval", "save_period": "save"}
+"""The config reader's canonical names."""
 
 WORDS = {"log": "logs", "eval": "evaluates", "save": "saves a checkpoint"}
 
@@ -60,7 +66,8 @@ class Declared:
     """`log`, `eval` or `save`."""
     period: float
     """Steps; below 1 a share of the run, as transformers and Lightning read it."""
-    span: SourceSpan
+    span: SourceSpan | Setting
+    """The argument in a script, or the key in a config file."""
     origin: str
     """Where the value comes from: `literal`, `default of --logging-steps`..."""
     run: int | None
@@ -74,15 +81,18 @@ class Frequencies(Check):
 
     What it finds:
         `logging_steps` below 10, `eval_steps` and `save_steps` below 50 in `TrainingArguments` and the classes
-        that extend it; Lightning's `log_every_n_steps`, `val_check_interval`, `every_n_train_steps`. Also a
-        logging or evaluation period longer than `max_steps`: it never comes.
+        that extend it; Lightning's `log_every_n_steps`, `val_check_interval`, `every_n_train_steps`; the keys
+        of the same meaning in config files: LLaMA-Factory, axolotl, torchtune, Lightning, DeepSpeed's
+        `steps_per_print`, `training_log_freq` and the like in sections of one's own. Also a logging or
+        evaluation period longer than `max_steps`: it never comes.
     Why it hurts:
         Each log reads the loss back and makes the host wait for the GPU; each evaluation stops the training
         for a pass over another set; each save writes weights and optimizer state, three times the model's
         size in the case of Adam. Every few steps, they take more time than the training.
     How it knows:
-        It reads the arguments of the call, and command-line defaults behind them. From the declaration alone
-        the price is not known: a note, except saves every few steps, which always cost.
+        It reads the arguments of the call with the command-line defaults behind them, and keys that a config
+        file writes down, strategies (`eval_strategy: epoch`) obeyed; a default that nobody wrote is none.
+        From the declaration alone the price is not known: a note, except saves every few steps.
     False alarms:
         Short runs on purpose: when `max_steps` is given, what happens at most 20 times in the run is no
         finding. Steps of many seconds, where logging each one costs nothing.
@@ -136,7 +146,7 @@ class Frequencies(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        for declared in _from_source(patient.source):
+        for declared in _everywhere(patient):
             finding = self.judge(declared)
             if finding is not None:
                 yield finding
@@ -205,7 +215,9 @@ class Frequencies(Check):
                     value=declared.period,
                     unit="{step}" if declared.period >= 1 else "1",
                     provenance=Provenance.DECLARED,
-                    reproduce=f"grep -n '{declared.key}' {span.path}",
+                    reproduce=span.reproduce
+                    if isinstance(span, Setting)
+                    else f"grep -n '{declared.key}' {span.path}",
                 ),
             ),
             confidence=Confidence.SUSPECTED,
@@ -219,6 +231,56 @@ class Frequencies(Check):
                 ("literal", declared.origin == "literal"),
             ),
         )
+
+
+def _everywhere(patient: Patient) -> Iterator[Declared]:
+    """What scripts declare and what configs declare; unavailable when there is neither."""
+    try:
+        source = patient.source
+    except Unavailable:
+        yield from _from_configs(patient.configs)
+        return
+    yield from _from_source(source)
+    try:
+        configs = patient.configs
+    except Unavailable:
+        return
+    yield from _from_configs(configs)
+
+
+def _from_configs(configs: Configs) -> Iterator[Declared]:
+    """The periods that config files write down, each tool's key under its canonical name."""
+    for file in configs.files:
+        if _smoke_run(file):
+            continue
+        run, accumulation = _run(file), file.meaning("gradient_accumulation")
+        for name, kind in PERIODS.items():
+            for meaning in file.meaning(name):
+                if meaning.number is not None and meaning.unit == "step":
+                    yield Declared(
+                        key=meaning.entry.key,
+                        kind=kind,
+                        period=meaning.number,
+                        span=meaning.setting,
+                        origin="literal",
+                        run=run,
+                        accumulation=int(accumulation[0].number or 1) if accumulation else 1,
+                    )
+
+
+def _run(file: ConfigFile) -> int | None:
+    """Steps of the run as far as the file says them."""
+    steps = [int(item.number) for item in file.meaning("max_steps") if item.number]
+    if steps:
+        return steps[0]
+    each = [item.number for item in file.meaning("max_steps_per_epoch") if item.number]
+    epochs = [item.number for item in file.meaning("epochs") if item.number]
+    return int(each[0] * epochs[0]) if each and epochs else None
+
+
+def _smoke_run(file: ConfigFile) -> bool:
+    """Whether the file asks for a few batches only, to see that nothing breaks."""
+    return any(item.value for item in file.meaning("smoke_run"))
 
 
 def _from_source(source: Source) -> Iterator[Declared]:

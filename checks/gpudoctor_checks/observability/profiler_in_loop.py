@@ -17,7 +17,9 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    Unavailable,
 )
+from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.program import (
     bound,
     bound_to,
@@ -79,6 +81,7 @@ class ProfilerInLoop(Check):
         or left open around the whole training loop: without a schedule, or with one that repeats for ever.
         FLOPs counters (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`) that
         run on each step or more often than every 500 steps. Lightning's `profiler="pytorch"|"advanced"`.
+        In configs: `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
     Why it hurts:
         A profiler records every operator with its shapes and stack: on a small model the step gets several
         times longer, and the events stay in host memory until the profiler closes, so a long run ends in
@@ -86,7 +89,8 @@ class ProfilerInLoop(Check):
         for a number that does not change from step to step.
     How it knows:
         It reads the script: which calls a pass of the training loop reaches and under which conditions, and
-        for a profiler around the loop, what its `schedule` says (`repeat=0`, the default, never ends).
+        for a profiler around the loop, what its `schedule` says (`repeat=0`, the default, never ends). In
+        config files it reads written keys, and the switches beside them that turn them off.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
         runs once or behind a switch that is off by default is no finding.
@@ -101,7 +105,7 @@ class ProfilerInLoop(Check):
 
     code = Code("OBS001")
     name = "profiler-in-loop"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -121,7 +125,81 @@ class ProfilerInLoop(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        try:
+            source = patient.source
+        except Unavailable:
+            yield from self._from_configs(patient.configs)
+            return
+        yield from self._from_source(source)
+        try:
+            configs = patient.configs
+        except Unavailable:
+            return
+        yield from self._from_configs(configs)
+
+    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+        for file in configs.files:
+            if not self._short_config(file):
+                yield from self._periods(file)
+                yield from self._switches(file)
+
+    def _short_config(self, file: ConfigFile) -> bool:
+        runs = [item.number for item in file.meaning("max_steps") if item.number]
+        return any(item.value for item in file.meaning("smoke_run")) or bool(
+            runs and min(runs) <= self.limit("measurement_steps")
+        )
+
+    def _periods(self, file: ConfigFile) -> Iterator[Finding]:
+        """`flops_profile_freq`, `profile_freq` and the like in sections of somebody's own."""
+        runs = [item.number for item in file.meaning("max_steps") if item.number]
+        for name, what in (("flops_period", "counts FLOPs"), ("profile_period", "profiles")):
+            for said in file.meaning(name):
+                period = int(said.number or 0)
+                if not period or period >= self.limit("profile_period") or (runs and period >= runs[0]):
+                    continue
+                often = "on every training step" if period == 1 else f"every {period} training steps"
+                message = (
+                    f"{said.entry.key}={period} {what} {often}; "
+                    f"in steady state once in {self.limit('profile_period'):.0f} is the limit."
+                )
+                yield self._declared(
+                    said, message, kind=name, period=period, value=f"{self.limit('profile_period'):.0f}"
+                )
+
+    def _switches(self, file: ConfigFile) -> Iterator[Finding]:
+        """Profilers that a tool keeps on for the whole run once they are switched on."""
+        for said in file.meaning("flops_profiler"):
+            if said.value is True:
+                message = (
+                    "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
+                    "for all of them, timers that wait for the GPU in each forward, backward and step."
+                )
+                yield self._declared(said, message, kind="flops_switch", period=1, value="false", sure=False)
+        for said in file.meaning("profiler"):
+            inside = file.under(said.entry.key.removesuffix(".class_path"))
+            ends = any("schedule" in entry.parts for entry in inside)
+            name = str(said.value).rsplit(".", 1)[-1]
+            if name in LIGHTNING_PROFILERS and not ends:
+                message = f"Lightning's Trainer profiles the whole fit with {said.entry.key}={said.value}."
+                yield self._declared(said, message, kind="profiler_switch", period=1, value="null")
+            cycles = file.get("profiler.num_cycles")
+            if said.value is True and cycles is not None and cycles.value == 0:
+                message = (
+                    "torchtune's profiler is on with num_cycles=0: its schedule starts over and never ends."
+                )
+                yield self._declared(said, message, kind="profiler_switch", period=1, value="false")
+
+    def _declared(
+        self, said: Meaning, message: str, *, kind: str, period: int, value: str, sure: bool = True
+    ) -> Finding:
+        return self.finding(
+            message,
+            evidence=(said.setting,),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if sure else Severity.NOTE,
+            subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
+            facts=(("kind", kind.partition("_")[0]), ("how", "config"), ("period", period), ("set", value)),
+        )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         tools = [tool for script in source.scripts for tool in _tools(script)]

@@ -180,6 +180,7 @@ trainer.precision               precision               -         precision
 trainer.gradient_clip_val       max_grad_norm           1         number
 trainer.profiler                profiler                -         word
 trainer.profiler.class_path     profiler                -         word
+trainer.fast_dev_run            smoke_run               -         switch
 trainer.detect_anomaly          anomaly                 -         switch
 trainer.num_nodes               nodes                   {node}    count
 trainer.devices                 processes               {process} devices

@@ -13,6 +13,7 @@ from gpudoctor.model import (
     Patient,
     Remedy,
     Rule,
+    Setting,
     SourceSpan,
 )
 
@@ -34,11 +35,12 @@ class FrequenciesRule(Rule):
         if run:
             period = max(1, min(period, run // OCCASIONS))
         span = finding.span
-        edits = _edits(patient, span, key, period) if span is not None else ()
+        edits = _edits(patient, span, key, period) if span is not None else _in_config(patient, finding, period)
+        line = f"{key}={period}" if span is not None else _line(finding, key, period)
         yield Remedy(
             id=f"CFG006-{kind}",
-            title=f"{key}={period}",
-            steps=(f"{key}={period}" + (f"   # {OCCASIONS} times in the run's {run} steps" if run else ""),),
+            title=line,
+            steps=(line + (f"   # {OCCASIONS} times in the run's {run} steps" if run else ""),),
             applicability=Applicability.SAFE if edits and kind == "log" else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
             sets=((key, str(period)),),
@@ -64,3 +66,25 @@ def _edits(patient: Patient, span: SourceSpan, key: str, period: int) -> tuple[E
                     ),
                 )
     return ()
+
+
+def _in_config(patient: Patient, finding: Finding, period: int) -> tuple[Edit, ...]:
+    """The value of the config's key."""
+    for setting in finding.evidence:
+        if isinstance(setting, Setting):
+            for file in patient.configs.files:
+                entry = file.entries.get(setting.key) if file.path == setting.path else None
+                edit = file.edit(entry, str(period)) if entry is not None else None
+                if edit is not None:
+                    return (edit,)
+    return ()
+
+
+def _line(finding: Finding, key: str, period: int) -> str:
+    """The line to write, in the language of the config file."""
+    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    name = key.rpartition(".")[2]
+    suffix = (setting.path or "").rpartition(".")[2].lower() if setting is not None else ""
+    if suffix in {"json", "jsonc"}:
+        return f'"{name}": {period}'
+    return f"{name} = {period}" if suffix == "toml" else f"{name}: {period}"

@@ -13,6 +13,7 @@ from gpudoctor.model import (
     Patient,
     Remedy,
     Rule,
+    Setting,
 )
 from gpudoctor.model.signs.program import bound_to
 from gpudoctor.model.signs.source import Call, Script
@@ -31,7 +32,9 @@ class ProfilerInLoopRule(Rule):
     answers = Code("OBS001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        if finding.fact("kind") == "flops":
+        if finding.fact("how") == "config":
+            yield from _in_config(finding, patient)
+        elif finding.fact("kind") == "flops":
             yield _count_once()
         elif finding.fact("how") == "engine":
             yield _without(finding)
@@ -39,6 +42,30 @@ class ProfilerInLoopRule(Rule):
             yield _schedule(finding, patient)
         if finding.fact("how") == "step":
             yield _seldom()
+
+
+def _in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The key's new value, written where it stands."""
+    value = str(finding.fact("set"))
+    for setting in finding.evidence:
+        if not isinstance(setting, Setting):
+            continue
+        file = next((item for item in patient.configs.files if item.path == setting.path), None)
+        key = setting.key.removesuffix(".class_path")  # the whole block goes, by hand
+        entry = file.entries.get(key) if file is not None else None
+        edit = file.edit(entry, value) if file is not None and entry is not None else None
+        yield Remedy(
+            id="OBS001-config",
+            title=f"{key}: {value}",
+            steps=(
+                f"in {setting.path}, line {setting.line}: set {key} to {value}",
+                "profile apart from the run that matters: the same config with 20 to 50 steps",
+            ),
+            applicability=Applicability.SAFE if edit is not None else Applicability.DISPLAY_ONLY,
+            effort=Effort.SETTING,
+            sets=((key, value),),
+            edits=(edit,) if edit is not None else (),
+        )
 
 
 def _count_once() -> Remedy:
