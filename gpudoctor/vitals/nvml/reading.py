@@ -71,7 +71,6 @@ def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
         "architecture": plain(read("nvmlDeviceGetArchitecture", gpu), lambda n: _ARCHITECTURES.get(n, f"{n}")),
         "utilization": plain(read("nvmlDeviceGetUtilizationRates", gpu), lambda u: u.gpu / 100.0),
         "vbios": plain(read("nvmlDeviceGetVbiosVersion", gpu), _text),
-        "numa_node": plain(read("nvmlDeviceGetNumaNodeId", gpu)),
         "display_active": plain(read("nvmlDeviceGetDisplayActive", gpu), bool),
     }
 

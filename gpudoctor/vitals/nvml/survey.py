@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,8 @@ def _gpus(
     def name(pid: int) -> str | None:
         return bus.process_name(roots, pid)
 
-    gpus = [decode.gpu(record, name, own_pids) for record in said.records if record["record"] == "gpu"]
+    read = [decode.gpu(record, name, own_pids) for record in said.records if record["record"] == "gpu"]
+    gpus = [replace(gpu, numa_node=bus.numa_node(roots, gpu.pci_address)) for gpu in read]
     lost = [
         LostGpu(index=record["index"], error=record["error"], cause=record["cause"])
         for record in said.records

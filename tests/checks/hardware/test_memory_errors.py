@@ -1,0 +1,97 @@
+import pytest
+
+from gpudoctor.model import Absent, Severity, Unavailable
+from gpudoctor.model.signs.gpu import RowRemap
+from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor_checks.hardware.memory_errors import MemoryErrors
+from gpudoctor_rules.hardware.memory_errors import MemoryErrorsRule
+
+
+def remap(correctable=0, uncorrectable=0, pending=False, failure=False):
+    return RowRemap(correctable=correctable, uncorrectable=uncorrectable, pending=pending, failure=failure)
+
+
+NONE = Absent("not supported by this card")
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity", "action", "words"),
+    [
+        ({"row_remap": remap(failure=True)}, "error", "replace", "a row remap failed"),
+        ({"row_remap": remap(uncorrectable=512)}, "error", "replace", "512 rows"),
+        ({"row_remap": remap(uncorrectable=1, pending=True)}, "error", "reset", "waits for a reset, 1"),
+        ({"row_remap": remap(correctable=1, pending=True)}, "warning", "reset-later", "waits for a reset"),
+        ({"row_remap_exhausted_banks": 2}, "warning", "watch", "2 memory banks"),
+        ({"ecc_uncorrected_volatile": 3}, "error", "reset", "3 uncorrectable ECC errors"),
+        ({"ecc_sram_threshold_exceeded": True}, "error", "replace", "SRAM"),
+        ({"ecc_sram_uncorrected_aggregate": 5}, "error", "replace", "5 uncorrectable SRAM"),
+        ({"ecc_corrected_volatile": 20_000_000}, "warning", "watch", "20,000,000 corrected"),
+        ({"retired_pages": 63}, "error", "replace", "63 retired pages"),
+        ({"retired_pages": 15}, "warning", "watch", "15 retired pages"),
+        ({"retired_pages_pending": True}, "warning", "reset-later", "a page waits"),
+        ({"inforom_valid": False}, "warning", "watch", "InfoROM"),
+    ],
+)
+def test_sick_each_record_speaks(changes, severity, action, words):
+    [finding] = examine(MemoryErrors, make_patient(gpus=[make_gpu(0), make_gpu(1, **changes)]))
+    assert finding.severity is Severity(severity)
+    assert finding.fact("action") == action
+    assert words in finding.message and finding.subject == "GPU 1"
+    assert bool(finding.cost.breaks) == (severity == "error")
+    assert all(item.reproduce for item in finding.evidence)
+
+
+def test_sick_gpus_are_grouped_by_how_bad_they_are():
+    gpus = [
+        make_gpu(0, row_remap=remap(failure=True), ecc_uncorrected_volatile=3),
+        make_gpu(1, ecc_uncorrected_volatile=1),
+        make_gpu(2, row_remap=remap(pending=True)),
+    ]
+    error, warning = examine(MemoryErrors, make_patient(gpus=gpus))
+    assert (error.severity, error.subject) == (Severity.ERROR, "GPU 0, 1")
+    assert error.fact("action") == "replace"
+    assert len(error.evidence) == 3
+    assert (warning.severity, warning.subject) == (Severity.WARNING, "GPU 2")
+
+
+def test_healthy_near_misses_are_silent():
+    gpus = [
+        make_gpu(0, ecc_uncorrected_aggregate=7),
+        make_gpu(1, row_remap=remap(correctable=3, uncorrectable=511)),
+        make_gpu(2, ecc_sram_uncorrected_aggregate=4),
+        make_gpu(3, ecc_corrected_volatile=19_999_999),
+        make_gpu(4, retired_pages=14, retired_pages_pending=False),
+    ]
+    assert examine(MemoryErrors, make_patient(gpus=gpus)) == []
+
+
+def test_healthy_a_card_without_any_record_is_skipped_not_passed():
+    geforce = make_gpu(
+        0,
+        name="NVIDIA GeForce RTX 4090",
+        ecc_enabled=NONE,
+        ecc_uncorrected_volatile=NONE,
+        ecc_corrected_volatile=NONE,
+        ecc_sram_uncorrected_aggregate=NONE,
+        ecc_sram_threshold_exceeded=NONE,
+        row_remap=NONE,
+        row_remap_exhausted_banks=NONE,
+        inforom_valid=NONE,
+    )
+    with pytest.raises(Unavailable, match="no ECC"):
+        examine(MemoryErrors, make_patient(gpus=[geforce]))
+
+
+def test_the_rule_follows_the_worst_record():
+    def titles(**changes):
+        patient = make_patient(gpus=[make_gpu(0), make_gpu(1, **changes)])
+        [finding] = examine(MemoryErrors, patient)
+        return [remedy.title for remedy in prescribe(MemoryErrorsRule, finding, patient)]
+
+    assert titles(row_remap=remap(failure=True)) == [
+        "CUDA_VISIBLE_DEVICES=0",
+        "drain the node and have GPU 1 replaced",
+    ]
+    assert titles(ecc_uncorrected_volatile=1)[1] == "reset GPU 1 before it is used again"
+    assert titles(row_remap=remap(pending=True)) == ["reset GPU 1 when it is idle"]
+    assert titles(row_remap_exhausted_banks=1) == ["watch GPU 1 and plan a replacement"]

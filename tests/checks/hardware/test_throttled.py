@@ -1,0 +1,49 @@
+from gpudoctor.model import Absent, Applicability, Confidence, Severity
+from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor_checks.hardware.throttled import Throttled
+from gpudoctor_rules.hardware.throttled import ThrottledRule
+
+
+def test_sick_thermal_slowdown_is_named_with_clock_and_temperature():
+    hot = make_gpu(5, event_reasons=0x48, clock_sm=800, temperature=91.0)
+    [finding] = examine(Throttled, make_patient(gpus=[make_gpu(0), hot]))
+    assert finding.subject == "GPU 5"
+    assert finding.severity is Severity.WARNING and finding.confidence is Confidence.CONFIRMED
+    assert "hardware thermal slowdown (800 of 1980 MHz, 91 °C)" in finding.message
+    assert finding.fact("heat") is True
+
+
+def test_sick_several_gpus_are_one_finding():
+    gpus = [make_gpu(index, event_reasons=0x80) for index in (0, 1, 2)] + [make_gpu(3)]
+    [finding] = examine(Throttled, make_patient(gpus=gpus))
+    assert finding.subject == "GPU 0-2"
+    assert len(finding.evidence) == 3
+    assert finding.fact("power") is True and finding.fact("heat") is False
+
+
+def test_healthy_idle_power_cap_application_clocks_and_display_are_silent():
+    reasons = [0x1, 0x0, 0x4, 0x2, 0x10, 0x100, 0x1 | 0x8]
+    gpus = [make_gpu(index, event_reasons=bits) for index, bits in enumerate(reasons)]
+    assert examine(Throttled, make_patient(gpus=gpus)) == []
+
+
+def test_healthy_a_card_that_does_not_tell_is_left_out():
+    gpus = [make_gpu(0), make_gpu(1, event_reasons=Absent("no permission"))]
+    assert examine(Throttled, make_patient(gpus=gpus)) == []
+
+
+def test_the_mask_can_be_overridden():
+    patient = make_patient(gpus=[make_gpu(0, event_reasons=0x4)])
+    assert len(examine(Throttled, patient, bad_reasons=0xEC)) == 1
+
+
+def test_the_rule_names_the_other_gpus_and_cooling_or_power():
+    patient = make_patient(gpus=[make_gpu(0), make_gpu(1, event_reasons=0x40), make_gpu(2)])
+    [finding] = examine(Throttled, patient)
+    away, cool = prescribe(ThrottledRule, finding, patient)
+    assert away.sets == (("CUDA_VISIBLE_DEVICES", "0,2"),)
+    assert "cool GPU 1" in cool.title and cool.applicability is Applicability.DISPLAY_ONLY
+    patient = make_patient(gpus=[make_gpu(0, event_reasons=0x88)])
+    [finding] = examine(Throttled, patient)
+    [power] = prescribe(ThrottledRule, finding, patient)
+    assert "power supply" in power.title

@@ -1,0 +1,196 @@
+import json
+from importlib.resources import files
+
+import pytest
+
+from gpudoctor.model import Confidence, Severity
+from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
+from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor_checks.hardware.xid import Xid
+from gpudoctor_checks.hardware.xid_log import events, meaning_of
+from gpudoctor_rules.hardware.xid import XidRule
+
+GPUS = [make_gpu(index) for index in range(4)]  # 0000:1b:00.0, 1c, 1d, 1e
+
+
+def log(*lines, age=600.0):
+    messages = tuple(
+        line if isinstance(line, KernelMessage) else KernelMessage(text=line, age=age) for line in lines
+    )
+    return KernelLog(origin="dmesg", messages=messages)
+
+
+def found(*lines, gpus=GPUS, age=600.0, **overrides):
+    return examine(Xid, make_patient(gpus=gpus, kernel_log=log(*lines, age=age)), **overrides)
+
+
+def xid(code, bus="1d", tail="pid=77, name=python, something"):
+    return f"NVRM: Xid (PCI:0000:{bus}:00): {code}, {tail}"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "address"),
+    [
+        (xid(79), 79, "0000:1d:00"),
+        ("[12.3] NVRM: Xid (0000:03:00): 13, Graphics Exception: ESR 0x404490", 13, "0000:03:00"),
+        (
+            "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004a 0x0)",
+            149,
+            "0018:01:00",
+        ),
+        ("NVRM: Xid (PCI:0000:3B:00): 31, pid=1, Ch 8", 31, "0000:3b:00"),
+        ("NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.", 79, "0000:9b:00"),
+        ("NVRM: GPU at PCI:0000:9b:00: GPU has fallen off the bus.", 79, "0000:9b:00"),
+        (
+            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+            20034,
+            "0000:c1:00",
+        ),
+    ],
+)
+def test_the_forms_of_a_line(line, code, address):
+    [event] = events([KernelMessage(text=line, age=1.0)])
+    assert (event.code, event.address) == (code, address)
+
+
+def test_a_gpu_off_the_bus_is_told_once_however_many_lines_say_so():
+    lines = [
+        xid(79, tail="pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+        "NVRM: GPU 0000:1d:00.0: GPU has fallen off the bus.",
+        "NVRM: The NVIDIA GPU 0000:1d:00.0",
+        "NVRM: (PCI ID: 10de:2330) installed in this system has",
+        "NVRM: fallen off the bus and is not responding to commands.",
+    ]
+    assert [event.code for event in events([KernelMessage(text=line, age=1.0) for line in lines])] == [79]
+    [event] = events([KernelMessage(text=line, age=1.0) for line in lines[2:]])
+    assert (event.code, event.address) == (79, "0000:1d:00")
+
+
+@pytest.mark.parametrize("code", [46, 48, 54, 62, 64, 74, 79, 95, 110, 119, 120, 140, 143, 158, 171])
+def test_sick_events_that_make_a_node_unfit_are_errors(code):
+    [finding] = found(xid(code))
+    assert finding.severity is Severity.ERROR and finding.subject == "GPU 2" and finding.cost.breaks
+    assert finding.confidence is Confidence.CONFIRMED
+    assert f"Xid {code}" in finding.message and "10 min ago" in finding.message
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 137])
+def test_sick_application_events_blame_the_program(code):
+    [finding] = found(xid(code))
+    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
+    assert "not the node" in finding.message
+    [again] = found(*[xid(code)] * 3)
+    assert again.severity is Severity.WARNING and "3 times" in again.message
+
+
+def test_sick_repeats_count_on_one_gpu_only():
+    [finding] = found(xid(31, "1b"), xid(31, "1c"), xid(31, "1d"))
+    assert finding.severity is Severity.NOTE and finding.subject == "GPU 0, 1, 2"
+
+
+def test_sick_nvlink5_events_go_by_the_word_fatal():
+    [fatal] = found("NVRM: Xid (PCI:0000:1d:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x4a)")
+    [mild] = found("NVRM: Xid (PCI:0000:1d:00): 145, RLW_REMAP  Nonfatal XC0 i0 Link -1 (0x4)")
+    assert (fatal.severity, mild.severity) == (Severity.ERROR, Severity.WARNING)
+
+
+def test_sick_nvswitch_events_go_by_the_word_fatal():
+    [fatal] = found("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")
+    [mild] = found("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 11004, Non-fatal, Link 46 ingress")
+    assert (fatal.severity, mild.severity) == (Severity.ERROR, Severity.NOTE)
+    assert fatal.subject == "NVSwitch 0000:c1:00"
+
+
+def test_sick_an_nvlink_error_is_a_warning_where_there_is_one_gpu():
+    [finding] = found(xid(74, "1b"), gpus=[make_gpu(0)])
+    assert finding.severity is Severity.WARNING
+
+
+def test_sick_the_recovery_action_that_the_driver_asks_for():
+    change = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=change)))
+    [finding] = examine(Xid, patient)
+    assert finding.severity is Severity.ERROR and "GPU Reset Required" in finding.message
+    assert prescribe(XidRule, finding, patient)[-1].id == "GPU004-reset"
+    reboot = change.replace("0x1 (GPU Reset Required)", "0x2 (Node Reboot Required)")
+    patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=reboot)))
+    [finding] = examine(Xid, patient)
+    assert prescribe(XidRule, finding, patient)[-1].id == "GPU004-reboot"
+
+
+def test_an_error_that_a_reset_has_settled_is_a_note():
+    done = xid(154, tail="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
+    lines = [KernelMessage(text=xid(48), age=900.0), KernelMessage(text=done, age=300.0)]
+    [finding] = found(*lines)
+    assert finding.severity is Severity.NOTE and "taken its demand" in finding.message
+    worse = [*lines, KernelMessage(text=xid(48), age=60.0)]
+    [finding] = found(*worse)
+    assert finding.severity is Severity.ERROR
+
+
+def test_what_follows_another_event_on_the_same_gpu_is_left_out():
+    assert [finding.fact("code") for finding in found(xid(31), xid(43), xid(45))] == [31]
+    assert sorted(finding.fact("code") for finding in found(xid(31, "1b"), xid(45, "1c"))) == [31, 45]
+
+
+def test_a_number_that_nobody_knows_is_a_warning():
+    [finding] = found(xid(777))
+    assert finding.severity is Severity.WARNING and "not in our table" in finding.message
+
+
+def test_a_log_without_times_is_believed_less():
+    [finding] = found(xid(79), age=None)
+    assert finding.confidence is Confidence.PROBABLE
+
+
+def test_a_gpu_that_the_driver_does_not_show_keeps_its_address():
+    [finding] = found(xid(79, "ff"))
+    assert "the GPU at 0000:ff:00" in finding.message
+
+
+def test_healthy_old_events_and_other_lines_are_silent():
+    assert found(xid(79), age=90000.0) == []
+    assert len(found(xid(79), age=90000.0, window=100000)) == 1
+    assert found("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15", "usb 1-1: Xid 79") == []
+
+
+def test_healthy_a_demand_that_was_taken_back_is_silent():
+    assert found(xid(154, tail="recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")) == []
+
+
+def rows():
+    return json.loads(files("gpudoctor_checks.hardware").joinpath("xid.json").read_text())["xids"]
+
+
+def test_every_row_of_the_table_is_whole_and_has_a_remedy():
+    codes = [code for row in rows() for code in row["codes"]]
+    assert len(codes) == len(set(codes)) == 109
+    for row in rows():
+        for code in row["codes"]:
+            patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))
+            [finding] = examine(Xid, patient)
+            remedies = prescribe(XidRule, finding, patient)
+            assert remedies and row["source"] and row["meaning"].endswith(".") and row["advice"].endswith(".")
+            if row["blame"] == "application":
+                assert finding.severity is not Severity.ERROR
+
+
+def test_the_table_names_only_severities_and_keys_that_are_read():
+    for row in rows():
+        for key in ("severity", "repeated", "fatal", "single"):
+            assert row.get(key) in {None, "note", "warning", "error"}
+        [event] = events([KernelMessage(text=xid(row["codes"][0]), age=1.0)])
+        assert meaning_of(event).name == row["name"]
+
+
+def test_the_rule_answers_by_what_the_table_says():
+    def ids(code):
+        patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))
+        [finding] = examine(Xid, patient)
+        return [remedy.id for remedy in prescribe(XidRule, finding, patient)]
+
+    assert ids(79) == ["GPU004-leave-out", "GPU004-reboot"]
+    assert ids(64) == ["GPU004-leave-out", "GPU004-replace"]
+    assert ids(63) == ["GPU004-reset"]
+    assert ids(31) == ["GPU004-program"]
+    assert ids(32) == ["GPU004-restart-job"]

@@ -1,0 +1,262 @@
+"""Reading and funnel against the in-process fake; the kernel's files; the child's ends."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from fake_nvml import Machine, compiler, library_folder
+from fake_nvml.inprocess import fake_binding
+from fake_nvml.machine import CONTAINER_NAMESPACE, GIB, h100, rtx3060
+
+from gpudoctor.model import Absent, Unavailable
+from gpudoctor.model.signs.gpu import DriverState
+from gpudoctor.vitals.nvml import bus, decode, survey, survey_gpus
+from gpudoctor.vitals.nvml.bus import Roots
+from gpudoctor.vitals.nvml.funnel import Funnel, Gone, Missing
+from gpudoctor.vitals.nvml.reading import read_gpu
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
+
+
+def read(answers, index=0, own_pids=frozenset(), name=lambda pid: None):
+    with fake_binding(answers) as nvml:
+        record = read_gpu(Funnel(nvml), nvml.nvmlDeviceGetHandleByIndex(index), index)
+    return decode.gpu(json.loads(json.dumps(record)), name, own_pids)
+
+
+def reasons(gpu):
+    values = {field: getattr(gpu, field) for field in gpu.__slots__}
+    return {field: value.reason for field, value in values.items() if isinstance(value, Absent)}
+
+
+def test_a_healthy_card_is_read_whole():
+    gpu = read(h100(2), 1)
+    assert gpu.name == "NVIDIA H100 80GB HBM3" and gpu.pci_address == "0000:1c:00.0"
+    assert (gpu.memory_total, gpu.memory_used) == (80 * GIB, 600 << 20)
+    assert gpu.compute_capability == (9, 0) and gpu.architecture == "hopper"
+    assert gpu.power_limit == 700.0 and gpu.temperature == 32.0 and gpu.temperature_margin == 50.0
+    assert len(gpu.nvlinks) == 18 and gpu.fabric_state == 3 and gpu.fabric_unhealthy is False
+    assert gpu.row_remap.failure is False and gpu.recovery_action == 0
+    assert set(reasons(gpu)) == {"retired_pages", "retired_pages_pending", "numa_node"}
+
+
+@needs_compiler
+def test_both_fakes_say_the_same(tmp_path):
+    for number, (answers, index) in enumerate([(h100(2), 1), (rtx3060(), 0)]):
+        variables = Machine(answers=answers).build(tmp_path / str(number))
+        environment = {**os.environ, **variables, "LD_LIBRARY_PATH": str(library_folder(tmp_path))}
+        compiled = survey.take(limit=20.0, environment=environment).gpus[index]
+        python = read(answers, index)
+        differing = {name for name in compiled.__slots__ if getattr(compiled, name) != getattr(python, name)}
+        assert not differing
+
+
+def test_a_consumer_card_has_reasons_where_it_has_no_readings():
+    gpu = read(rtx3060())
+    missing = reasons(gpu)
+    for name in ("ecc_enabled", "row_remap", "retired_pages", "nvlinks", "mig_enabled", "recovery_action"):
+        assert missing[name] == "not supported by this card"
+    assert [process.kind for process in gpu.processes] == ["compute", "graphics", "graphics"]
+
+
+@pytest.mark.parametrize("code", [15, 16])
+def test_a_card_that_is_lost_on_the_way_is_gone(code):
+    with pytest.raises(Gone) as gone:
+        read([*h100(1), f"0 CurrPcieLinkWidth {code}"])
+    assert gone.value.code == code
+    with pytest.raises(Gone):
+        read([*h100(1), f"0 FieldValues:230 {code}"])
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(3, "not supported"), (4, "no permission"), (13, "too old"), (999, "unknown error"), (77, "fake driver")],
+)
+def test_each_error_of_the_driver_is_a_reason(code, reason):
+    gpu = read([*h100(1), f"* TotalEccErrors:1:0 {code}"])
+    assert reason in gpu.ecc_uncorrected_volatile.reason
+    assert gpu.ecc_uncorrected_aggregate == 0
+
+
+def test_a_binding_without_a_function_is_a_reason():
+    class Old:
+        class NVMLError(Exception):
+            pass
+
+    assert "nvidia-ml-py is too old" in Funnel(Old).read("nvmlDeviceGetMarginTemperature", None).reason
+
+
+def test_names_that_are_no_text_are_a_reason():
+    class Garbled:
+        NVMLError = ZeroDivisionError
+
+        @staticmethod
+        def nvmlDeviceGetName(handle):
+            return b"\xff".decode()
+
+    assert isinstance(Funnel(Garbled).read("nvmlDeviceGetName", None), Missing)
+
+
+def test_inforom_is_invalid_only_when_the_driver_says_so():
+    assert read(h100(1)).inforom_valid is True
+    assert read([*h100(1), "* ValidateInforom 14"]).inforom_valid is False
+    assert reasons(read([*h100(1), "* ValidateInforom 4"]))["inforom_valid"] == "no permission"
+
+
+def test_a_batch_of_fields_that_is_refused_is_read_one_by_one():
+    class Batch:
+        class NVMLError(Exception):
+            value = 2
+
+        def nvmlDeviceGetFieldValues(self, handle, ids):
+            if len(ids) > 1 or ids == [999]:
+                raise self.NVMLError
+            value = type("Value", (), {"uiVal": 7})
+            return [type("Field", (), {"fieldId": ids[0], "nvmlReturn": 0, "valueType": 1, "value": value})]
+
+    fields = Funnel(Batch()).fields(None, (82, 999))
+    assert fields[82] == 7 and isinstance(fields[999], Missing)
+
+
+def test_own_processes_are_marked():
+    gpu = read([*h100(1), "0 ComputeProcesses 0 2 10 100 20 200"], own_pids=frozenset({20}), name={10: "x"}.get)
+    assert [(p.pid, p.memory, p.name, p.ours) for p in gpu.processes] == [
+        (10, 100, "x", False),
+        (20, 200, None, True),
+    ]
+
+
+def roots(tmp_path, **changes):
+    Machine(**changes).build(tmp_path / "root")
+    return Roots.of({"GPUDOCTOR_ROOT": str(tmp_path / "root")})
+
+
+def test_the_bus_shows_controllers_and_their_driver(tmp_path):
+    place = roots(tmp_path, addresses=("0000:3b:00.0",), bound_to="nouveau", nodes=11)
+    audio = place.sys / "bus/pci/devices/0000:3b:00.1"
+    audio.mkdir()
+    for name, value in (("vendor", "0x10de"), ("class", "0x040300"), ("device", "0x22ba")):
+        (audio / name).write_text(value + "\n")
+    [device] = bus.pci_devices(place)
+    assert (device.address, device.device_id, device.driver) == ("0000:3b:00.0", "10de:2330", "nouveau")
+    nodes = bus.device_nodes(place)
+    assert nodes[0] == "/dev/nvidia0" and nodes[-1] == "/dev/nvidia10" and len(nodes) == 11
+
+
+def test_a_machine_without_pci_or_driver_says_so(tmp_path):
+    empty = Roots(sys=tmp_path, proc=tmp_path, dev=tmp_path / "none", etc=tmp_path)
+    assert bus.pci_devices(empty) == () and bus.device_nodes(empty) == ()
+    assert isinstance(bus.kernel_module_version(empty), Absent)
+    assert bus.compat_libcuda(empty, {}) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13 16:14:05 UTC 2021",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  470.57.02  Release Build  (builder@host)",
+    ],
+)
+def test_the_kernel_module_names_its_version(tmp_path, line):
+    place = roots(tmp_path)
+    (place.proc / "driver/nvidia/version").write_text(line + "\nGCC version:  gcc version 12.3.0\n")
+    assert bus.kernel_module_version(place) == "470.57.02"
+    (place.proc / "driver/nvidia/version").write_text("nothing\n")
+    assert isinstance(bus.kernel_module_version(place), Absent)
+
+
+def test_a_process_is_named_on_the_host_and_never_in_a_container(tmp_path):
+    host = roots(tmp_path / "a", names={42: "python"})
+    assert bus.process_name(host, 42) == "python" and bus.process_name(host, 43) is None
+    inside = roots(tmp_path / "b", names={42: "python"}, namespace=CONTAINER_NAMESPACE)
+    assert bus.process_name(inside, 42) is None and not bus.pids_visible(inside)
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may open everything")
+def test_nodes_that_may_not_be_opened(tmp_path):
+    place = roots(tmp_path, nodes=2)
+    (place.dev / "nvidia1").chmod(0)
+    assert bus.denied_nodes(place, bus.device_nodes(place)) == ("/dev/nvidia1",)
+
+
+def test_a_compat_library_counts_on_the_loader_path_only(tmp_path):
+    folder = tmp_path / "cuda-12.8" / "compat"
+    folder.mkdir(parents=True)
+    (folder / "libcuda.so.570.86.15").touch()
+    (folder / "libcuda.so.1").symlink_to("libcuda.so.570.86.15")
+    place = roots(tmp_path)
+    assert bus.compat_libcuda(place, {}) is None
+    found = bus.compat_libcuda(place, {"LD_LIBRARY_PATH": f"/x:{folder}"})
+    assert found is not None and found.endswith("compat/libcuda.so.570.86.15")
+    (place.etc / "ld.so.conf.d").mkdir()
+    (place.etc / "ld.so.conf.d" / "988-compat.conf").write_text(f"{folder}\n")
+    assert bus.compat_libcuda(place, {}) == found
+
+
+def test_without_a_library_the_survey_is_quick_and_whole(tmp_path):
+    variables = Machine(library=False, addresses=(), nodes=0, module=None).build(tmp_path / "root")
+    start = time.monotonic()
+    seen = survey.take(limit=20.0, environment={**os.environ, **variables, "LD_LIBRARY_PATH": str(tmp_path)})
+    if seen.driver is DriverState.NO_LIBRARY:  # a machine with a real driver answers all the same
+        assert seen.absence == "no NVIDIA GPU on this machine" and seen.gpus == ()
+        assert time.monotonic() - start < 10
+
+
+@needs_compiler
+def test_the_child_needs_nothing_of_the_callers_python_path(tmp_path):
+    """A sitecustomize on PYTHONPATH (the probe's, the user's) must not run in the child."""
+    (tmp_path / "sitecustomize.py").write_text("raise SystemExit('ran')\n")
+    variables = Machine(answers=h100(1)).build(tmp_path / "root")
+    library = str(library_folder(tmp_path))
+    environment = {**os.environ, **variables, "LD_LIBRARY_PATH": library, "PYTHONPATH": str(tmp_path)}
+    seen = survey.take(limit=20.0, environment=environment)
+    assert seen.driver is DriverState.READY and len(seen.gpus) == 1
+
+
+@needs_compiler
+def test_output_of_the_drivers_library_does_not_reach_the_records(tmp_path):
+    source = tmp_path / "noise.c"
+    source.write_text(
+        '#include <stdio.h>\n__attribute__((constructor)) void f(void){puts("hello");fflush(stdout);}\n'
+    )
+    noise = tmp_path / "noise.so"
+    subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(noise), str(source)], check=True)
+    variables = Machine(answers=h100(1)).build(tmp_path / "root")
+    library = str(library_folder(tmp_path))
+    environment = {**os.environ, **variables, "LD_LIBRARY_PATH": library}
+    child = [sys.executable, "-c", "import ctypes,sys; sys.argv[1:] = sys.path; "
+             "from gpudoctor.vitals.nvml import child; real = child._examine\n"
+             f"child._examine = lambda *a: (ctypes.CDLL({str(noise)!r}), real(*a))\n"
+             "child.main([entry for entry in sys.path if entry])"]  # fmt: skip
+    out = subprocess.run(child, env=environment, capture_output=True, check=True, cwd=os.getcwd()).stdout
+    records = [json.loads(line) for line in out.splitlines()]
+    assert records[-1]["record"] == "done"
+
+
+def test_a_fault_of_ours_is_no_verdict_on_the_driver():
+    said = survey.Testimony(
+        records=[{"record": "stage", "stage": "x"}, {"record": "fault", "error": "KeyError: 1"}]
+    )
+    with pytest.raises(RuntimeError, match="KeyError"):
+        survey._verdict(said, 1.0)
+
+
+def test_a_missing_binding_is_unavailable_not_a_broken_driver():
+    said = survey.Testimony(
+        records=[{"record": "failed", "state": "BINDING", "error": "nvidia-ml-py is missing"}]
+    )
+    with pytest.raises(Unavailable, match="nvidia-ml-py"):
+        survey._verdict(said, 1.0)
+
+
+def test_importing_the_reader_imports_no_binding():
+    code = "import sys; import gpudoctor.vitals.nvml.survey; assert 'pynvml' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_public_entry_answers_on_any_machine():
+    seen = survey_gpus(limit=30.0)
+    assert isinstance(seen.driver, DriverState)
