@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.definitions import Function, Klass, Module
 from gpudoctor.vitals.source.kinds import canonical, kind_of
-from gpudoctor.vitals.source.library import element
 from gpudoctor.vitals.source.things import (
     BATCH,
     DEVICE,
@@ -13,7 +12,6 @@ from gpudoctor.vitals.source.things import (
     NOTHING,
     NUMBER,
     TENSOR,
-    TEXT,
     Thing,
     tensor,
 )
@@ -102,6 +100,3 @@ def _of_tensor(base: Thing, name: str) -> Thing:
     if name in ("data", "grad"):
         return tensor(base.device)
     return tensor(base.device, base.graph)
-
-
-_KEPT = (element, TEXT)

@@ -1,14 +1,13 @@
 """Resolving one call: its name, what it runs, what it gives, what it does to the training."""
 
 import ast
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call, Value
 from gpudoctor.vitals.source import configuration, effects, library
 from gpudoctor.vitals.source.attributes import attribute
-from gpudoctor.vitals.source.definitions import Function, Klass, Module
+from gpudoctor.vitals.source.definitions import EVAL, Function, Klass, Module
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.kinds import canonical, guess, kind_of, method_name
 from gpudoctor.vitals.source.targets import rebind
@@ -32,9 +31,22 @@ if TYPE_CHECKING:
 
 _MOVES = frozenset(("to", "cuda", "cpu"))
 _SAME = frozenset(
-    "train eval half float bfloat16 double requires_grad_ apply share_memory compile zero_grad to_empty type".split()
+    [
+        "train",
+        "eval",
+        "half",
+        "float",
+        "bfloat16",
+        "double",
+        "requires_grad_",
+        "apply",
+        "share_memory",
+        "compile",
+        "zero_grad",
+        "to_empty",
+        "type",
+    ]
 )
-_LOSS = re.compile(r"torch\.nn\.\w*Loss$")
 
 
 @dataclass(slots=True)
@@ -113,7 +125,7 @@ def call(program: "Program", frame: Frame, node: ast.Call) -> Thing:
     callee = found.callee or _closure(found, positional, keywords)
     graph = any(t.graph for t in positional) or any(t.graph for t in keywords.values())
     if effect & effects.MODES:
-        frame.evaluating = bool(effect & effects.EVAL)
+        frame.evaluating = bool(effect & EVAL)
     frame.add(node, call=made, effect=effect, callee=callee, graph=graph)
     return _result(program, frame, node, found, positional, keywords, open_ended)
 
@@ -321,9 +333,7 @@ def _of_method(
     assert isinstance(func, ast.Attribute)
     kind = kind_of(base.type)
     if kind == TENSOR or base.type == BATCH:
-        return library.tensor_method(
-            _known_device(base, node), method, _named_devices(node, args), keywords, frame.no_grad > 0
-        )
+        return library.tensor_method(base, method, _named_devices(node, args), keywords, frame.no_grad > 0)
     if kind == MODULE:
         if method in _MOVES:
             moved = library.moved(base, method, _named_devices(node, args), keywords)
@@ -353,11 +363,6 @@ def _of_method(
     if result is NOTHING and base.option:
         return Thing(option=True)
     return result
-
-
-def _known_device(base: Thing, node: ast.Call) -> Thing:
-    del node
-    return base
 
 
 def _named_devices(node: ast.Call, args: list[Thing]) -> list[Thing]:

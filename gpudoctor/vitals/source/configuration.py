@@ -1,15 +1,14 @@
+# ruff: noqa: ARG001  (handlers share one signature)
 """Command lines and configs: argparse, dataclasses, click, typer, HfArgumentParser, absl, with launch-line words."""
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpudoctor.model.signs.source import Literal
-from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
+from gpudoctor.vitals.source.commandline import Option, given, read_option
 from gpudoctor.vitals.source.definitions import Function, Klass
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.guards import dotted
-from gpudoctor.vitals.source.targets import rebind
 from gpudoctor.vitals.source.things import MISSING, NOTHING, Thing, value_of
 
 if TYPE_CHECKING:
@@ -304,6 +303,3 @@ def _flag(frame: Frame, name: str, default: Thing, kind: type) -> None:
     attrs = dict(held.attrs or {}) if held is not None else {}
     attrs[name] = thing
     frame.bind("FLAGS", Thing(type="argparse.Namespace", attrs=attrs, option=True))
-
-
-_KEPT: tuple[object, ...] = (Mapping, Literal, rebind, word_value)

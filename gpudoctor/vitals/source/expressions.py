@@ -1,8 +1,10 @@
+# ruff: noqa: ARG001  (handlers share one signature)
 """Evaluating expressions to things, recording the calls and tests on the way."""
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Literal
 from gpudoctor.vitals.source import guards
@@ -20,8 +22,6 @@ from gpudoctor.vitals.source.things import (
     NOTHING,
     NUMBER,
     TENSOR,
-    TEXT,
-    Meaning,
     Thing,
     join,
     join_devices,
@@ -30,7 +30,6 @@ from gpudoctor.vitals.source.things import (
     value_of,
 )
 
-_DEPTH = 90
 _LARGEST = 10**18
 _LONGEST = 4096
 
@@ -197,7 +196,7 @@ def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
     plain = all(t.test is None and not t.known and t.type not in (None, "bool", "number") for t in things)
     if plain:
         return things[0]
-    value: object = MISSING
+    value: Any = MISSING
     if all(t.known for t in things):
         value = things[0].value
         for thing in things[1:]:
@@ -208,7 +207,7 @@ def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
     last = things[-1] if not conjunction else NOTHING
     known_type = last.type if last.type not in ("bool", "number") else None
     return Thing(
-        value=value,  # type: ignore[arg-type]
+        value=value,
         test=test,
         option=option,
         device=device,
@@ -265,7 +264,7 @@ def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
 
 
 def _tuple(program: Program, frame: Frame, node: ast.Tuple | ast.List | ast.Set) -> Thing:
-    things = []
+    things: list[Thing] = []
     loose = False
     for part in node.elts:
         if isinstance(part, ast.Starred):
@@ -437,5 +436,3 @@ _HANDLERS: dict[type[ast.expr], Callable[..., Thing]] = {
     ast.NamedExpr: _named,
     ast.Slice: _slice,
 }
-
-_KEPT: Sequence[object] = (Meaning, TEXT)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
@@ -245,7 +246,7 @@ def _ordered(node: ast.Compare, op: ast.cmpop, left: Thing, right: Thing, text: 
     return (few,) if below else (few.opposite(),)
 
 
-def known_comparison(op: ast.cmpop, left: Thing, right: Thing) -> "bool | object":
+def known_comparison(op: ast.cmpop, left: Thing, right: Thing) -> Any:
     """The comparison's value where both sides are known; MISSING otherwise."""
     a, b = left.value, right.value
     if isinstance(op, ast.Is | ast.IsNot) and (a is None or b is None):
@@ -263,24 +264,24 @@ def known_comparison(op: ast.cmpop, left: Thing, right: Thing) -> "bool | object
         return MISSING
 
 
-def _compare(op: ast.cmpop, a: object, b: object) -> "bool | object":
+def _compare(op: ast.cmpop, a: Any, b: Any) -> Any:
     match op:
         case ast.Eq():
             return a == b
         case ast.NotEq():
             return a != b
         case ast.Lt():
-            return a < b  # type: ignore[operator]
+            return a < b
         case ast.LtE():
-            return a <= b  # type: ignore[operator]
+            return a <= b
         case ast.Gt():
-            return a > b  # type: ignore[operator]
+            return a > b
         case ast.GtE():
-            return a >= b  # type: ignore[operator]
+            return a >= b
         case ast.In():
-            return a in b  # type: ignore[operator]
+            return a in b
         case ast.NotIn():
-            return a not in b  # type: ignore[operator]
+            return a not in b
         case ast.Is():
             return a is b if isinstance(a, bool) and isinstance(b, bool) else MISSING
         case ast.IsNot():

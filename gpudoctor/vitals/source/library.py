@@ -35,21 +35,102 @@ _DEVICE_NAME = re.compile(r"(?:\w*_)?(?:rank|gpu|gpu_id|device_id|dev)s?$")
 
 # Members of torch itself that give no tensor.
 _NO_TENSOR = frozenset(
-    "save load manual_seed seed initial_seed set_default_dtype set_default_device set_default_tensor_type get_default_dtype "
-    "is_tensor is_grad_enabled set_grad_enabled no_grad enable_grad inference_mode autocast compile device "
-    "set_float32_matmul_precision get_float32_matmul_precision set_num_threads get_num_threads numel "
-    "is_floating_point is_complex allclose equal Generator get_rng_state set_rng_state use_deterministic_algorithms "
-    "finfo iinfo Size set_printoptions typename is_autocast_enabled vmap".split()
+    [
+        "save",
+        "load",
+        "manual_seed",
+        "seed",
+        "initial_seed",
+        "set_default_dtype",
+        "set_default_device",
+        "set_default_tensor_type",
+        "get_default_dtype",
+        "is_tensor",
+        "is_grad_enabled",
+        "set_grad_enabled",
+        "no_grad",
+        "enable_grad",
+        "inference_mode",
+        "autocast",
+        "compile",
+        "device",
+        "set_float32_matmul_precision",
+        "get_float32_matmul_precision",
+        "set_num_threads",
+        "get_num_threads",
+        "numel",
+        "is_floating_point",
+        "is_complex",
+        "allclose",
+        "equal",
+        "Generator",
+        "get_rng_state",
+        "set_rng_state",
+        "use_deterministic_algorithms",
+        "finfo",
+        "iinfo",
+        "Size",
+        "set_printoptions",
+        "typename",
+        "is_autocast_enabled",
+        "vmap",
+    ]
 )
 _FACTORIES = frozenset(
-    "tensor zeros ones empty full rand randn randint arange linspace eye randperm as_tensor from_numpy logspace "
-    "asarray normal tril_indices triu_indices hann_window FloatTensor LongTensor IntTensor Tensor BoolTensor".split()
+    [
+        "tensor",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "rand",
+        "randn",
+        "randint",
+        "arange",
+        "linspace",
+        "eye",
+        "randperm",
+        "as_tensor",
+        "from_numpy",
+        "logspace",
+        "asarray",
+        "normal",
+        "tril_indices",
+        "triu_indices",
+        "hann_window",
+        "FloatTensor",
+        "LongTensor",
+        "IntTensor",
+        "Tensor",
+        "BoolTensor",
+    ]
 )
-_NO_GRAPH = frozenset("argmax argmin eq ne gt lt ge le isnan isinf isfinite sign floor ceil round argsort detach_ "
-                      "bincount unique detach any all long int bool zero_ randn_like zeros_like ones_like".split())  # fmt: skip
+_NO_GRAPH = frozenset(["argmax", "argmin", "eq", "ne", "gt", "lt", "ge", "le", "isnan", "isinf", "isfinite", "sign", "floor", "ceil", "round", "argsort", "detach_", "bincount", "unique", "detach", "any", "all", "long", "int", "bool", "zero_", "randn_like", "zeros_like", "ones_like"])  # fmt: skip
 _READS = frozenset(
-    "item tolist numpy size dim numel ndimension element_size nelement stride data_ptr storage get_device "
-    "is_contiguous is_floating_point backward register_hook retain_grad dtype __len__ is_pinned tobytes".split()
+    [
+        "item",
+        "tolist",
+        "numpy",
+        "size",
+        "dim",
+        "numel",
+        "ndimension",
+        "element_size",
+        "nelement",
+        "stride",
+        "data_ptr",
+        "storage",
+        "get_device",
+        "is_contiguous",
+        "is_floating_point",
+        "backward",
+        "register_hook",
+        "retain_grad",
+        "dtype",
+        "__len__",
+        "is_pinned",
+        "tobytes",
+    ]
 )
 _WRAPPERS = frozenset({
     "torch.compile", "torch.jit.script", "torch.jit.trace", "copy.deepcopy", "copy.copy",
@@ -144,7 +225,9 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
         if kind_of(name) == LOADER:
             elem = Thing(type=BATCH, device="cpu")
         elif name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
-            elem = element(args[0] if len(args) == 1 and args[0].type in (None, "list") else Thing(items=tuple(args)))
+            elem = element(
+                args[0] if len(args) == 1 and args[0].type in (None, "list") else Thing(items=tuple(args))
+            )
         elif name == "torch.nn.ModuleDict" and args:
             attrs = args[0].keys
         return Thing(type=name, device=device, elem=elem, attrs=attrs, made=node)
@@ -290,7 +373,7 @@ def _split_data(args: Arguments, _: Keywords) -> Thing:
     return Thing(elem=args[0] if args and args[0].type else Thing(type="torch.utils.data.Subset"))
 
 
-def _always(thing: Thing) -> Callable[[Arguments, Keywords], Thing]:
+def _constantly(thing: Thing) -> Callable[[Arguments, Keywords], Thing]:
     return lambda _args, _keywords: thing
 
 
@@ -314,14 +397,14 @@ def _cpu_value(args: Arguments, _: Keywords) -> Thing:
 _GPU = Thing(test=(GPU_PRESENT,))
 _RANK = Thing(type="rank", option=True)
 _SPECIAL: dict[str, Callable[[Arguments, Keywords], Thing]] = {
-    "torch.cuda.is_available": _always(_GPU),
-    "torch.accelerator.is_available": _always(_GPU),
-    "torch.cuda.is_bf16_supported": _always(_GPU),
-    "torch.accelerator.current_accelerator": _always(Thing(type=DEVICE, device="maybe-cuda")),
+    "torch.cuda.is_available": _constantly(_GPU),
+    "torch.accelerator.is_available": _constantly(_GPU),
+    "torch.cuda.is_bf16_supported": _constantly(_GPU),
+    "torch.accelerator.current_accelerator": _constantly(Thing(type=DEVICE, device="maybe-cuda")),
     "torch.device": _device_made,
-    "torch.cuda.current_device": _always(Thing(device="cuda")),
-    "torch.distributed.get_rank": _always(_RANK),
-    "torch.distributed.get_node_local_rank": _always(_RANK),
+    "torch.cuda.current_device": _constantly(Thing(device="cuda")),
+    "torch.distributed.get_rank": _constantly(_RANK),
+    "torch.distributed.get_node_local_rank": _constantly(_RANK),
     "enumerate": _enumerated,
     "zip": _zipped,
     "itertools.chain": lambda args, _: args[0] if args else NOTHING,
@@ -329,27 +412,27 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], Thing]] = {
     "torch.utils.data.random_split": _split_data,
     "deepspeed.initialize": _engine,
     "accelerate.Accelerator": _accelerator,
-    "wandb.init": _always(Thing(type="wandb.Run")),
-    "range": _always(Thing(elem=NUMBER)),
-    "len": _always(NUMBER),
+    "wandb.init": _constantly(Thing(type="wandb.Run")),
+    "range": _constantly(Thing(elem=NUMBER)),
+    "len": _constantly(NUMBER),
     "os.environ.get": _cpu_value,
     "os.getenv": _cpu_value,
-    "torch.cuda.amp.GradScaler": _always(Thing(type="torch.cuda.amp.GradScaler")),
-    "torch.amp.GradScaler": _always(Thing(type="torch.amp.GradScaler")),
+    "torch.cuda.amp.GradScaler": _constantly(Thing(type="torch.cuda.amp.GradScaler")),
+    "torch.amp.GradScaler": _constantly(Thing(type="torch.amp.GradScaler")),
     "torch.nn.Parameter": lambda args, _: Thing(
         type="torch.nn.Parameter", device=args[0].device if args else "cpu", graph=True
     ),
-    "torch.is_grad_enabled": _always(NOTHING),
-    "transformers.get_scheduler": _always(Thing(type=SCHEDULER)),
+    "torch.is_grad_enabled": _constantly(NOTHING),
+    "transformers.get_scheduler": _constantly(Thing(type=SCHEDULER)),
     "torch.isnan": lambda args, _: Thing(type=TENSOR, device=_device(args, {}), test=(FAILED,)),
     "torch.isinf": lambda args, _: Thing(type=TENSOR, device=_device(args, {}), test=(FAILED,)),
-    "math.isnan": _always(Thing(test=(FAILED,))),
-    "math.isinf": _always(Thing(test=(FAILED,))),
-    "numpy.isnan": _always(Thing(test=(FAILED,))),
-    "numpy.isinf": _always(Thing(test=(FAILED,))),
+    "math.isnan": _constantly(Thing(test=(FAILED,))),
+    "math.isinf": _constantly(Thing(test=(FAILED,))),
+    "numpy.isnan": _constantly(Thing(test=(FAILED,))),
+    "numpy.isinf": _constantly(Thing(test=(FAILED,))),
     "torch.isfinite": lambda args, _: Thing(type=TENSOR, device=_device(args, {}), test=(FINITE,)),
-    "math.isfinite": _always(Thing(test=(FINITE,))),
-    "numpy.isfinite": _always(Thing(test=(FINITE,))),
+    "math.isfinite": _constantly(Thing(test=(FINITE,))),
+    "numpy.isfinite": _constantly(Thing(test=(FINITE,))),
 }
 
 

@@ -5,11 +5,10 @@ import builtins
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.vitals.source import configuration, guards
-from gpudoctor.vitals.source.definitions import Function, FunctionNode, Klass, Module, Record
+from gpudoctor.vitals.source.definitions import Function, FunctionNode, Klass, Module
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.importing import Importer, relative_name
 from gpudoctor.vitals.source.kinds import canonical, guess, kind_of
-from gpudoctor.vitals.source.library import element
 from gpudoctor.vitals.source.things import (
     BATCH,
     DATASET,
@@ -18,7 +17,6 @@ from gpudoctor.vitals.source.things import (
     NUMBER,
     TENSOR,
     TEXT,
-    Past,
     Thing,
     join,
     same,
@@ -529,7 +527,7 @@ def _imports_torch(tree: ast.Module) -> bool:
             return True
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _TORCH:
             return True
-    return "torch" in tree.__dict__.get("_hint", "")
+    return False
 
 
 _STAR = {
@@ -547,5 +545,3 @@ _STAR = {
     "torch.profiler": ("profile", "record_function", "ProfilerActivity", "schedule"),
     "transformers": ("Trainer", "TrainingArguments", "AutoTokenizer", "AutoModelForCausalLM"),
 }
-
-_KEPT = (Past, Record, element)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
-from gpudoctor.vitals.source import guards
 from gpudoctor.vitals.source.definitions import STEP, Function, Klass, LoopRecord, Module
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker, Words
@@ -266,6 +265,3 @@ def _base_name(base: Thing) -> str:
     if base.ref is not None:
         return base.ref
     return base.definition.name if isinstance(base.definition, Klass) else ""
-
-
-_KEPT = (guards,)

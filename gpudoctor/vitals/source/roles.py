@@ -175,9 +175,7 @@ class Roles:
                 return
         context = loop.no_grad or mine.eval_context
         named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))
-        if context and (_counts(loop) or named):
-            loop.role = LoopRole.EVALUATION
-        elif draws(loop) and _data(loop):
+        if (context and (_counts(loop) or named)) or (draws(loop) and _data(loop)):
             loop.role = LoopRole.EVALUATION
         elif named and _counts(loop) and not record.name.endswith(("forward", "__call__")):
             loop.role = LoopRole.EVALUATION

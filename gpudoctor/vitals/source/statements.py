@@ -2,18 +2,19 @@
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Unknown
 from gpudoctor.vitals.source import guards
-from gpudoctor.vitals.source.definitions import STEP, Function, Klass, LoopRecord, Mark
+from gpudoctor.vitals.source.definitions import STEP, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.frame import Frame, stores
 from gpudoctor.vitals.source.library import FAILED, element
 from gpudoctor.vitals.source.program import Program, is_main_guard
 from gpudoctor.vitals.source.targets import assign, delete
-from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, join, value_of
+from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, value_of
 
-Handler = Callable[[Program, Frame, ast.stmt], bool]
+Handler = Callable[[Program, Frame, Any], bool]
 
 
 def execute(program: Program, frame: Frame, body: Sequence[ast.stmt]) -> bool:
@@ -75,17 +76,13 @@ def _ann_assign(program: Program, frame: Frame, node: ast.AnnAssign) -> bool:
 
 
 def _aug_assign(program: Program, frame: Frame, node: ast.AugAssign) -> bool:
-    old = evaluate(program, frame, _loaded(node.target))
+    old = evaluate(program, frame, node.target)
     value = evaluate(program, frame, node.value)
     thing = program.arithmetic(node.op, old, value)
     effect = STEP if any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(node.value)) else 0
     frame.add(node, graph=value.graph, effect=effect)
     assign(program, frame, node.target, thing)
     return False
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    return target
 
 
 def _if(program: Program, frame: Frame, node: ast.If) -> bool:
@@ -158,7 +155,7 @@ def _branch(
 
 def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
     source = evaluate(program, frame, node.iter)
-    record = _open_loop(program, frame, node, frame.module.segment(node.iter), source)
+    record = _open_loop(frame, node, frame.module.segment(node.iter), source)
     if (
         isinstance(node.iter, ast.Call)
         and isinstance(node.iter.func, ast.Name)
@@ -178,7 +175,7 @@ def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
 
 
 def _while(program: Program, frame: Frame, node: ast.While) -> bool:
-    record = _open_loop(program, frame, node, "", None)
+    record = _open_loop(frame, node, "", None)
     frame.start_branch()
     evaluate(program, frame, node.test)
     frame.add(node.test)
@@ -188,9 +185,7 @@ def _while(program: Program, frame: Frame, node: ast.While) -> bool:
     return False
 
 
-def _open_loop(
-    program: Program, frame: Frame, node: ast.AST, iterates: str, source: Thing | None
-) -> LoopRecord:
+def _open_loop(frame: Frame, node: ast.AST, iterates: str, source: Thing | None) -> LoopRecord:
     bound = stores(node)
     for name in bound:
         old = frame.names.get(name)
@@ -375,8 +370,6 @@ _HANDLERS: dict[type[ast.stmt], Handler] = {
     ast.ClassDef: _class,
     ast.Break: _done,
     ast.Continue: _done,
-}  # type: ignore[dict-item]
+}
 if hasattr(ast, "TryStar"):
-    _HANDLERS[ast.TryStar] = _try  # type: ignore[assignment]
-
-_UNUSED = (Klass, join)
+    _HANDLERS[ast.TryStar] = _try
