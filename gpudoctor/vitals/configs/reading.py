@@ -31,7 +31,7 @@ def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:
             text, notes = read_text(path)
             files.append(parse(path, text, notes))
         except Unread as error:
-            unread.append((path, str(error)))
+            unread.append((path, f"{path}: {error}"))
     return Configs(files=tuple(files), unread=tuple(unread))
 
 

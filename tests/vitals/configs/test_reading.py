@@ -249,7 +249,7 @@ def test_files_that_are_no_configs_are_a_sentence(tmp_path: Path) -> None:
     sentences = dict(configs.unread)
     for name, (_, word) in bad.items():
         assert word in sentences[str(tmp_path / name)]
-    assert "No such file" in sentences[str(tmp_path / "missing.yaml")]
+    assert "missing.yaml: cannot be read: No such file" in sentences[str(tmp_path / "missing.yaml")]
     assert len(configs.unread) == 8
 
 
