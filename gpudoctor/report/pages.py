@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gpudoctor.engine.manual import Page
 from gpudoctor.model import Json, Threshold
 from gpudoctor.report.markdown import code, escape
-from gpudoctor.report.units import quantity_text
+from gpudoctor.report.units import threshold_text
 
 PAGE_SCHEMA = "gpudoctor.page/1"
 LIST_SCHEMA = "gpudoctor.list/1"
@@ -68,7 +68,7 @@ def index_markdown(pages: Sequence[Page]) -> str:
 
 
 def _threshold_row(page: Page, threshold: Threshold) -> str:
-    value = quantity_text(threshold.default, threshold.unit)
+    value = threshold_text(threshold.default, threshold.unit)
     cells = (
         code(f"{page.code}.{threshold.name}"),
         escape(value),

@@ -40,10 +40,10 @@ def seconds_text(seconds: float) -> str:
     sign = "-" if seconds < 0 else ""
     if size >= 3600:
         hours, minutes = divmod(round(size / 60), 60)
-        return f"{sign}{hours:,}h{minutes:02d}m"
+        return f"{sign}{hours:,}h{minutes:02d}m" if minutes else f"{sign}{hours:,} h"
     if size >= 120:
         minutes, rest = divmod(round(size), 60)
-        return f"{sign}{minutes}m{rest:02d}s"
+        return f"{sign}{minutes}m{rest:02d}s" if rest else f"{sign}{minutes} min"
     if size >= 1 or size == 0:
         return f"{_short(seconds)} s"
     if size >= 1e-3:
@@ -76,11 +76,29 @@ def quantity_text(value: float | int | str | bool, unit: str) -> str:
         return value
     if unit == "B":
         return bytes_text(value)
+    if unit == "B/s":
+        return f"{bytes_text(value)}/s"
     if unit == "s":
         return seconds_text(value)
     if unit == "1":
         return share_text(value) if 0 <= value <= 1 else number_text(value)
-    return f"{number_text(value)} {_SPOKEN_UNITS.get(unit, unit.strip('{}'))}".rstrip()
+    return f"{number_text(value)} {_noun(_SPOKEN_UNITS.get(unit, unit.strip('{}')), value)}".rstrip()
+
+
+def _noun(unit: str, value: float) -> str:
+    """A plain noun in the number of its value: "1 step", "50 steps"; symbols (W, MHz) stay."""
+    if not (unit.isalpha() and unit.islower() and len(unit) > 3) or unit in ("percent", "mask"):
+        return unit
+    if value != 1:
+        return unit if unit.endswith("s") else unit + "s"
+    return unit[:-2] if unit.endswith(("ches", "shes", "xes", "sses")) else unit.removesuffix("s")
+
+
+def threshold_text(value: float, unit: str) -> str:
+    """A threshold as a settings file has it, and as people say it where that differs: "86400 (24 h)"."""
+    raw = f"{value:.0f}" if value == round(value) else f"{value:g}"
+    spoken = quantity_text(value, unit)
+    return raw if spoken == raw else f"{raw} ({spoken})"
 
 
 def effect_text(effect: Effect) -> str:

@@ -17,7 +17,15 @@ from gpudoctor.report.nagios import exit_code
 from gpudoctor.report.sarif import uri
 from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import printable
-from gpudoctor.report.units import bytes_text, effect_text, number_text, quantity_text, seconds_text, share_text
+from gpudoctor.report.units import (
+    bytes_text,
+    effect_text,
+    number_text,
+    quantity_text,
+    seconds_text,
+    share_text,
+    threshold_text,
+)
 
 
 def _sarif(report):
@@ -236,7 +244,7 @@ def test_bytes(count, text):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (2.4e-5, "24 µs"), (0.0239, "23.9 ms"), (1.5, "1.5 s"), (90, "90 s"), (150, "2m30s"), (8040, "2h14m"),
-     (7199.9, "2h00m"), (3599.7, "60m00s"), (float("inf"), "unknown")],
+     (7199.9, "2 h"), (3599.7, "60 min"), (86400, "24 h"), (float("inf"), "unknown")],
 )  # fmt: skip
 def test_seconds(seconds, text):
     assert seconds_text(seconds) == text
@@ -252,6 +260,10 @@ def test_shares_and_numbers():
     ]
     assert [number_text(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
     assert quantity_text(90.0, "Cel") == "90 °C" and quantity_text(True, "") == "yes"
+    assert [quantity_text(value, "step") for value in (0, 1, 50)] == ["0 steps", "1 step", "50 steps"]
+    assert quantity_text(1, "{batches}") == "1 batch" and quantity_text(2 << 30, "B/s") == "2 GiB/s"
+    assert threshold_text(86400, "s") == "86400 (24 h)" and threshold_text(0.05, "1") == "0.05 (5 %)"
+    assert quantity_text(1, "errors") == "1 error" and quantity_text(1980, "MHz") == "1,980 MHz"
     assert quantity_text(300.0, "W") == "300 W" and quantity_text("hopper", "") == "hopper"
 
 

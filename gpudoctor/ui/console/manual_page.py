@@ -2,7 +2,7 @@
 
 from gpudoctor.engine.manual import Page
 from gpudoctor.model import Threshold
-from gpudoctor.report.units import quantity_text
+from gpudoctor.report.units import threshold_text
 from gpudoctor.ui.console.canvas import Canvas
 
 _INDENT = 2
@@ -38,7 +38,7 @@ def _facts(page: Page) -> list[tuple[str, str]]:
 
 
 def _threshold(canvas: Canvas, page: Page, threshold: Threshold) -> None:
-    value = quantity_text(threshold.default, threshold.unit)
+    value = threshold_text(threshold.default, threshold.unit)
     canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
     canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
     canvas.paragraph(f"from: {threshold.source}", indent=_INDENT + 2, hang=2)
