@@ -1,0 +1,174 @@
+"""ENV007 cpu-budget."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Resource,
+    Setting,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.amounts import count
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.workload import (
+    Threads,
+    Workers,
+    has_purpose,
+    optional,
+    read_threads,
+    read_workers,
+    runs_here,
+)
+
+
+class CpuBudget(Check):
+    """The job starts far more processes and threads than it has CPUs, or leaves CPUs idle through torchrun.
+
+    What it finds:
+        Ranks x (loader workers + threads) over twice the CPUs that quota, affinity and the scheduler allow;
+        torch's own thread pool in a container whose CPU quota it cannot see; and torchrun's silent
+        OMP_NUM_THREADS=1 where each rank has CPUs to spare (a note).
+    Why it hurts:
+        Threads beyond the CPUs take turns: under a cgroup quota the whole job is stopped for the rest of each
+        100 ms period, and the GPU waits. One thread a rank leaves CPU work (augmentation, offloaded
+        optimizers) on one core.
+    How it knows:
+        Ranks from the launch line or the scheduler, workers from the script or config, threads from
+        OMP_NUM_THREADS, torch.set_num_threads or the defaults of torchrun and torch; CPUs from the cgroup
+        quota, the affinity mask and the scheduler's grant.
+    False alarms:
+        torch's default pool mostly sleeps when all work is on the GPU; where only that pool breaks the budget
+        it is a note. One loader with more workers than CPUs is not repeated here.
+    Remedies:
+        OMP_NUM_THREADS and the workers a rank, with the numbers for this machine.
+    References:
+        - https://github.com/pytorch/pytorch/blob/main/torch/distributed/run.py (OMP_NUM_THREADS)
+        - https://github.com/pytorch/pytorch/issues/22501
+        - https://www.kernel.org/doc/html/latest/scheduler/sched-bwc.html
+    """
+
+    code = Code("ENV007")
+    name = "cpu-budget"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="oversubscription",
+            default=2.0,
+            unit="1",
+            source="CATALOGUE ENV007: twice, since workers wait for storage part of the time",
+            meaning="More processes and threads than so many times the CPUs take turns.",
+        ),
+        Threshold(
+            name="spare_cpus",
+            default=2.0,
+            unit="{CPUs}",
+            source="with one spare CPU a second thread has nowhere to run",
+            meaning="From so many idle CPUs a rank on, torchrun's one thread is noted.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        cpus, evidence = self._cpus(patient)
+        ranks, workers, threads = ranks_here(patient), read_workers(patient), read_threads(patient)
+        if self._exceeds(patient, cpus, ranks, workers, threads):
+            yield self._too_many(cpus, evidence, ranks, workers, threads)
+        elif threads.by_torchrun:
+            yield from self._one_thread(cpus, evidence, ranks, workers)
+
+    def _cpus(self, patient: Patient) -> tuple[float, tuple[Evidence, ...]]:
+        """CPUs of the whole job on this node, and what says so."""
+        job = optional(lambda: patient.job)
+        granted = job.cpus_granted if job is not None else None
+        if granted is None and job is not None and job.cpus_per_task:
+            granted = float(job.cpus_per_task * (job.ranks_per_node or 1))
+        if granted and job is not None and not runs_here(patient):
+            name = "cpus_granted"
+            return granted, (
+                Measurement(name=name, value=granted, unit="{CPUs}", provenance=Provenance.DECLARED),
+            )
+        if not runs_here(patient):
+            raise Unavailable(
+                "the job script does not say how many CPUs it gets, and it runs on another machine"
+            )
+        host = patient.host
+        cpus = min(host.cpu_budget, granted or host.cpu_budget)
+        shown: list[Evidence] = [
+            Measurement(
+                name="cpu_budget", value=cpus, unit="{CPUs}", reproduce="nproc; cat /sys/fs/cgroup/cpu.max"
+            )
+        ]
+        if host.cpu_quota is not None:
+            shown.append(Measurement(name="cpu_quota", value=host.cpu_quota, unit="{CPUs}"))
+        return cpus, tuple(shown)
+
+    def _exceeds(self, patient: Patient, cpus: float, ranks: int, workers: Workers, threads: Threads) -> bool:
+        allowed = self.limit("oversubscription") * cpus
+        if ranks == 1 and threads.by_default and threads.count > allowed:
+            return has_purpose(patient)  # a quota that torch cannot see
+        if ranks == 1 and (workers.count or 0) > cpus:
+            return threads.count > allowed  # one loader's workers are another check's
+        return ranks * ((workers.count or 0) + threads.count) > allowed
+
+    def _too_many(
+        self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers, threads: Threads
+    ) -> Finding:
+        each = workers.count or 0
+        total = ranks * (each + threads.count)
+        pool_alone = ranks * (each + 1) <= self.limit("oversubscription") * cpus and threads.by_default
+        return self.finding(
+            f"{count(ranks, 'rank')} x ({count(each, 'worker')} + {count(threads.count, 'thread')}; "
+            f"{threads.origin}) make {total} on {cpus:g} CPUs, more than "
+            f"{self.limit('oversubscription'):g} times as many.",
+            evidence=(*evidence, *workers.evidence),
+            confidence=Confidence.PROBABLE,
+            severity=Severity.NOTE if pool_alone else Severity.WARNING,
+            subject="CPUs",
+            scarce=frozenset({Resource.CPU}),
+            facts=(
+                ("kind", "threads" if pool_alone else "both"),
+                ("cpus", cpus),
+                ("ranks", ranks),
+                ("workers", each),
+                ("threads", threads.count),
+            ),
+        )
+
+    def _one_thread(
+        self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers
+    ) -> Iterator[Finding]:
+        each = cpus / ranks
+        spare = each - (workers.count or 0) - 1
+        if spare < self.limit("spare_cpus"):
+            return
+        known = f", {workers.count} of them for loader workers" if workers.count else ""
+        yield self.finding(
+            f"torchrun sets OMP_NUM_THREADS=1 for {ranks} ranks, and each has {each:g} CPUs{known}: "
+            "work on the CPU runs on one of them.",
+            evidence=(
+                Setting(
+                    key="OMP_NUM_THREADS", value="1", origin="torchrun's default", reproduce="torchrun --help"
+                ),
+                *evidence,
+            ),
+            confidence=Confidence.PROBABLE,
+            severity=Severity.NOTE,
+            subject="torchrun",
+            facts=(
+                ("kind", "torchrun"),
+                ("cpus", cpus),
+                ("ranks", ranks),
+                ("workers", workers.count or 0),
+                ("threads", 1),
+            ),
+        )

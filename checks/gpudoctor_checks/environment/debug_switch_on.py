@@ -1,0 +1,128 @@
+"""ENV010 debug-switch-on."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.signs.assignments import assignments
+from gpudoctor.model.workload import optional
+
+_OFF = {"", "0", "false", "off", "no"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Switch:
+    """One line of the table."""
+
+    name: str
+    values: frozenset[str] | None
+    """Upper-case values that switch it on; None takes what `anything` says."""
+    anything: bool
+    """Without `values`: True when being set is enough, False when it has to be other than 0, false, off."""
+    severity: Severity
+    cost: str
+    source: str
+
+    def is_on(self, value: str) -> bool:
+        """Whether this value switches it on."""
+        text = value.strip()
+        if self.values is not None:
+            return text.upper() in self.values
+        # libraries differ in how they read "0" for a variable that only has to be set: an empty one is unset
+        return bool(text) if self.anything else text.lower() not in _OFF
+
+
+@lru_cache(maxsize=1)
+def _table() -> tuple[_Switch, ...]:
+    text = Path(__file__).with_name("debug_switches.json").read_text(encoding="utf-8")
+    return tuple(
+        _Switch(
+            name=row["name"],
+            values=frozenset(item.upper() for item in row["on"]) if isinstance(row["on"], list) else None,
+            anything=row["on"] == "set",
+            severity=Severity(row["severity"]),
+            cost=row["cost"],
+            source=row["source"],
+        )
+        for row in json.loads(text)["switches"]
+    )
+
+
+class DebugSwitchOn(Check):
+    """A debugging switch was left on in the environment or in the script.
+
+    What it finds:
+        Environment variables that make CUDA, NCCL, torch, accelerate or Python check, log or wait more than
+        training needs, such as CUDA_LAUNCH_BLOCKING=1 or TORCH_DISTRIBUTED_DEBUG=DETAIL, and NVIDIA's own
+        list of bad CUDA variables; in the shell, the job script or set by the script itself.
+    Why it hurts:
+        The finding says what each costs: from a noisy log to a CPU that waits for every kernel. They are set
+        while hunting a bug and then stay in a profile, an image or a copied script.
+    How it knows:
+        The variables of this shell or of the process (`--pid`), exports of a job script, and assignments to
+        os.environ in the script. The table with costs and sources is a data file beside the check.
+    False alarms:
+        A run that is a bug hunt. An assignment under a condition (`if args.debug`) is not counted, nor is a
+        switch that is set to its off value.
+    Remedies:
+        Unset the variable, or drop the line.
+    References:
+        - https://github.com/Lightning-AI/pytorch-lightning/issues/12344
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+        - https://github.com/NVIDIA/DCGM (Software.cpp: bad environment variables)
+    """
+
+    code = Code("ENV010")
+    name = "debug-switch-on"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = optional(lambda: patient.source)
+        forced = set()
+        for place in assignments(source) if source is not None else ():
+            if place.conditional or place.value is None:
+                continue
+            if not place.default:
+                forced.add(place.name)
+            for switch in _table():
+                if switch.name == place.name and switch.is_on(place.value):
+                    yield self.finding(
+                        f"The script sets {place.name}={place.value}: {switch.cost}.",
+                        evidence=(place.span,),
+                        confidence=Confidence.SUSPECTED,
+                        severity=switch.severity,
+                        subject=f"{place.span.path}:{place.span.line}",
+                        facts=(("variable", place.name), ("where", "source"), ("reference", switch.source)),
+                    )
+        environment = optional(lambda: patient.environment)
+        if environment is None and source is None:
+            raise Unavailable("neither an environment nor a script was given")
+        for switch in _table() if environment is not None else ():
+            value = environment.get(switch.name) if environment is not None else None
+            if environment is None or value is None or switch.name in forced or not switch.is_on(value):
+                continue
+            yield self.finding(
+                f"{switch.name}={value} is set: {switch.cost}.",
+                evidence=(environment.evidence(switch.name),),
+                confidence=Confidence.CONFIRMED,
+                severity=switch.severity,
+                subject=switch.name,
+                facts=(
+                    ("variable", switch.name),
+                    ("where", "job script" if switch.name in environment.exports else "environment"),
+                    ("reference", switch.source),
+                ),
+            )

@@ -1,0 +1,200 @@
+"""ENV011 disk-too-small."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.amounts import size
+from gpudoctor.model.signs.host import Disk
+from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.model.workload import has_purpose, optional, runs_here
+
+_OUTPUTS = ("output", "working folder")
+_CACHES = ("Hugging Face cache", "Hugging Face data sets", "torch extension cache")
+_PARAMETERS = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![a-zA-Z])")
+_ADAPTERS = ("peft.get_peft_model", "peft.LoraConfig", "peft.PeftModel")
+
+
+class DiskTooSmall(Check):
+    """The disk under the output, a cache or the temporary folder has too little room.
+
+    What it finds:
+        Less free space than the checkpoints that the run keeps will take, where the model's size is in its
+        name (`Llama-2-7b`), and folders for output, caches or temporary files that are all but full.
+    Why it hurts:
+        The save fails with "No space left on device" after hours of training, and often leaves a broken file
+        as the newest checkpoint. Full caches and temporary folders stop downloads, compilations and loaders.
+    How it knows:
+        Free space that this user may use, from statvfs. A checkpoint of full fine-tuning with AdamW is priced
+        at 16 bytes a parameter, a save with adapters is not priced; save_total_limit says how many are kept.
+    False alarms:
+        Quotas are not seen (they can only make it worse). Checkpoints that go to object storage, sharded or
+        without optimizer state take less. Folders that did not answer in time are skipped.
+    Remedies:
+        save_total_limit with the number that fits, another folder, clearing the cache.
+    References:
+        - https://huggingface.co/docs/transformers/main_classes/trainer (save_total_limit)
+        - https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+        - https://arxiv.org/abs/1910.02054 (16 bytes a parameter in mixed precision with Adam)
+    """
+
+    code = Code("ENV011")
+    name = "disk-too-small"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="output_free",
+            default=2**30,
+            unit="B",
+            source="a convention: the weights of a model of 0.25 billion parameters in fp32",
+            meaning="Below it, the output folder hardly takes one checkpoint.",
+        ),
+        Threshold(
+            name="cache_free",
+            default=2**30,
+            unit="B",
+            source="a convention: one file of a small model or a compiled extension",
+            meaning="Below it, a download or a compilation fails.",
+        ),
+        Threshold(
+            name="temporary_free",
+            default=2**28,
+            unit="B",
+            source="a convention: compilers and data tools write some hundred MiB there",
+            meaning="Below it, tools that write temporary files fail.",
+        ),
+        Threshold(
+            name="checkpoint_bytes",
+            default=16,
+            unit="B",
+            source="arXiv:1910.02054, mixed precision with Adam: weights, master weights, two moments",
+            meaning="Bytes a parameter of a checkpoint that can be resumed.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        if not runs_here(patient):
+            raise Unavailable("the job script runs on another machine, whose disks cannot be seen from here")
+        host = patient.host
+        seen: set[str] = set()
+        if has_purpose(patient):
+            for finding in self._checkpoints(patient, host.disks):
+                seen.add(str(finding.fact("mount")))
+                yield finding
+            for disk in host.disks:
+                if disk.mount not in seen and self._is_full(disk):
+                    seen.add(disk.mount)
+                    yield self._full(disk)
+        if host.silent_folders and not seen:
+            silent = host.silent_folders[0]
+            raise Unavailable(f"{silent.path} ({silent.role}) cannot be looked at: {silent.reason}")
+
+    def _is_full(self, disk: Disk) -> bool:
+        if disk.read_only or disk.total == 0:
+            return False  # a shared cache that is mounted read-only is nothing to fill; 0 is no real disk
+        if disk.role in _OUTPUTS:
+            return disk.free < self.limit("output_free")
+        return disk.free < self.limit("cache_free" if disk.role in _CACHES else "temporary_free")
+
+    def _full(self, disk: Disk) -> Finding:
+        return self.finding(
+            f"The disk under the {disk.role} ({disk.path}) has {size(disk.free)} of {size(disk.total)} free.",
+            evidence=(_shown(disk),),
+            confidence=Confidence.CONFIRMED,
+            subject=disk.role,
+            scarce=frozenset({Resource.DISK}),
+            facts=(("kind", "full"), ("role", disk.role), ("path", disk.path), ("mount", disk.mount)),
+        )
+
+    def _checkpoints(self, patient: Patient, disks: tuple[Disk, ...]) -> Iterator[Finding]:
+        """What the run keeps against the room under the output."""
+        disk = next((disk for role in _OUTPUTS for disk in disks if disk.role == role), None)
+        source = optional(lambda: patient.source)
+        if (
+            disk is None
+            or source is None
+            or any(_adapts(call) for script in source.scripts for call in script.calls)
+        ):
+            return
+        model = _largest_model(source)
+        if model is None or not source.trains:
+            return
+        billions, call = model
+        keep, evidence = _kept(patient, source)
+        one = int(billions * 1e9 * self.limit("checkpoint_bytes"))
+        # The newest is written before the oldest is deleted.
+        need = one * ((keep or 1) + 1)
+        if disk.free >= need:
+            return
+        kept = f"{keep} kept" if keep else "without a limit on how many are kept"
+        yield self.finding(
+            f"A checkpoint of {billions:g} billion parameters with AdamW takes about {size(one)} ({kept}), and "
+            f"{size(disk.free)} are free under the {disk.role} ({disk.path}).",
+            evidence=(_shown(disk), call.span, *evidence),
+            confidence=Confidence.SUSPECTED,
+            cost=Cost(bytes=need - disk.free),
+            subject=disk.role,
+            scarce=frozenset({Resource.DISK}),
+            facts=(
+                ("kind", "checkpoints"),
+                ("role", disk.role),
+                ("path", disk.path),
+                ("mount", disk.mount),
+                ("one", one),
+                ("free", disk.free),
+                ("keep", keep or 0),
+            ),
+        )
+
+
+def _shown(disk: Disk) -> Measurement:
+    return Measurement(name="disk_free", value=disk.free, unit="B", reproduce=f"df -h '{disk.path}'")
+
+
+def _adapts(call: Call) -> bool:
+    """Whether a call shows that only adapters are trained and saved."""
+    return call.name.startswith(_ADAPTERS)
+
+
+def _largest_model(source: Source) -> tuple[float, Call] | None:
+    """Billions of parameters by the name of the largest model loaded, and the call."""
+    found = []
+    for script in source.scripts:
+        for call in script.calls_to(".from_pretrained"):
+            name = call.argument("pretrained_model_name_or_path", 0)
+            if "Tokenizer" in call.name or not isinstance(name, Known) or not isinstance(name.value, str):
+                continue
+            last = name.value.rstrip("/").rpartition("/")[2]
+            sizes = [float(text) for text in _PARAMETERS.findall(last.replace("-", " ").replace("_", " "))]
+            if len(sizes) == 1 and 0 < sizes[0] < 2000:  # "8x7B" and the like are left alone
+                found.append((sizes[0], call))
+    return max(found, key=lambda item: item[0], default=None)
+
+
+def _kept(patient: Patient, source: Source) -> tuple[int | None, tuple[Evidence, ...]]:
+    """save_total_limit of the config or of the script; None when there is none."""
+    configs = optional(lambda: patient.configs)
+    for meaning in configs.canonical("save_total_limit") if configs is not None else ():
+        if meaning.number is not None and meaning.number > 0:
+            return int(meaning.number), (meaning.setting,)
+    for script in source.scripts:
+        for call in script.calls:
+            value = call.keywords.get("save_total_limit")
+            if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
+                return value.value, (call.span,)
+    return None, ()

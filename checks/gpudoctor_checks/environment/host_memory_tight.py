@@ -1,0 +1,174 @@
+"""ENV009 host-memory-tight."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.amounts import count, size
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.workload import has_purpose, optional, read_workers, runs_here
+
+
+class HostMemoryTight(Check):
+    """Host memory is short for the job, or the machine is swapping.
+
+    What it finds:
+        Less free memory (within the container's or the scheduler's limit too) than the job's processes take
+        before any data; a limit that is small beside the GPUs' memory; and a machine that swaps right now.
+    Why it hurts:
+        The kernel kills a worker or a rank without a traceback (exit 137), often at a checkpoint, when a model
+        is loaded or in the first evaluation. Swapping makes every step wait for a disk.
+    How it knows:
+        /proc/meminfo, the tightest cgroup limit above this process (page cache not counted as used), the
+        scheduler's grant, and the swap counters read twice within 50 ms.
+    False alarms:
+        Needs are the least that torch, CUDA and workers take; the data's share is not known here. Swap that is
+        used and not moving is left alone: the kernel parks idle pages there.
+    Remedies:
+        The memory to ask the scheduler or container for; fewer workers.
+    References:
+        - https://www.kernel.org/doc/html/latest/admin-guide/cgroup-v2.html (memory.max, memory.stat)
+        - https://github.com/pytorch/pytorch/issues/13246 (workers and memory)
+    """
+
+    code = Code("ENV009")
+    name = "host-memory-tight"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="rank_memory",
+            default=1.5 * 2**30,
+            unit="B",
+            source="resident memory of a process with torch and a CUDA context, 1 to 2.5 GiB by version",
+            meaning="Host memory of one rank before any data.",
+        ),
+        Threshold(
+            name="worker_memory",
+            default=2**28,
+            unit="B",
+            source="resident memory of `import torch`, about 250 MiB, which forked workers grow to",
+            meaning="Host memory of one loader worker before any data.",
+        ),
+        Threshold(
+            name="gpu_memory_share",
+            default=0.25,
+            unit="1",
+            source="a convention: weights in half precision fill a quarter of a card that trains them",
+            meaning="A limit below this share of the job's GPU memory cannot load or save what the GPUs hold.",
+        ),
+        Threshold(
+            name="swap_rate",
+            default=2**20,
+            unit="B/s",
+            source="a convention: below 1 MiB/s, 256 pages a second, nobody waits for it",
+            meaning="Above it the machine is swapping.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        if runs_here(patient):
+            yield from self._swapping(patient)
+        short = list(self._short(patient)) if has_purpose(patient) else []
+        yield from short
+        if not short:
+            yield from self._small_beside_gpus(patient)
+
+    def _short(self, patient: Patient) -> Iterator[Finding]:
+        job = optional(lambda: patient.job)
+        granted = job.memory_granted if job is not None else None
+        available = patient.host.memory_available if runs_here(patient) else None
+        room = min((value for value in (granted, available) if value is not None), default=None)
+        ranks, workers = ranks_here(patient), read_workers(patient)
+        each = self.limit("rank_memory") + (workers.count or 0) * self.limit("worker_memory")
+        need = int(ranks * each)
+        if room is None or room >= need:
+            return
+        by_grant = granted is not None and room == granted
+        yield self.finding(
+            f"{size(room)} of host memory {'are granted' if by_grant else 'can be had'}, and "
+            f"{count(ranks, 'rank')} with {count(workers.count or 0, 'worker')} each take about {size(need)} "
+            "before any data.",
+            evidence=(
+                Measurement(
+                    name="memory_granted" if by_grant else "memory_available",
+                    value=room,
+                    unit="B",
+                    provenance=Provenance.DECLARED if by_grant else Provenance.MEASURED,
+                    reproduce=None if by_grant else "free -b; cat /sys/fs/cgroup/memory.max",
+                ),
+                *workers.evidence,
+            ),
+            confidence=Confidence.PROBABLE,
+            cost=Cost(bytes=need - room),
+            subject="host memory",
+            scarce=frozenset({Resource.HOST_MEMORY}),
+            facts=(("kind", "short"), ("need", need), ("room", room), ("ranks", ranks)),
+        )
+
+    def _small_beside_gpus(self, patient: Patient) -> Iterator[Finding]:
+        survey, job = optional(lambda: patient.gpu_survey), optional(lambda: patient.job)
+        gpus = survey.gpus if survey is not None else ()
+        memories = [gpu.memory_total for gpu in gpus if not isinstance(gpu.memory_total, Absent)]
+        limits = [job.memory_granted if job is not None else None]
+        if runs_here(patient):
+            limits += [patient.host.memory_limit]
+        limit = min((value for value in limits if value), default=None)
+        if limit is None or not memories:
+            return
+        ranks = min(ranks_here(patient), len(memories))
+        on_gpus = ranks * max(memories)
+        if limit >= self.limit("gpu_memory_share") * on_gpus:
+            return
+        yield self.finding(
+            f"The job may use {size(limit)} of host memory, and its {count(ranks, 'GPU')} hold "
+            f"{size(on_gpus)}: a checkpoint that fills them does not pass through.",
+            evidence=(
+                Measurement(
+                    name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"
+                ),
+                Measurement(
+                    name="gpu_memory",
+                    value=on_gpus,
+                    unit="B",
+                    reproduce="nvidia-smi --query-gpu=memory.total --format=csv",
+                ),
+            ),
+            confidence=Confidence.PROBABLE,
+            severity=Severity.NOTE,
+            subject="host memory limit",
+            scarce=frozenset({Resource.HOST_MEMORY}),
+            facts=(("kind", "gpus"), ("need", on_gpus), ("room", limit), ("ranks", ranks)),
+        )
+
+    def _swapping(self, patient: Patient) -> Iterator[Finding]:
+        host = patient.host
+        if host.swap_used <= 0 or isinstance(host.swap_rate, Absent):
+            return
+        if host.swap_rate < self.limit("swap_rate"):
+            return
+        yield self.finding(
+            f"The machine swaps {size(host.swap_rate)} a second, with {size(host.swap_used)} of swap in use "
+            f"and {size(host.memory_available)} of memory free.",
+            evidence=(
+                Measurement(name="swap_rate", value=round(host.swap_rate), unit="B/s", reproduce="vmstat 1 5"),
+                Measurement(name="swap_used", value=host.swap_used, unit="B", reproduce="free -b"),
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject="swap",
+            scarce=frozenset({Resource.HOST_MEMORY}),
+            facts=(("kind", "swap"), ("rate", float(host.swap_rate)), ("used", host.swap_used)),
+        )

@@ -1,0 +1,172 @@
+"""ENV008 limits-too-low."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.amounts import count, size
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.signs.host import Host
+from gpudoctor.model.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
+
+
+class LimitsTooLow(Check):
+    """A limit of the shell or the container is too low for training: open files, locked memory or processes.
+
+    What it finds:
+        At most 1024 open files with DataLoader workers; limited locked memory on a node with InfiniBand; a
+        process limit (ulimit -u or the container's pids.max) below the job's processes and threads.
+    Why it hurts:
+        "Too many open files" or "received 0 items of ancdata" in the middle of an epoch; NCCL that cannot
+        register memory ("ibv_reg_mr failed", "ibv_create_cq failed"); "pthread_create failed: Resource
+        temporarily unavailable" at start.
+    How it knows:
+        /proc/self/limits and pids.max of this shell; the job inherits them unless its launcher sets others.
+        Workers come from the script or config, InfiniBand from /sys/class/infiniband.
+    False alarms:
+        Schedulers and container runtimes often raise limits for the job: run this inside it. Cards that speak
+        RDMA over Ethernet count only when the job has several nodes. Unknown workers make at most a note.
+    Remedies:
+        The ulimit line, or the container's flag; PyTorch's file_system sharing against open files.
+    References:
+        - https://github.com/pytorch/pytorch/issues/973
+        - https://github.com/NVIDIA/nccl-tests/issues/206
+        - https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies
+    """
+
+    code = Code("ENV008")
+    name = "limits-too-low"
+    reads = frozenset({Reads.ENVIRONMENT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="open_files",
+            default=1024,
+            unit="{files}",
+            source="pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
+            meaning="At or below it, workers that hand over many tensors run out of descriptors.",
+        ),
+        Threshold(
+            name="locked_memory_share",
+            default=0.1,
+            unit="1",
+            source="NCCL and UCX ask for unlimited; sites that bound it on purpose leave more than a tenth",
+            meaning="Locked memory below this share of the machine's memory is too little for RDMA.",
+        ),
+        Threshold(
+            name="tasks_per_rank",
+            default=64,
+            unit="{tasks}",
+            source="a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
+            meaning="Threads of a rank beside its CPU threads and workers.",
+        ),
+        Threshold(
+            name="tasks_per_worker",
+            default=4,
+            unit="{tasks}",
+            source="a convention: a worker's process and the threads of its queues",
+            meaning="Tasks of one loader worker.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        if not runs_here(patient):
+            raise Unavailable("the job script runs on another machine, whose limits cannot be seen from here")
+        host, workers = patient.host, read_workers(patient)
+        yield from self._open_files(host, workers, patient)
+        yield from self._locked_memory(host, patient)
+        yield from self._processes(host, workers, patient)
+
+    def _open_files(self, host: Host, workers: Workers, patient: Patient) -> Iterator[Finding]:
+        soft, hard = host.open_files.soft, host.open_files.hard
+        if soft is None or soft > self.limit("open_files") or workers.count == 0:
+            return
+        if workers.count is None:
+            source, job = optional(lambda: patient.source), optional(lambda: patient.job)
+            mentions = source is not None and any("num_workers" in script.text for script in source.scripts)
+            if not mentions and (job is None or not is_job(job) or source is not None):
+                return
+        known = bool(workers.count)
+        with_what = f"and a loader starts {count(workers.count, 'worker')}" if workers.count else (
+            "which loader workers may use up"
+        )  # fmt: skip
+        yield self.finding(
+            f"A process may open {soft} files (the limit is {self.limit('open_files'):g}), {with_what}.",
+            evidence=(
+                Measurement(name="open_files_soft", value=soft, unit="{files}", reproduce="ulimit -Sn"),
+                *workers.evidence,
+            ),
+            confidence=Confidence.PROBABLE,
+            severity=Severity.WARNING if known else Severity.NOTE,
+            subject="open files",
+            facts=(("kind", "open files"), ("soft", soft), ("hard", -1 if hard is None else hard)),
+        )
+
+    def _locked_memory(self, host: Host, patient: Patient) -> Iterator[Finding]:
+        soft, hard = host.locked_memory.soft, host.locked_memory.hard
+        if soft is None or not host.infiniband or soft >= self.limit("locked_memory_share") * host.memory_total:
+            return
+        job = optional(lambda: patient.job)
+        nodes = job.nodes if job is not None else None
+        ethernet_only = set(host.infiniband) <= set(host.roce)
+        if nodes == 1 or (ethernet_only and (nodes or 1) < 2):
+            return
+        cards = ", ".join(host.infiniband[:4]) + (", ..." if len(host.infiniband) > 4 else "")
+        yield self.finding(
+            f"Locked memory is limited to {size(soft)}, and RDMA over {cards} has to lock its buffers.",
+            evidence=(
+                Measurement(name="locked_memory_soft", value=soft, unit="B", reproduce="ulimit -Sl"),
+                Measurement(
+                    name="rdma_devices",
+                    value=len(host.infiniband),
+                    unit="{devices}",
+                    reproduce="ls /sys/class/infiniband",
+                ),
+            ),
+            confidence=Confidence.PROBABLE,
+            subject="locked memory",
+            facts=(("kind", "locked memory"), ("soft", soft), ("hard", -1 if hard is None else hard)),
+        )
+
+    def _processes(self, host: Host, workers: Workers, patient: Patient) -> Iterator[Finding]:
+        soft, hard = host.processes.soft, host.processes.hard
+        if soft is None:
+            return
+        ranks, threads = ranks_here(patient), read_threads(patient)
+        per_rank = threads.count + int(self.limit("tasks_per_rank"))
+        per_rank += (workers.count or 0) * int(self.limit("tasks_per_worker"))
+        need = ranks * per_rank
+        if soft >= need:
+            return
+        yield self.finding(
+            f"At most {soft} processes and threads are allowed, and {count(ranks, 'rank')} with "
+            f"{count(workers.count or 0, 'worker')} and {count(threads.count, 'thread')} each take "
+            f"about {need}.",
+            evidence=(
+                Measurement(
+                    name="processes_soft",
+                    value=soft,
+                    unit="{tasks}",
+                    reproduce="ulimit -Su; cat /sys/fs/cgroup/pids.max",
+                ),
+                *workers.evidence,
+            ),
+            confidence=Confidence.PROBABLE,
+            subject="processes",
+            facts=(
+                ("kind", "processes"),
+                ("soft", soft),
+                ("hard", -1 if hard is None else hard),
+                ("need", need),
+            ),
+        )

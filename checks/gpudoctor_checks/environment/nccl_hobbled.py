@@ -1,0 +1,235 @@
+"""ENV012 nccl-hobbled."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Setting,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.signs.assignments import assigned
+from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
+from gpudoctor.model.signs.packages import Packages
+from gpudoctor.model.workload import optional, runs_here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Switch:
+    """A variable that takes a path away from NCCL."""
+
+    name: str
+    path: str
+    """`P2P`, `SHM` or `IB`."""
+    values: frozenset[str] | None
+    """Lower-case values that do it; None is any number but 0."""
+    effect: str
+
+    def is_on(self, value: str) -> bool:
+        """Whether this value does it; NCCL reads numbers, and leaves what is none at its default."""
+        text = value.strip().lower()
+        if self.values is not None:
+            return text in self.values
+        return text.lstrip("+-").isdigit() and int(text) != 0
+
+
+_LOCAL = frozenset({"loc", "0"})
+_SWITCHES = (
+    _Switch(name="NCCL_P2P_DISABLE", path="P2P", values=None,
+            effect="GPUs no longer copy to each other over NVLink or PCIe, but through host memory"),
+    _Switch(name="NCCL_P2P_LEVEL", path="P2P", values=_LOCAL,
+            effect="GPUs no longer copy to each other over NVLink or PCIe, but through host memory"),
+    _Switch(name="NCCL_SHM_DISABLE", path="SHM", values=None,
+            effect="ranks on one node that have no direct path talk over the network stack"),
+    _Switch(name="NCCL_IB_DISABLE", path="IB", values=None,
+            effect="nodes talk over TCP sockets instead of InfiniBand or RoCE"),
+    _Switch(name="NCCL_NET", path="IB", values=frozenset({"socket"}),
+            effect="nodes talk over TCP sockets instead of InfiniBand or RoCE"),
+    _Switch(name="NCCL_NET_GDR_LEVEL", path="IB", values=_LOCAL,
+            effect="network cards no longer read GPU memory directly"),
+)  # fmt: skip
+
+
+class NcclHobbled(Check):
+    """NCCL cannot use the fast paths between GPUs or nodes: switched off, redirected, or the wrong library.
+
+    What it finds:
+        NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
+        script or the script; PCIe access control (ACS) or an IOMMU between GPUs that have no NVLink; two NCCL
+        packages in one Python environment; an NCCL put before torch's own by the loader path.
+    Why it hurts:
+        Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step. ACS
+        and IOMMU can also make peer copies hang or corrupt data. Of two NCCLs, only one set of files survives.
+    How it knows:
+        Variables of the environment and of the script; the kernel's IOMMU groups; ACS control registers of
+        the bridges above the GPUs (readable by root only); installed packages; LD_LIBRARY_PATH, LD_PRELOAD.
+    False alarms:
+        With one GPU, or none in sight, a switch is a note: it costs nothing until the job grows. Consumer
+        cards without peer access need no P2P. A machine whose P2P is truly broken needs the switch.
+    Remedies:
+        Unset the variable; BIOS and kernel settings for ACS and IOMMU; one NCCL package.
+    References:
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html (PCI access control)
+        - https://github.com/NVIDIA/nccl/issues/631
+        - https://github.com/pytorch/pytorch/issues/119932
+    """
+
+    code = Code("ENV012")
+    name = "nccl-hobbled"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._switches(patient)
+        yield from self._libraries(patient)
+        if runs_here(patient):
+            yield from self._bus(patient)
+
+    def _switches(self, patient: Patient) -> Iterator[Finding]:
+        environment, source = optional(lambda: patient.environment), optional(lambda: patient.source)
+        if environment is None and source is None:
+            raise Unavailable("neither an environment nor a script was given")
+        for switch in _SWITCHES:
+            own = assigned(source, switch.name)
+            outside = environment.get(switch.name) if environment is not None else None
+            if own is not None and not (own.default and outside is not None):
+                if own.value is not None and switch.is_on(own.value):
+                    yield self._switched(patient, switch, own.value, own.span, "source")
+            elif environment is not None and outside is not None and switch.is_on(outside):
+                where = "job script" if switch.name in environment.exports else "environment"
+                yield self._switched(patient, switch, outside, environment.evidence(switch.name), where)
+
+    def _switched(
+        self, patient: Patient, switch: _Switch, value: str, evidence: Evidence, where: str
+    ) -> Finding:
+        matters, why = _matters(patient, switch.path)
+        subject = switch.name
+        return self.finding(
+            f"{switch.name}={value}: {switch.effect}{why}.",
+            evidence=(evidence,),
+            confidence=Confidence.SUSPECTED if where == "source" else Confidence.CONFIRMED,
+            severity=Severity.WARNING if matters else Severity.NOTE,
+            subject=subject,
+            facts=(("kind", "switch"), ("variable", switch.name), ("where", where), ("path", switch.path)),
+        )
+
+    def _libraries(self, patient: Patient) -> Iterator[Finding]:
+        packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
+        installed = _nccl_packages(packages) if packages is not None else ()
+        if packages is not None and len(installed) > 1:
+            names = " and ".join(f"{name} {packages.version(name)}" for name in installed)
+            yield self.finding(
+                f"{names} are both installed: they write the same files, and torch loads whichever was last.",
+                evidence=tuple(
+                    Setting(
+                        key=name,
+                        value=packages.version(name) or "",
+                        origin=packages.distributions[name].location,
+                        reproduce="pip list | grep nvidia-nccl",
+                    )
+                    for name in installed
+                ),
+                confidence=Confidence.CONFIRMED,
+                subject="NCCL packages",
+                facts=(("kind", "packages"), ("packages", " ".join(installed))),
+            )
+        shadow = dict(environment.shadowing).get("libnccl.so") if environment is not None else None
+        if environment is not None and shadow and installed:
+            preloaded = shadow in environment.variables.get("LD_PRELOAD", "")
+            variable = "LD_PRELOAD" if preloaded else "LD_LIBRARY_PATH"
+            yield self.finding(
+                f"{variable} offers {shadow} beside the NCCL that came with torch ({installed[0]}): which one "
+                "is loaded depends on how torch was built.",
+                evidence=(environment.evidence(variable),),
+                confidence=Confidence.PROBABLE,
+                severity=Severity.WARNING if preloaded else Severity.NOTE,
+                subject=variable,
+                facts=(("kind", "shadow"), ("variable", variable), ("library", shadow)),
+            )
+
+    def _bus(self, patient: Patient) -> Iterator[Finding]:
+        survey, host = optional(lambda: patient.gpu_survey), optional(lambda: patient.host)
+        if survey is None or host is None or len(survey.gpus) < 2 or _all_blocked(survey):
+            return
+        if all(_has_nvlink(gpu) for gpu in survey.gpus) and not host.infiniband:
+            return  # GPUs talk past the PCIe bridges, and no network card reads their memory
+        pairs = f"{len(survey.gpus)} GPUs"
+        if not isinstance(host.acs, Absent) and host.acs:
+            yield self.finding(
+                f"PCIe access control (ACS) redirects traffic on a bridge above the GPUs: copies between "
+                f"{pairs} go up to the CPU and back.",
+                evidence=(
+                    Measurement(
+                        name="acs_redirect", value=True, unit="", reproduce="sudo lspci -vvv | grep ACSCtl"
+                    ),
+                ),
+                confidence=Confidence.PROBABLE,
+                subject="ACS",
+                facts=(("kind", "acs"), ("gpus", len(survey.gpus))),
+            )
+        if not isinstance(host.iommu, Absent) and host.iommu:
+            yield self.finding(
+                f"The IOMMU translates every PCIe transfer between {pairs}; it is not in passthrough mode.",
+                evidence=(
+                    Measurement(
+                        name="iommu_translates",
+                        value=True,
+                        unit="",
+                        reproduce="cat /proc/cmdline; cat /sys/kernel/iommu_groups/*/type",
+                    ),
+                ),
+                confidence=Confidence.PROBABLE,
+                subject="IOMMU",
+                facts=(("kind", "iommu"), ("gpus", len(survey.gpus))),
+            )
+
+
+def _matters(patient: Patient, path: str) -> tuple[bool, str]:
+    """Whether the path that is switched off would be used by this job, and the clause that says so."""
+    survey, host = optional(lambda: patient.gpu_survey), optional(lambda: patient.host)
+    job = optional(lambda: patient.job)
+    gpus = len(survey.gpus) if survey is not None and runs_here(patient) else 0
+    granted = job.gpus_granted if job is not None else None
+    several = max(gpus, granted or 0, ranks_here(patient))
+    if path == "IB":
+        nodes = job.nodes if job is not None else None
+        if nodes == 1:
+            return False, "; this job has one node"
+        if (nodes or 1) > 1:
+            return True, f"; this job has {nodes} nodes"
+        if host is not None and host.infiniband and runs_here(patient):
+            return True, f"; this node has {', '.join(host.infiniband[:4])}"
+        return False, "; neither such a network nor a second node is known"
+    if several < 2:
+        return False, "; one GPU needs neither" if gpus == 1 else "; no second GPU is known"
+    if path == "P2P" and survey is not None and gpus > 1 and _all_blocked(survey):
+        return False, f"; the {gpus} GPUs here have no peer access anyway"
+    return True, f"; {several} GPUs or ranks here share gradients"
+
+
+def _all_blocked(survey: GpuSurvey) -> bool:
+    """Whether no pair of GPUs can reach each other at all."""
+    count = len(survey.gpus)
+    if isinstance(survey.p2p_blocked, Absent) or count < 2:
+        return False
+    pairs = {frozenset(pair) for pair in survey.p2p_blocked}
+    return len(pairs) >= count * (count - 1) // 2
+
+
+def _has_nvlink(gpu: Gpu) -> bool:
+    return not isinstance(gpu.nvlinks, Absent) and any(link.active for link in gpu.nvlinks)
+
+
+def _nccl_packages(packages: Packages) -> tuple[str, ...]:
+    return tuple(sorted(name for name in packages.distributions if name.startswith("nvidia-nccl-cu")))

@@ -1,0 +1,202 @@
+"""ENV006 shm-too-small."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Absent,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.amounts import count, size
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.signs.source import Call, Known
+from gpudoctor.model.workload import Workers, has_purpose, is_job, optional, read_workers, runs_here
+
+_CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """Shared memory that the job will have; bytes."""
+
+    total: int
+    free: int
+    evidence: Measurement
+
+
+class ShmTooSmall(Check):
+    """Shared memory (/dev/shm) is too small for the loader's workers.
+
+    What it finds:
+        A /dev/shm below 1 GiB with DataLoader workers or several ranks, one that is nearly full, and one that
+        is below what the batches of all workers together take.
+    Why it hurts:
+        Workers hand finished batches over in /dev/shm. When it is full the worker dies: "DataLoader worker is
+        killed by signal: Bus error", often hours into the run. NCCL keeps its buffers there too.
+    How it knows:
+        statvfs on /dev/shm, or the size that the launch line or pod asks for; workers from the script or the
+        config. Batches are priced where the batch size and the images' crop size are written in the script.
+    False alarms:
+        Small items (token ids) live with little. Without workers known it is a warning, without a purpose for
+        this machine (no GPU, no job, no script) nothing is said.
+    Remedies:
+        The size to give the container or the pod; clearing left-over files.
+    References:
+        - https://github.com/pytorch/pytorch/issues/5040
+        - https://docs.docker.com/reference/cli/docker/container/run/ (--shm-size, 64 MiB by default)
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html (shared memory)
+    """
+
+    code = Code("ENV006")
+    name = "shm-too-small"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="shared_memory",
+            default=2**30,
+            unit="B",
+            source="pytorch/pytorch#5040; NVIDIA's containers ask for --shm-size=1g at least",
+            meaning="Below it, loader workers or several ranks run out of shared memory.",
+        ),
+        Threshold(
+            name="prefetch_factor",
+            default=2,
+            unit="{batches}",
+            source="torch.utils.data.DataLoader: the default prefetch_factor with workers",
+            meaning="Batches that each worker holds ready when the script does not say.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        room = self._room(patient)
+        workers = read_workers(patient)
+        ranks = ranks_here(patient)
+        floor = self.limit("shared_memory")
+        if room.total < floor:
+            yield from self._small(patient, room, workers, ranks)
+        elif workers.count:
+            yield from self._estimated(patient, room, workers, ranks)
+            if room.free < floor:
+                yield self._full(room)
+
+    def _room(self, patient: Patient) -> _Room:
+        job = optional(lambda: patient.job)
+        granted = job.shared_memory_granted if job is not None else None
+        if granted:
+            shown = Measurement(
+                name="shm_granted", value=granted, unit="B", provenance=Provenance.DECLARED
+            )  # fmt: skip
+            return _Room(total=granted, free=granted, evidence=shown)
+        if not runs_here(patient):
+            raise Unavailable("the job script runs on another machine, whose /dev/shm cannot be seen from here")
+        host = patient.host
+        if isinstance(host.shm_total, Absent):
+            raise Unavailable(host.shm_total.reason)
+        free = host.shm_total if isinstance(host.shm_free, Absent) else host.shm_free
+        shown = Measurement(name="shm_total", value=host.shm_total, unit="B", reproduce="df -B1 /dev/shm")
+        return _Room(total=host.shm_total, free=free, evidence=shown)
+
+    def _small(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
+        floor = self.limit("shared_memory")
+        said = f"/dev/shm holds {size(room.total)}, below {size(floor)}"
+        evidence: tuple[Evidence, ...] = (room.evidence, *workers.evidence)
+        severity, cost, confidence = Severity.WARNING, Cost(), Confidence.PROBABLE
+        if workers.count:
+            severity = Severity.ERROR
+            cost = Cost(breaks="a loader worker dies of a bus error when /dev/shm is full")
+            each = f" in each of {ranks} ranks" if ranks > 1 else ""
+            said += f", and a loader starts {count(workers.count, 'worker')}{each}."
+        elif ranks > 1:
+            said += f", and {ranks} ranks on this node exchange data through it."
+        elif workers.count == 0 or not has_purpose(patient):
+            return
+        else:
+            said += ": loader workers hand their batches over there."
+            severity = self._unknown(patient)
+        yield self.finding(
+            said,
+            evidence=evidence,
+            confidence=confidence,
+            severity=severity,
+            cost=cost,
+            subject="/dev/shm",
+            scarce=frozenset({Resource.SHARED_MEMORY}),
+            facts=(("total", room.total), ("workers", workers.count or 0), ("ranks", ranks)),
+        )
+
+    def _unknown(self, patient: Patient) -> Severity:
+        """Workers unknown: a script that builds no loader may need none."""
+        source, job = optional(lambda: patient.source), optional(lambda: patient.job)
+        survey = optional(lambda: patient.gpu_survey)
+        if survey is not None and survey.gpus:
+            return Severity.WARNING
+        if source is not None and not any("num_workers" in script.text for script in source.scripts):
+            return Severity.NOTE
+        return Severity.WARNING if source is not None or (job is not None and is_job(job)) else Severity.NOTE
+
+    def _estimated(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
+        """Batches of images in flight against the room."""
+        loader = workers.loader
+        source = optional(lambda: patient.source)
+        if loader is None or source is None or not workers.count:
+            return
+        batch = loader.argument("batch_size", 1)
+        prefetch = loader.argument("prefetch_factor", None)
+        pixels = [edge for script in source.scripts for call in script.calls if (edge := _edge(call))]
+        if not pixels or not isinstance(batch, Known) or not isinstance(batch.value, int) or batch.value <= 0:
+            return
+        ahead = prefetch.value if isinstance(prefetch, Known) else None
+        held = int(ahead) if isinstance(ahead, int) and ahead > 0 else int(self.limit("prefetch_factor"))
+        edge = min(pixels)
+        need = ranks * workers.count * held * batch.value * 3 * edge * edge * 4
+        if need <= room.total:
+            return
+        yield self.finding(
+            f"Batches in flight take about {size(need)} ({ranks} x {workers.count} workers x {held} batches of "
+            f"{batch.value} images of {edge} x {edge}), and /dev/shm holds {size(room.total)}.",
+            evidence=(room.evidence, *workers.evidence),
+            confidence=Confidence.SUSPECTED,
+            cost=Cost(bytes=need - room.total),
+            subject="/dev/shm",
+            scarce=frozenset({Resource.SHARED_MEMORY}),
+            facts=(("total", room.total), ("workers", workers.count), ("ranks", ranks), ("need", need)),
+        )
+
+    def _full(self, room: _Room) -> Finding:
+        shown = Measurement(
+            name="shm_free", value=room.free, unit="B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"
+        )
+        return self.finding(
+            f"Of the {size(room.total)} of /dev/shm only {size(room.free)} are free, below "
+            f"{size(self.limit('shared_memory'))}: another job or left-over files hold the rest.",
+            evidence=(shown,),
+            confidence=Confidence.CONFIRMED,
+            subject="/dev/shm, free",
+            scarce=frozenset({Resource.SHARED_MEMORY}),
+            facts=(("total", room.total), ("free", room.free), ("full", True)),
+        )
+
+
+def _edge(call: Call) -> int | None:
+    """Pixels along the edge that a torchvision crop or resize makes, when it is written there."""
+    if call.method not in _CROPS or not call.name.startswith("torchvision.transforms"):
+        return None
+    size_argument = call.argument("size", 0)
+    value = size_argument.value if isinstance(size_argument, Known) else None
+    if isinstance(value, tuple) and value and all(isinstance(item, int) for item in value):
+        value = min(item for item in value if isinstance(item, int))
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

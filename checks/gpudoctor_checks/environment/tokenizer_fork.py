@@ -1,0 +1,191 @@
+"""ENV014 tokenizer-fork."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+)
+from gpudoctor.model.signs.assignments import assigned
+from gpudoctor.model.signs.loaders import Loader, loaders
+from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.workload import optional
+
+VARIABLE = "TOKENIZERS_PARALLELISM"
+_ENCODES = {"encode", "encode_plus", "batch_encode_plus", "encode_batch", "apply_chat_template"}
+_OFF = {"0", "false", "off", "no", "n", "f"}
+_ITEM_METHODS = {"__getitem__", "__getitems__", "__iter__"}
+
+
+class TokenizerFork(Check):
+    """A fast tokenizer is used before loader workers are forked, and TOKENIZERS_PARALLELISM is not set.
+
+    What it finds:
+        A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`), and a loader that
+        forks workers afterwards, with TOKENIZERS_PARALLELISM unset; or set to true while the workers
+        tokenize too.
+    Why it hurts:
+        The tokenizer's thread pool does not survive a fork. Unset, each worker prints "The current process
+        just got forked, after parallelism has already been used" and tokenizes on one thread; set to true, a
+        worker that tokenizes can wait for ever.
+    How it knows:
+        The tokenizer, its uses outside the data set's item methods and the loader's workers are read from the
+        script, the variable from the environment, the job script and the script.
+    False alarms:
+        Loaders that spawn instead of fork, Python 3.14 and later (forkserver) and slow tokenizers are left
+        alone. Without a script nothing can be said.
+    Remedies:
+        `export TOKENIZERS_PARALLELISM=false`; it turns off threads in the main process too.
+    References:
+        - https://huggingface.co/docs/transformers/en/fast_tokenizers
+        - https://github.com/huggingface/tokenizers (utils/parallelism: TOKENIZERS_PARALLELISM)
+    """
+
+    code = Code("ENV014")
+    name = "tokenizer-fork"
+    reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
+    severity = Severity.NOTE
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        if not self._forks(patient, source):
+            return
+        setting = self._setting(patient, source)
+        if setting is not None and setting.strip().lower() in _OFF:
+            return
+        for script in source.scripts:
+            names = _tokenizers(script)
+            inside, outside = _uses(script, names, source)
+            loader = next((item for item in loaders(source) if _forking(item)), None)
+            before = next(
+                (use for use in outside if loader is not None and _precedes(script, use, loader)), None
+            )
+            if loader is None or before is None or (setting is not None and not inside):
+                continue
+            yield self._finding(script, before, loader, setting, workers_tokenize=bool(inside))
+            return
+
+    def _finding(
+        self, script: Script, use: Call, loader: Loader, setting: str | None, *, workers_tokenize: bool
+    ) -> Finding:
+        workers = loader.workers.value if isinstance(loader.workers, Known) else 0
+        state = "is not set" if setting is None else f"is {setting}"
+        effect = (
+            "every worker warns and goes on with one thread"
+            if setting is None
+            else "a worker can wait for ever"
+        )
+        evidence: tuple[SourceSpan, ...] = (use.span, loader.call.span)
+        return self.finding(
+            f"The tokenizer is used in the main process (line {use.span.line}) before {loader.label} forks "
+            f"{workers} workers, and {VARIABLE} {state}: {effect}.",
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if setting is not None else Severity.NOTE,
+            subject=f"{script.path}:{use.span.line}",
+            facts=(("line", use.span.line), ("workers_tokenize", workers_tokenize)),
+        )
+
+    def _forks(self, patient: Patient, source: Source) -> bool:
+        """Whether workers start by fork here: Linux, a Python before 3.14, no other start method chosen."""
+        host, packages = optional(lambda: patient.host), optional(lambda: patient.packages)
+        if host is not None and not host.system.startswith("Linux"):
+            return False
+        if packages is not None:
+            version = tuple(int(part) for part in packages.python.split(".")[:2] if part.isdigit())
+            if version >= (3, 14):
+                return False
+        for script in source.scripts:
+            for call in script.calls_to(".set_start_method"):
+                method = call.argument("method", 0)
+                if not isinstance(method, Known) or method.value != "fork":
+                    return False
+        return True
+
+    def _setting(self, patient: Patient, source: Source) -> str | None:
+        environment = optional(lambda: patient.environment)
+        outside = environment.get(VARIABLE) if environment is not None else None
+        own = assigned(source, VARIABLE)
+        if own is not None and not (own.default and outside is not None):
+            return own.value or "false"  # set to something that only a run tells: somebody has thought of it
+        return outside
+
+
+def _forking(loader: Loader) -> bool:
+    workers = loader.workers
+    context = loader.argument("multiprocessing_context", None)
+    forks = isinstance(context, Known) and context.value in (None, "fork")
+    return forks and isinstance(workers, Known) and isinstance(workers.value, int) and workers.value > 0
+
+
+def _tokenizers(script: Script) -> set[str]:
+    """Names that hold a fast tokenizer: `tokenizer`, and the last part of `self.tokenizer`."""
+    made = {id(call.node) for call in script.calls if _makes_fast(call)}
+    names = set()
+    for node in ast.walk(script.tree) if made else ():
+        if isinstance(node, ast.Assign) and id(node.value) in made:
+            names |= {name for target in node.targets if (name := _last(target))}
+    return names
+
+
+def _makes_fast(call: Call) -> bool:
+    if call.name.startswith("tokenizers."):
+        return call.method in {"Tokenizer", "from_file", "from_pretrained"}
+    if call.method != "from_pretrained":
+        return False
+    owner = call.name.rpartition(".")[0]
+    fast = call.argument("use_fast")
+    slow = isinstance(fast, Known) and fast.value is False
+    return not slow and owner.startswith("transformers.") and owner.endswith(("AutoTokenizer", "TokenizerFast"))
+
+
+def _uses(script: Script, names: set[str], source: Source) -> tuple[list[Call], list[Call]]:
+    """Calls that tokenize: in the workers, and in the main process."""
+    collators = _collators(source)
+    inside: list[Call] = []
+    outside: list[Call] = []
+    for call in script.calls:
+        function = call.node.func
+        direct = _last(function) in names and not isinstance(function, ast.Call)
+        method = (
+            isinstance(function, ast.Attribute) and function.attr in _ENCODES and _last(function.value) in names
+        )
+        if not (direct or method):
+            continue
+        owner, _, last = call.function.rpartition(".")
+        of_items = last in _ITEM_METHODS or last in collators or "collate" in call.function.lower()
+        info = script.classes.get(owner)
+        if info is not None and last != "__init__" and _ITEM_METHODS & set(info.methods):
+            of_items = True  # a helper of the data set
+        (inside if of_items else outside).append(call)
+    return inside, outside
+
+
+def _collators(source: Source) -> set[str]:
+    """Names of functions that are handed to a loader as collate_fn or worker_init_fn."""
+    names = set()
+    for script in source.scripts:
+        for call in script.calls:
+            for keyword in call.node.keywords:
+                if keyword.arg in {"collate_fn", "worker_init_fn"}:
+                    names.add(_last(keyword.value))
+    return names - {""}
+
+
+def _precedes(script: Script, use: Call, loader: Loader) -> bool:
+    """Whether a use can come before a fork: not when it stands after the last loop, in its function."""
+    loops = [loop for own, loop in loader.loops if own.path == script.path and loop.function == use.function]
+    return not loops or any(use.span.line <= loop.end_line for loop in loops)
+
+
+def _last(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

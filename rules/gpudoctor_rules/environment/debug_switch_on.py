@@ -1,0 +1,41 @@
+"""Answers ENV010 debug-switch-on."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
+
+_MILDER = {"NCCL_DEBUG": "WARN"}
+"""Variables that are worth keeping at a lower level."""
+
+
+class DebugSwitchOnRule(Rule):
+    """Unset it where it was set."""
+
+    answers = Code("ENV010")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        del patient
+        name = str(finding.fact("variable"))
+        milder = _MILDER.get(name)
+        value = "" if milder is None else milder
+        yield Remedy(
+            id=f"{self.answers}-unset",
+            title=f"export {name}={milder}" if milder else f"unset {name}",
+            steps=(_step(finding, name, milder),),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=((name, value),),
+            references=(str(finding.fact("reference")),),
+        )
+
+
+def _step(finding: Finding, name: str, milder: str | None) -> str:
+    span = finding.span
+    if span is not None:
+        verb = f'set it to "{milder}"' if milder else "delete"
+        return f"{verb} in {span.path}, line {span.line}: {span.text}"
+    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    if setting is not None and setting.path is not None:
+        verb = f"set {name}={milder}" if milder else f"delete the export of {name}"
+        return f"{verb} in {setting.path}" + (f", line {setting.line}" if setting.line else "")
+    return f"export {name}={milder}" if milder else f"unset {name}"

@@ -1,0 +1,72 @@
+"""Answers ENV009 host-memory-tight."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.job import Profile
+from gpudoctor.model.workload import optional, read_workers
+
+GIB = 1 << 30
+
+
+class HostMemoryTightRule(Rule):
+    """The memory to ask for, or who takes it."""
+
+    answers = Code("ENV009")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        kind = finding.fact("kind")
+        if kind == "swap":
+            yield self._find_eater()
+        else:
+            # Twice the bare need, or as much as the GPUs hold: the data's own share comes on top of the first.
+            need = int(finding.fact("need") or 0)
+            yield self._more(max(1, -(-(need if kind == "gpus" else 2 * need) // GIB)), patient)
+        workers = read_workers(patient).count or 0
+        if kind == "short" and workers > 1:
+            yield self._fewer(workers)
+
+    def _more(self, gib: int, patient: Patient) -> Remedy:
+        job, host = optional(lambda: patient.job), optional(lambda: patient.host)
+        container = host.container if host is not None else None
+        profile = job.profile if job is not None else Profile.NONE
+        if profile is Profile.SLURM:
+            line = f"#SBATCH --mem={gib}G"
+        elif profile is Profile.KUBERNETES or container == "kubernetes":
+            line = f"resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}"
+        elif container in {"docker", "podman"} and host is not None and host.memory_limit is not None:
+            line = f"{container} run --memory={gib}g ..."
+        else:
+            line = "ps -eo rss,pid,user,args --sort=-rss | head   # who holds the memory"
+        return Remedy(
+            id=f"{self.answers}-memory",
+            title=f"give the job {gib} GiB of host memory",
+            steps=(line,),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SETTING,
+            sets=(("host_memory", f"{gib}G"),),
+        )
+
+    def _fewer(self, workers: int) -> Remedy:
+        half = max(1, workers // 2)
+        return Remedy(
+            id=f"{self.answers}-workers",
+            title=f"num_workers={half} instead of {workers}",
+            steps=(f"num_workers={half}: each worker takes some hundred MiB before any data",),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("DataLoader.num_workers", str(half)),),
+        )
+
+    def _find_eater(self) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-swapping",
+            title="find the process whose pages are swapped, and end it or move it",
+            steps=(
+                'for f in /proc/[0-9]*/status; do awk \'/^(Name|Pid|VmSwap)/{printf "%s ", $2}END{print ""}\' '
+                "$f; done | sort -k3 -nr | head",
+                "vmstat 1 5   # si and so, KiB a second",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+        )

@@ -1,0 +1,104 @@
+"""Answers ENV008 limits-too-low."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.workload import optional
+
+_FILES = 65536
+"""Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
+_SHARING = "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies"
+_CONF = "https://man7.org/linux/man-pages/man5/limits.conf.5.html"
+_FLAGS = {"open files": "-n", "locked memory": "-l", "processes": "-u"}
+_NAMES = {"open files": "nofile", "locked memory": "memlock", "processes": "nproc"}
+
+
+class LimitsTooLowRule(Rule):
+    """The ulimit line where the hard limit allows it, else what the administrator or the container must set."""
+
+    answers = Code("ENV008")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        kind = str(finding.fact("kind"))
+        if kind not in _FLAGS:
+            return
+        wanted = _wanted(kind, int(finding.fact("need") or 0))
+        hard = int(finding.fact("hard") or 0)
+        if hard == -1 or (wanted is not None and hard >= wanted):
+            yield self._ulimit(kind, wanted)
+        else:
+            yield self._raise_hard(kind, wanted, patient)
+        if kind == "open files":
+            yield self._sharing()
+
+    def _ulimit(self, kind: str, wanted: int | None) -> Remedy:
+        text = "unlimited" if wanted is None else str(wanted)
+        line = f"ulimit {_FLAGS[kind]} {text}"
+        return Remedy(
+            id=f"{self.answers}-ulimit",
+            title=line,
+            steps=(f"{line}   # in the job script, before the launch line",),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            sets=((f"RLIMIT_{_NAMES[kind].upper()}", text),),
+        )
+
+    def _raise_hard(self, kind: str, wanted: int | None, patient: Patient) -> Remedy:
+        host = optional(lambda: patient.host)
+        container = host.container if host is not None else None
+        name, text = _NAMES[kind], "unlimited" if wanted is None else str(wanted)
+        flag = "-1" if wanted is None else text
+        if container in {"docker", "podman"}:
+            extra = f"--pids-limit={flag}" if kind == "processes" else f"--ulimit {name}={flag}:{flag}"
+            title, steps, effort = f"{container} run {extra}", (f"{container} run {extra} ...",), Effort.SETTING
+        elif container == "kubernetes":
+            title = f"raise {kind} for pods to {text} on the node"
+            steps = (
+                "podPidsLimit in the kubelet's configuration"
+                if kind == "processes"
+                else f"the limit comes from the container runtime's service: Limit{name.upper()}={text} there",
+            )
+            effort = Effort.ADMINISTRATOR
+        else:
+            title = f"ask the administrator for {name} {text}"
+            steps = (
+                f"in /etc/security/limits.d/training.conf: * - {name} {text}",
+                f"under Slurm, for slurmd too: systemctl edit slurmd, Limit{name.upper()}="
+                f"{'infinity' if wanted is None else text}",
+            )
+            effort = Effort.ADMINISTRATOR
+        return Remedy(
+            id=f"{self.answers}-limit",
+            title=title,
+            steps=steps,
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=effort,
+            sets=((f"RLIMIT_{name.upper()}", text),),
+            references=(_CONF,),
+        )
+
+    def _sharing(self) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-sharing",
+            title='share tensors by file name: torch.multiprocessing.set_sharing_strategy("file_system")',
+            steps=(
+                'torch.multiprocessing.set_sharing_strategy("file_system")   # at the top of the script',
+                "a killed job then leaves files in /dev/shm",
+            ),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("sharing_strategy", "file_system"),),
+            references=(_SHARING,),
+        )
+
+
+def _wanted(kind: str, need: int) -> int | None:
+    """The value to set; None is unlimited."""
+    if kind == "locked memory":
+        return None
+    if kind == "open files":
+        return _FILES
+    wanted = 4096
+    while wanted < 2 * need:  # the user's other processes count too
+        wanted *= 2
+    return wanted

@@ -1,0 +1,110 @@
+"""Answers ENV012 nccl-hobbled."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
+from gpudoctor.model.workload import optional
+
+_TROUBLE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
+_ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+
+
+class NcclHobbledRule(Rule):
+    """By cause: unset, BIOS and kernel settings, one library."""
+
+    answers = Code("ENV012")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        kind = finding.fact("kind")
+        if kind == "switch":
+            yield self._unset(finding)
+        elif kind == "packages":
+            yield self._one_package(finding, patient)
+        elif kind == "shadow":
+            yield self._path(finding)
+        elif kind in {"acs", "iommu"}:
+            yield self._bus(str(kind))
+
+    def _unset(self, finding: Finding) -> Remedy:
+        name = str(finding.fact("variable"))
+        span = finding.span
+        setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+        if span is not None:
+            line = f"delete {span.path}, line {span.line}: {span.text}"
+        elif setting is not None and setting.path is not None:
+            line = f"delete the export of {name} in {setting.path}, line {setting.line}"
+        else:
+            line = f"unset {name}"
+        return Remedy(
+            id=f"{self.answers}-unset",
+            title=f"unset {name}",
+            steps=(
+                line,
+                "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r",
+            ),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=((name, ""),),
+            references=(_ENV,),
+        )
+
+    def _one_package(self, finding: Finding, patient: Patient) -> Remedy:
+        names = str(finding.fact("packages")).split()
+        torch = optional(lambda: patient.torch)
+        major = torch.cuda.split(".")[0] if torch is not None and torch.cuda else None
+        keep = f"nvidia-nccl-cu{major}" if f"nvidia-nccl-cu{major}" in names else None
+        packages = optional(lambda: patient.packages)
+        drop = [name for name in names if name != keep] if keep else names
+        version = packages.version(keep) if packages is not None and keep else None
+        again = f"{keep}=={version}" if keep and version else "the one that torch requires (pip show torch)"
+        return Remedy(
+            id=f"{self.answers}-one-nccl",
+            title=f"keep {keep or 'one NCCL package'} only",
+            steps=(
+                f"pip uninstall {' '.join(drop)}",
+                f"pip install --force-reinstall --no-deps {again}   # its files went with the other's",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+            sets=(("nccl", keep or "one"),),
+        )
+
+    def _path(self, finding: Finding) -> Remedy:
+        library = str(finding.fact("library"))
+        variable = str(finding.fact("variable"))
+        folder = library.rpartition("/")[0]
+        return Remedy(
+            id=f"{self.answers}-loader-path",
+            title=f"take {folder or library} out of {variable} for the training",
+            steps=(
+                "see which is loaded: LD_DEBUG=libs python -c 'import torch' 2>&1 | grep 'calling init.*nccl'",
+                f"env -u {variable} python ...",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SETTING,
+        )
+
+    def _bus(self, kind: str) -> Remedy:
+        if kind == "iommu":
+            return Remedy(
+                id=f"{self.answers}-iommu",
+                title="put the IOMMU into passthrough: kernel parameter iommu=pt",
+                steps=(
+                    'in /etc/default/grub: GRUB_CMDLINE_LINUX="... iommu=pt", then update-grub and reboot',
+                    "then: cat /sys/kernel/iommu_groups/*/type | sort | uniq -c   # identity",
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.ADMINISTRATOR,
+                references=(_TROUBLE,),
+            )
+        return Remedy(
+            id=f"{self.answers}-acs",
+            title="switch PCIe access control (ACS) off on the bridges above the GPUs",
+            steps=(
+                "in the BIOS: ACS off (with virtual machines keep it, and use ATS)",
+                "until the next boot, for each bridge: sudo setpci -v -s ADDRESS ECAP_ACS+0x6.w=0000",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ADMINISTRATOR,
+            references=(_TROUBLE,),
+        )

@@ -1,0 +1,100 @@
+"""Answers ENV006 shm-too-small."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
+from gpudoctor.model.workload import optional
+
+GIB = 1 << 30
+_PER_WORKER = GIB // 4
+"""Bytes: two prefetched batches of 128 MiB, a batch of 200 images of 224 x 224 in fp32."""
+_USUAL_WORKERS = 4
+"""Workers to provide for when nobody says how many there are."""
+_DOCKER = "https://docs.docker.com/reference/cli/docker/container/run/"
+_KUBERNETES = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
+
+
+class ShmTooSmallRule(Rule):
+    """The size to give, and the line that gives it in this kind of container."""
+
+    answers = Code("ENV006")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        if finding.fact("full"):
+            yield self._clear()
+            return
+        gib = _size(finding, patient) // GIB
+        host = optional(lambda: patient.host)
+        kind = host.container if host is not None else None
+        steps, effort, reference = _lines(kind, gib)
+        yield Remedy(
+            id=f"{self.answers}-size",
+            title=f"give /dev/shm {gib} GiB",
+            steps=steps,
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=effort,
+            sets=(("shm_size", f"{gib}g"),),
+            uses=frozenset({Resource.HOST_MEMORY}),
+            references=(reference,),
+        )
+
+    def _clear(self) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-clear",
+            title="see who holds /dev/shm and delete what dead jobs left there",
+            steps=(
+                "fuser -v /dev/shm/* 2>&1 | head",
+                "ls -la /dev/shm",
+                "rm /dev/shm/torch_* /dev/shm/nccl-*   # only when no training of yours is running",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+        )
+
+
+def _size(finding: Finding, patient: Patient) -> int:
+    """Bytes: what the workers of all ranks hold ready, a power of two of at least 2 GiB, half the memory at most."""
+    workers, ranks = int(finding.fact("workers") or 0), int(finding.fact("ranks") or 1)
+    need = max(int(finding.fact("need") or 0), ranks * (workers or _USUAL_WORKERS) * _PER_WORKER)
+    wanted = 2 * GIB
+    while wanted < need:
+        wanted *= 2
+    host = optional(lambda: patient.host)
+    if host is None:
+        return wanted
+    half = min(host.memory_total, host.memory_limit or host.memory_total) // 2
+    return max(GIB, min(wanted, half // GIB * GIB))
+
+
+def _lines(kind: str | None, gib: int) -> tuple[tuple[str, ...], Effort, str]:
+    """Lines to copy, effort and reference."""
+    if kind == "kubernetes":
+        return (
+            (
+                f"volumes: [{{name: shm, emptyDir: {{medium: Memory, sizeLimit: {gib}Gi}}}}]",
+                "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+                f"the volume counts as the pod's memory: its limit has to hold {gib} GiB more",
+            ),
+            Effort.SETTING,
+            _KUBERNETES,
+        )
+    if kind in {"docker", "podman"}:
+        return (
+            (f"{kind} run --shm-size={gib}g ...", f"in a compose file: shm_size: {gib}gb"),
+            Effort.SETTING,
+            _DOCKER,
+        )
+    if kind is not None:
+        return (
+            (f"the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G /dev/shm there",),
+            Effort.ADMINISTRATOR,
+            "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+        )
+    return (
+        (
+            f"sudo mount -o remount,size={gib}G /dev/shm",
+            f"for every boot, in /etc/fstab: tmpfs /dev/shm tmpfs defaults,size={gib}G 0 0",
+        ),
+        Effort.ADMINISTRATOR,
+        "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+    )

@@ -1,0 +1,66 @@
+"""Answers ENV013 visible-devices-wrong."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.budget import ranks_here
+
+
+class VisibleDevicesWrongRule(Rule):
+    """The value that names GPUs that are there, or the ranks that they allow."""
+
+    answers = Code("ENV013")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        kind, gpus = finding.fact("kind"), int(finding.fact("gpus") or 0)
+        if kind == "value":
+            yield self._set(_wanted(patient, gpus), gpus, finding)
+        elif kind == "ranks":
+            if gpus > 0:
+                yield self._ranks(gpus)
+            yield self._unset("let every rank have a GPU: unset it, or ask the scheduler for more GPUs")
+        else:
+            yield self._unset("unset it: the scheduler has chosen the GPUs")
+
+    def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
+        value = ",".join(str(index) for index in range(wanted))
+        span = finding.span
+        place = f"in {span.path}, line {span.line}" if span is not None else "before the launch line"
+        return Remedy(
+            id=f"{self.answers}-value",
+            title=f"export CUDA_VISIBLE_DEVICES={value}",
+            steps=(
+                f"export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0"
+                + (f" to {gpus - 1}" if gpus > 1 else ""),
+                "or unset CUDA_VISIBLE_DEVICES to use all of them",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            sets=(("CUDA_VISIBLE_DEVICES", value),),
+        )
+
+    def _ranks(self, gpus: int) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-ranks",
+            title=f"launch {gpus} rank{'s' if gpus > 1 else ''} on this node",
+            steps=(f"torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps",),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("ranks_per_node", str(gpus)),),
+        )
+
+    def _unset(self, title: str) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-unset",
+            title=title,
+            steps=("unset CUDA_VISIBLE_DEVICES", "nvidia-smi -L"),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            sets=(("CUDA_VISIBLE_DEVICES", ""),),
+        )
+
+
+def _wanted(patient: Patient, gpus: int) -> int:
+    """GPUs that the job needs: one a rank, all for a job whose ranks nobody says."""
+    ranks = ranks_here(patient)
+    return max(1, min(ranks, gpus)) if ranks > 1 else max(1, gpus)
