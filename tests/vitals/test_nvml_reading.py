@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from fake_nvml import Machine, compiler, library_folder
@@ -40,7 +41,7 @@ def test_a_healthy_card_is_read_whole():
     assert gpu.power_limit == 700.0 and gpu.temperature == 32.0 and gpu.temperature_margin == 50.0
     assert len(gpu.nvlinks) == 18 and gpu.fabric_state == 3 and gpu.fabric_unhealthy is False
     assert gpu.row_remap.failure is False and gpu.recovery_action == 0
-    assert set(reasons(gpu)) == {"retired_pages", "retired_pages_pending", "numa_node"}
+    assert set(reasons(gpu)) == {"numa_node", "retired_pages", "retired_pages_pending"}
 
 
 @needs_compiler
@@ -49,7 +50,7 @@ def test_both_fakes_say_the_same(tmp_path):
         variables = Machine(answers=answers).build(tmp_path / str(number))
         environment = {**os.environ, **variables, "LD_LIBRARY_PATH": str(library_folder(tmp_path))}
         compiled = survey.take(limit=20.0, environment=environment).gpus[index]
-        python = read(answers, index)
+        python = replace(read(answers, index), numa_node=compiled.numa_node)
         differing = {name for name in compiled.__slots__ if getattr(compiled, name) != getattr(python, name)}
         assert not differing
 
@@ -144,6 +145,17 @@ def test_the_bus_shows_controllers_and_their_driver(tmp_path):
     assert (device.address, device.device_id, device.driver) == ("0000:3b:00.0", "10de:2330", "nouveau")
     nodes = bus.device_nodes(place)
     assert nodes[0] == "/dev/nvidia0" and nodes[-1] == "/dev/nvidia10" and len(nodes) == 11
+
+
+def test_the_numa_node_comes_from_the_bus(tmp_path):
+    place = roots(tmp_path, addresses=("0000:3b:00.0",))
+    file = place.sys / "bus/pci/devices/0000:3b:00.0/numa_node"
+    assert isinstance(bus.numa_node(place, "0000:3b:00.0"), Absent)
+    file.write_text("1\n")
+    assert bus.numa_node(place, "0000:3b:00.0") == 1
+    file.write_text("-1\n")
+    assert isinstance(bus.numa_node(place, "0000:3b:00.0"), Absent)
+    assert bus.numa_node(place, Absent("no permission")) == Absent("no permission")
 
 
 def test_a_machine_without_pci_or_driver_says_so(tmp_path):

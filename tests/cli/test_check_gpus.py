@@ -1,0 +1,39 @@
+"""The whole command on made-up machines: `gpudoctor check` against the fake driver."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from fake_nvml import SCENARIOS, compiler
+from fake_nvml import run as fake
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
+CHOSEN = ("healthy 8x H100", "row remap failed", "one GPU lost", "driver hangs at start", "driver crashes")
+
+
+def run(scenario, tmp_path, *arguments):
+    environment = fake.environment(scenario, tmp_path / "root", tmp_path)
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    command = [sys.executable, "-m", "gpudoctor.cli", "check", "--select", "GPU,ENV001", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_command_says_what_the_checks_say(name, tmp_path):
+    scenario = next(item for item in SCENARIOS if item.name == name)
+    # GPU004 reads this machine's own kernel log.
+    done = run(scenario, tmp_path, "--ignore", "GPU004", "--format", "json")
+    report = json.loads(done.stdout)
+    found = sorted(f"{item['code']} {item['severity']}" for item in report["findings"])
+    # The container that the tests run in may turn an error of ENV001 into a note.
+    assert [item.split()[0] for item in found] == [item.split()[0] for item in scenario.findings], done.stderr
+    assert done.returncode == (1 if any(item.endswith("error") for item in found) else 0), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_text_names_gpu_verdict_and_remedy(tmp_path):
+    scenario = next(item for item in SCENARIOS if item.name == "row remap failed")
+    done = run(scenario, tmp_path)
+    for words in ("GPU003", "memory-errors", "row remap failed", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,6,7"):
+        assert words in done.stdout
