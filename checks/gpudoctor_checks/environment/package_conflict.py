@@ -1,0 +1,311 @@
+"""ENV005."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.cuda import numbers
+from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
+from gpudoctor.model.unavailable import Absent
+from gpudoctor_checks.environment.requirements import Broken, broken_requirements
+
+_NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
+
+
+class PackageConflict(Check):
+    """Packages of the training stack do not fit together.
+
+    What it finds:
+        Requirements inside the stack that the installed versions break (torch, torchvision, transformers,
+        tokenizers, accelerate, peft, ...); torchvision or torchaudio built for another CUDA than torch; a
+        flash-attn compiled for another torch or C++ ABI; a bitsandbytes without the library for torch's CUDA;
+        NumPy 2 under a torch that was compiled for NumPy 1; the libraries of two CUDA majors side by side;
+        the legacy `pynvml` module.
+    Why it hurts:
+        The import dies (`undefined symbol: _ZN3c10...`, `operator torchvision::nms does not exist`), an
+        optional kernel is dropped without a word and the slow path runs, or one CUDA library is loaded in place
+        of the other and the crash comes hours later.
+    How it knows:
+        It reads the metadata and a few files of the installed packages: `Requires-Dist` with markers evaluated
+        for that environment's Python, the version files, the names of libraries, the C++ ABI in the symbol
+        table. Nothing is imported.
+    False alarms:
+        Extras are optional and are not looked at. A stack built from source in one place may carry version
+        numbers that its metadata does not allow and still work: such a conflict is a warning. It is an error
+        only where the import or the first use is known to fail.
+    Remedies:
+        The version to install, as one pip line for this environment.
+    References:
+        - https://github.com/Dao-AILab/flash-attention/issues/975
+        - https://github.com/pytorch/pytorch/issues/186591
+        - https://github.com/pytorch/vision/issues/8985
+        - https://packaging.python.org/en/latest/specifications/dependency-specifiers/
+    """
+
+    code = Code("ENV005")
+    name = "package-conflict"
+    reads = frozenset({Reads.ENVIRONMENT})
+    thresholds = (
+        Threshold(
+            name="numpy2_torch",
+            default=2.3,
+            unit="1",
+            source="PyTorch 2.3 release notes: the first release built for NumPy 2",
+            meaning="an older torch cannot exchange arrays with NumPy 2",
+        ),
+        Threshold(
+            name="pynvml",
+            default=12.0,
+            unit="1",
+            source="pynvml 12.0 release notes: from there on it only depends on nvidia-ml-py",
+            meaning="an older pynvml brings a module of its own under the name that nvidia-ml-py uses",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        packages = patient.packages
+        for broken in broken_requirements(packages):
+            yield self._broken(broken, packages)
+        yield from self._legacy_pynvml(packages)
+        yield from self._two_stacks(packages)
+        try:
+            torch = patient.torch
+        except Unavailable:
+            return
+        yield from self._numpy(packages, torch)
+        yield from self._companions(packages, torch)
+        yield from self._flash_attention(packages, torch)
+        yield from self._bitsandbytes(packages, torch, _variable(patient, "BNB_CUDA_VERSION"))
+
+    def _broken(self, broken: Broken, packages: Packages) -> Finding:
+        have = broken.have
+        asked = [f"{by.name} {by.version} requires {broken.name}{wanted}" for by, wanted in broken.wishes]
+        state = f"{broken.name} {have} is installed" if have else f"{broken.name} is not installed"
+        return self.finding(
+            f"{', '.join(asked)}; {state}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"requires_dist_{by.name}",
+                    value=f"{broken.name}{wanted}",
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"{packages.executable} -m pip check",
+                )
+                for by, wanted in broken.wishes
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=broken.severity,
+            cost=Cost(breaks=broken.breaks),
+            subject=broken.name,
+            facts=(
+                ("kind", "requirement"),
+                ("by", " ".join(by.name for by, _ in broken.wishes)),
+                ("name", broken.name),
+                ("together", broken.together),
+                ("have", have or ""),
+            ),
+        )
+
+    def _legacy_pynvml(self, packages: Packages) -> Iterator[Finding]:
+        """Old `pynvml` and `nvidia-ml-py` install a module of the same name: the last one installed wins."""
+        version = packages.version("pynvml")
+        if version is None or _decimal(version) >= self.limit("pynvml"):
+            return
+        beside = packages.version("nvidia-ml-py")
+        state = (
+            f"beside nvidia-ml-py {beside}: both own the module pynvml" if beside else "instead of nvidia-ml-py"
+        )
+        yield self._conflict(
+            f"the legacy package pynvml {version} is installed {state}.",
+            packages.distributions["pynvml"],
+            "pynvml",
+            Severity.NOTE,
+            confidence=Confidence.CONFIRMED,
+        )
+
+    def _two_stacks(self, packages: Packages) -> Iterator[Finding]:
+        """The same library for two CUDA majors: nvidia-cudnn-cu12 and -cu13 even unpack into one folder."""
+        majors: dict[str, list[str]] = defaultdict(list)
+        for name in packages.distributions:
+            match = _NVIDIA.fullmatch(name)
+            if match:
+                majors[match[1]].append(match[2])
+        twice = sorted(name for name, found in majors.items() if len(found) > 1)
+        if not twice:
+            return
+        stacks = sorted({major for name in twice for major in majors[name]})
+        first = packages.distributions[f"nvidia-{twice[0]}-cu{stacks[0]}"]
+        torch = packages.version("torch")
+        beside = f" beside torch {torch}" if torch else ""
+        yield self._conflict(
+            f"libraries for {' and '.join(f'CUDA {major}' for major in stacks)} are installed side by "
+            f"side{beside}: {', '.join(twice)}. Those that unpack into the same folder overwrite each other.",
+            first,
+            "two-stacks",
+            Severity.WARNING,
+            confidence=Confidence.PROBABLE,
+            facts=(
+                ("libraries", " ".join(twice)),
+                ("stacks", " ".join(stacks)),
+                ("needed", _needed(packages, stacks)),
+            ),
+        )
+
+    def _numpy(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
+        numpy = packages.distributions.get("numpy")
+        if numpy is None or numbers(numpy.version)[:1] < (2,):
+            return
+        if not numbers(torch.version) or _decimal(torch.version) >= self.limit("numpy2_torch"):
+            return
+        yield self._conflict(
+            f"torch {torch.version} was compiled for NumPy 1, and numpy {numpy.version} is installed.",
+            numpy,
+            "numpy",
+            Severity.ERROR,
+            breaks='every exchange with NumPy fails ("Numpy is not available")',
+            facts=(("torch", torch.version),),
+        )
+
+    def _companions(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
+        """torchvision and torchaudio against torch: a CPU and a CUDA build, or two CUDA majors."""
+        if torch.hip is not None:
+            return
+        for name in ("torchvision", "torchaudio"):
+            found = packages.distributions.get(name)
+            built = found.native.cuda if found and found.native else None
+            if found is None or built is None:
+                continue
+            own = torch.cuda or "cpu"
+            if built == own or ("cpu" not in (built, own) and numbers(built)[:1] == numbers(own)[:1]):
+                continue
+            breaks = None if built == "cpu" else f"import {name} fails, or its operators are missing"
+            yield self._conflict(
+                f"{name} {found.version} is built for {_cuda(built)}, torch {torch.version} for {_cuda(own)}.",
+                found,
+                "companion",
+                Severity.ERROR if breaks else Severity.WARNING,
+                breaks=breaks,
+                facts=(("torch", torch.version), ("cuda", torch.cuda or "")),
+            )
+
+    def _flash_attention(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
+        found = packages.distributions.get("flash-attn")
+        built = found.native if found else None
+        if found is None or built is None or torch.hip is not None:
+            return
+        differs = _flash_difference(built.torch, built.cuda, built.cxx11_abi, torch)
+        if differs:
+            yield self._conflict(
+                f"flash-attn {found.version} was compiled for {differs}.",
+                found,
+                "flash-attn",
+                Severity.ERROR,
+                breaks="import flash_attn fails with an undefined symbol or a missing library",
+                facts=(("torch", torch.version), ("cuda", torch.cuda or "")),
+            )
+
+    def _bitsandbytes(self, packages: Packages, torch: TorchBuild, override: str) -> Iterator[Finding]:
+        found = packages.distributions.get("bitsandbytes")
+        built = found.native if found else None
+        if found is None or built is None or torch.cuda is None or not built.libraries:
+            return
+        wanted = override or torch.cuda.replace(".", "")[:3]
+        have = [match[1] for name in built.libraries if (match := re.search(r"_cuda(\d{3})", name))]
+        near = built.nearest and not override and any(item[:2] == wanted[:2] for item in have)
+        if wanted in have or near:
+            return
+        listed = (
+            f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}" if have else "the CPU"
+        )
+        yield self._conflict(
+            f"bitsandbytes {found.version} has no library for CUDA {wanted[:2]}.{wanted[2:]}"
+            f"{' (BNB_CUDA_VERSION)' if override else ''}, which torch {torch.version} needs; it has those for "
+            f"{listed}.",
+            found,
+            "bitsandbytes",
+            Severity.ERROR,
+            breaks="8-bit optimizers and quantised layers fail on the GPU",
+            facts=(("cuda", torch.cuda), ("override", override), ("have", " ".join(dict.fromkeys(have)))),
+        )
+
+    def _conflict(
+        self,
+        message: str,
+        package: Distribution,
+        kind: str,
+        severity: Severity,
+        *,
+        confidence: Confidence = Confidence.CONFIRMED,
+        breaks: str | None = None,
+        facts: tuple[tuple[str, str], ...] = (),
+    ) -> Finding:
+        return self.finding(
+            message,
+            evidence=(
+                Measurement(
+                    name=f"{package.name}_version",
+                    value=package.version,
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"pip show {package.name}",
+                ),
+            ),
+            confidence=confidence,
+            severity=severity,
+            cost=Cost(breaks=breaks),
+            subject=package.name,
+            facts=(("kind", kind), ("name", package.name), *facts),
+        )
+
+
+def _decimal(version: str) -> float:
+    """Major and minor as one number that compares: 2.3 of `2.3.1`, 2.10 above 2.9 by hundredths of a major."""
+    major, minor = (*numbers(version), 0, 0)[:2]
+    return major + (minor / 10 if minor < 10 else 0.99)
+
+
+def _cuda(version: str) -> str:
+    return "the CPU" if version == "cpu" else f"CUDA {version}"
+
+
+def _needed(packages: Packages, stacks: list[str]) -> str:
+    """The CUDA major that torch's own metadata asks for, "" when it does not say."""
+    torch = packages.distributions.get("torch")
+    asked = {major for line in (torch.requires if torch else ()) for major in re.findall(r"-cu(\d{2})\b", line)}
+    both = asked & set(stacks)
+    return next(iter(both)) if len(both) == 1 else ""
+
+
+def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, torch: TorchBuild) -> str:
+    """What the wheel was compiled for that this torch is not, as a clause; "" when they agree."""
+    if built is not None and numbers(built)[:2] != numbers(torch.version)[:2]:
+        return f"torch {built}, and torch {torch.version} is installed"
+    own = torch.cxx11_abi
+    if abi is not None and not isinstance(own, Absent) and abi != own:
+        words = {True: "the C++11 ABI", False: "the old C++ ABI"}
+        return f"{words[abi]}, and torch {torch.version} uses {words[own]}"
+    if cuda is not None and torch.cuda is not None and numbers(cuda)[:1] != numbers(torch.cuda)[:1]:
+        return f"CUDA {cuda}, and torch {torch.version} for CUDA {torch.cuda}"
+    return ""
+
+
+def _variable(patient: Patient, name: str) -> str:
+    try:
+        value = patient.environment.get(name) or ""
+    except Unavailable:
+        return ""
+    return value if value.isdigit() and len(value) == 3 else ""

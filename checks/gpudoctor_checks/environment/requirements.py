@@ -1,0 +1,139 @@
+"""Broken requirements inside the training stack, read from the metadata of what is installed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Severity
+from gpudoctor.model.cuda import numbers
+from gpudoctor.model.signs.packages import Distribution, Packages
+
+STACK = frozenset(
+    (
+        "torch", "torchvision", "torchaudio", "torchdata", "torchmetrics", "torchao", "triton",
+        "xformers", "flash-attn", "transformers", "tokenizers", "huggingface-hub", "safetensors", "accelerate",
+        "peft", "trl",
+        "datasets", "diffusers", "sentence-transformers", "timm", "optimum", "bitsandbytes", "deepspeed",
+        "lightning", "pytorch-lightning", "liger-kernel", "numpy",
+    )
+)  # fmt: skip
+"""Packages whose versions a training depends on; a conflict elsewhere is pip's business."""
+
+_ASKED_AT_IMPORT = {"transformers": frozenset({"tokenizers", "huggingface-hub", "safetensors", "numpy"})}
+"""Requirements that a package checks itself when it is imported (`dependency_versions_check.py`)."""
+
+_COMPANIONS = frozenset({"torchvision", "torchaudio"})
+"""Compiled against one release of torch: another series has other symbols."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """One package that does not meet what others of the stack require of it."""
+
+    name: str
+    have: str | None
+    """Installed version, None when it is not installed."""
+    wishes: tuple[tuple[Distribution, str], ...]
+    """Who requires it, and the version specifiers ("" for any version); only the wishes that are not met."""
+    severity: Severity
+    breaks: str | None
+    together: str
+    """What every package of the stack asks of it, joined; "" when no version can meet that."""
+
+
+def broken_requirements(packages: Packages) -> Iterator[Broken]:
+    """Requirements within the stack that installed versions do not meet; optional ones are left out."""
+    wishes = _wishes(packages)
+    unmet: dict[str, list[tuple[Distribution, str]]] = {}
+    for by, name, wanted in wishes:
+        found = packages.distributions.get(name)
+        if found is None or not _meets(found.version, wanted):
+            unmet.setdefault(name, []).append((by, wanted))
+    for name, broken in unmet.items():
+        have = packages.version(name)
+        verdicts = [_judge(packages, by.name, name, wanted, have) for by, wanted in broken]
+        severity, breaks = max(verdicts, key=lambda verdict: verdict[0].rank)
+        yield Broken(
+            name=name,
+            have=have,
+            wishes=tuple(broken),
+            severity=severity,
+            breaks=breaks,
+            together=_joined(
+                # One that has to change itself has no say: its next release asks for something else.
+                [wanted for by, other, wanted in wishes if other == name and wanted and by.name not in unmet]
+            ),
+        )
+
+
+def _wishes(packages: Packages) -> list[tuple[Distribution, str, str]]:
+    """Requirer, required, specifiers: for this environment's Python, extras left out."""
+    from packaging.markers import default_environment
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    surroundings = {str(key): str(value) for key, value in default_environment().items()} | {"extra": ""}
+    series = ".".join(str(part) for part in numbers(packages.python)[:2])
+    surroundings |= {"python_version": series, "python_full_version": packages.python}
+    found: list[tuple[Distribution, str, str]] = []
+    for name in sorted(STACK & set(packages.distributions)):
+        by = packages.distributions[name]
+        for line in by.requires:
+            try:
+                requirement = Requirement(line)
+                wanted = requirement.marker is None or requirement.marker.evaluate(surroundings)
+            except (InvalidRequirement, ValueError, KeyError):
+                continue
+            required = canonicalize_name(requirement.name)
+            if wanted and required in STACK and requirement.url is None:
+                found.append((by, required, str(requirement.specifier)))
+    return found
+
+
+def _meets(version: str, wanted: str) -> bool:
+    """Whether a version is one of those wanted. A vendor's pre-release of 2.6.0 counts as 2.6.0."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        specifiers, parsed = SpecifierSet(wanted), Version(version)
+    except (InvalidSpecifier, InvalidVersion):
+        return True  # not a version that can be judged
+    if specifiers.contains(parsed, prereleases=True):
+        return True
+    return parsed.is_prerelease and specifiers.contains(parsed.base_version, prereleases=True)
+
+
+def _judge(
+    packages: Packages, by: str, name: str, wanted: str, have: str | None
+) -> tuple[Severity, str | None]:
+    """An error only where the import or the first use is known to fail."""
+    if have is None and "torch" not in packages.distributions:
+        return Severity.NOTE, None  # without torch scripts are only looked at here, nothing trains
+    if name in _ASKED_AT_IMPORT.get(by, ()):
+        return Severity.ERROR, f"import {by} raises ImportError"
+    if by in _COMPANIONS and name == "torch" and have is not None:
+        if _series(wanted) and numbers(have)[:2] not in _series(wanted):
+            return Severity.ERROR, f"import {by} fails: it was compiled against another torch"
+        return Severity.WARNING, None
+    return Severity.WARNING, None
+
+
+def _series(wanted: str) -> set[tuple[int, ...]]:
+    """Major and minor of versions named by `==`."""
+    return {numbers(part[2:])[:2] for part in wanted.replace(" ", "").split(",") if part.startswith("==")}
+
+
+def _joined(wishes: list[str]) -> str:
+    """All specifiers in one, the tightest bounds only; "" when they contradict each other."""
+    parts = list(dict.fromkeys(part.strip() for item in wishes for part in item.split(",")))
+    pins = [part for part in parts if part.startswith("==") and "*" not in part]
+    if pins:
+        return pins[0] if all(_meets(pins[0][2:], item) for item in wishes) else ""
+    lows = sorted((part for part in parts if part.startswith(">=")), key=lambda part: numbers(part[2:]))
+    highs = sorted(
+        (part for part in parts if part.startswith("<")), key=lambda part: numbers(part.lstrip("<="))
+    )
+    if lows and highs and numbers(lows[-1][2:]) >= numbers(highs[0].lstrip("<=")):
+        return ""
+    rest = [part for part in parts if not part.startswith((">=", "<"))]
+    return ",".join([*lows[-1:], *highs[:1], *rest])

@@ -1,0 +1,168 @@
+"""Answers ENV005 package-conflict."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.cuda import numbers
+from gpudoctor_rules.environment.torch_builds import INDEX
+
+_FLASH = "https://github.com/Dao-AILab/flash-attention/releases"
+_BNB = "https://huggingface.co/docs/bitsandbytes/main/en/installation"
+_NVML = "https://pypi.org/project/nvidia-ml-py/"
+_VISION = "https://github.com/pytorch/vision#installation"
+
+
+class PackageConflictRule(Rule):
+    """The version to install, as one pip line."""
+
+    answers = Code("ENV005")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        kind, name = str(finding.fact("kind")), str(finding.fact("name"))
+        if kind == "requirement":
+            yield from self._requirement(finding, patient)
+        elif kind == "companion":
+            yield self._companion(name, str(finding.fact("torch")), str(finding.fact("cuda")))
+        elif kind == "numpy":
+            yield self._remedy("numpy", "install NumPy 1", ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
+            yield self._remedy("torch", "or a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",))
+        elif kind == "flash-attn":
+            yield self._flash_attention(str(finding.fact("torch")))
+        elif kind == "bitsandbytes":
+            yield from self._bitsandbytes(str(finding.fact("override")), str(finding.fact("have")))
+        elif kind == "two-stacks":
+            yield self._two_stacks(finding)
+        elif kind == "pynvml":
+            yield self._remedy(
+                "pynvml",
+                "replace pynvml by nvidia-ml-py: the same module, from NVIDIA",
+                ("pip uninstall -y pynvml", "pip install --force-reinstall nvidia-ml-py"),
+                references=(_NVML,),
+            )
+
+    def _remedy(
+        self,
+        word: str,
+        title: str,
+        steps: tuple[str, ...],
+        sets: tuple[tuple[str, str], ...] = (),
+        references: tuple[str, ...] = (),
+    ) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-{word}",
+            title=title,
+            steps=steps,
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+            sets=sets,
+            references=references,
+        )
+
+    def _requirement(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        by, name = str(finding.fact("by")).split(), str(finding.fact("name"))
+        together, have = str(finding.fact("together")), str(finding.fact("have"))
+        torch = patient.packages.version("torch")
+        if name == "torch" and torch:
+            companions = [item for item in by if item in {"torchvision", "torchaudio"}]
+            for item in companions:
+                yield self._companion(item, torch, _cuda_of(torch))
+            by = [item for item in by if item not in companions]
+            if not by:
+                return
+        elif together or not have:
+            target = f"{name}{together}"
+            yield self._remedy(
+                name,
+                f"install {target}",
+                (f"pip install '{target}'", "pip check"),
+                sets=((name, together or "any"),),
+            )
+        if have:
+            movers = " ".join(by)
+            yield self._remedy(
+                f"{name}-requirer",
+                f"move {' and '.join(by)} to a release that takes {name} {have}",
+                (f"pip install --upgrade {movers} '{name}=={have.partition('+')[0]}'", "pip check"),
+            )
+
+    def _companion(self, name: str, torch: str, cuda: str) -> Remedy:
+        """The release of torchvision or torchaudio for this torch, of the same CUDA build."""
+        tag = f"cu{cuda.replace('.', '')[:3]}" if cuda else "cpu"
+        version = _companion_version(name, torch)
+        pin = f"{name}=={version}+{tag}" if version else name
+        force = "" if version else "--force-reinstall --no-deps "
+        return self._remedy(
+            name,
+            f"install the {name} that belongs to torch {torch}{f': {version}' if version else ''}",
+            (f"pip install {force}{pin} --index-url {INDEX}/{tag}",),
+            sets=((name, version or tag),),
+            references=(_VISION,),
+        )
+
+    def _flash_attention(self, torch: str) -> Remedy:
+        series = ".".join(str(part) for part in numbers(torch)[:2])
+        return self._remedy(
+            "flash-attn",
+            f"reinstall flash-attn against torch {torch}",
+            (
+                "pip uninstall -y flash-attn",
+                "pip install flash-attn --no-build-isolation --no-cache-dir",
+                f"the wheel's name must say torch{series} and this torch's cxx11abi: {_FLASH}",
+            ),
+            references=(_FLASH,),
+        )
+
+    def _bitsandbytes(self, override: str, have: str) -> Iterator[Remedy]:
+        if override:
+            yield self._remedy(
+                "bitsandbytes-variable",
+                "unset BNB_CUDA_VERSION",
+                ("unset BNB_CUDA_VERSION",),
+                references=(_BNB,),
+            )
+            return
+        why = "" if not have else " (this one stops at an older CUDA, or starts at a newer)"
+        yield self._remedy(
+            "bitsandbytes",
+            f"install a bitsandbytes that has the library for torch's CUDA{why}",
+            ("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
+            references=(_BNB,),
+        )
+
+    def _two_stacks(self, finding: Finding) -> Remedy:
+        libraries, needed = str(finding.fact("libraries")).split(), str(finding.fact("needed"))
+        stacks = str(finding.fact("stacks")).split()
+        extra = [stack for stack in stacks if stack != needed] if needed else []
+        if not extra:
+            return self._remedy(
+                "two-stacks",
+                "build the environment anew, so that one CUDA major is left",
+                ("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack",),
+            )
+        gone = " ".join(f"nvidia-{name}-cu{stack}" for name in libraries for stack in extra)
+        back = " ".join(f"nvidia-{name}-cu{needed}" for name in libraries)
+        return self._remedy(
+            "two-stacks",
+            f"keep the libraries for CUDA {needed}, which torch asks for",
+            (
+                f"pip uninstall -y {gone}",
+                f"pip install --force-reinstall --no-deps {back}   # what the others overwrote",
+            ),
+        )
+
+
+def _companion_version(name: str, torch: str) -> str:
+    """The companion's release; "" where the numbers do not follow torch's."""
+    version = numbers(torch)
+    final = torch.partition("+")[0].replace(".", "").isdigit()
+    if len(version) < 3 or version[0] != 2 or not final:
+        return ""
+    if name == "torchvision":
+        return f"0.{version[1] + 15}.{version[2]}"
+    return ".".join(str(part) for part in version[:3]) if version[1] <= 8 else ""
+
+
+def _cuda_of(torch: str) -> str:
+    """CUDA of a local version, "12.6" of `2.13.0+cu126`; "" for a CPU build or none."""
+    local = torch.partition("+")[2]
+    return f"{local[2:4]}.{local[4:]}" if local.startswith("cu") and local[2:].isdigit() else ""
