@@ -74,7 +74,7 @@ class UnpinnedTransfer(Check):
             if not copies:
                 return
             message = (
-                f"Batches of {loader.label} are pinned, and {_lines(copies)} waits for each copy: "
+                f"Batches of {loader.label} are pinned, but the copy to the GPU blocks ({_lines(copies)}): "
                 "non_blocking is off."
             )
             kind = "blocking"

@@ -19,7 +19,7 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.signs.source import Call, Known, Script
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
 
 Entry = Mapping[str, str | bool]
 
@@ -140,7 +140,7 @@ def _uses(script: Script) -> Iterator[_Use]:
 def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     names = _by_name()
     for call in script.calls:
-        if not call.name.startswith(("torch.", "functorch.")):
+        if not call.name.startswith(("torch.", "functorch.")) or _knows(call):
             continue
         if call.name in names:
             yield f"{call.name}()", names[call.name], call.span
@@ -153,6 +153,17 @@ def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
         for row in table()["missing"]:
             if call.name == row["call"] and call.argument(str(row["keyword"])) is None:
                 yield f"{call.name}() without {row['keyword']}", row, call.span
+
+
+def _knows(call: Call) -> bool:
+    """Whether the call stands behind a test of the version or of what torch has, or in a handler."""
+    return any(
+        guard.kind is GuardKind.FAILURE
+        or guard.never
+        or "version" in guard.text.lower()
+        or "hasattr" in guard.text
+        for guard in call.guards
+    )
 
 
 def _matches(call: Call, row: Entry) -> bool:

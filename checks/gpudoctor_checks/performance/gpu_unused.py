@@ -18,12 +18,13 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.device_use import Target, device_of, training_target
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.moves import Move, Moved, moves
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Loop, Script, Source
 
 _HELPERS = frozenset(
     {"prepare", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard",
      "initialize", "set_default_device", "set_default_tensor_type", "dispatch_model", "distribute_module",
-     "place_model", "to_empty", "data_parallel", "send_to_device", "move_data_to_device", "Trainer", "default_device"}
+     "place_model", "to_empty", "data_parallel", "send_to_device", "move_data_to_device",
+     "Trainer", "default_device"}
 )  # fmt: skip
 
 
@@ -109,6 +110,8 @@ class GpuUnused(Check):
         kinds = {move.what for move in found}
         if Moved.OTHER in kinds or len(kinds) != 1 or _device_keyword(source) or not _plain(source):
             return
+        if not any(_apart(loop) for _, loop in source.training_loops):
+            return
         first: Move = found[0]
         stays = "the batches" if first.what is Moved.MODEL else "the model"
         goes = "the model" if first.what is Moved.MODEL else "the batches"
@@ -137,6 +140,23 @@ def _device_keyword(source: Source) -> bool:
         for call in script.calls
         for keyword in call.node.keywords
     )
+
+
+def _apart(loop: Loop) -> bool:
+    """Whether a call of a model, built in this program, shows it on one device and its argument on another."""
+    for event in loop.events:
+        call = event.call
+        if call is None or call.guessed or not (call.receiver_type or "").startswith("torch.nn."):
+            continue
+        if not call.name.endswith(".__call__") or "Loss" in str(call.receiver_type):
+            continue  # a loss has no parameters to move
+        given = [event.devices.get(item.id) for item in call.node.args if isinstance(item, ast.Name)]
+        if call.receiver_device == "cpu":
+            if any(device in ("cuda", "maybe-cuda") for device in given):
+                return True
+        elif call.receiver_device is not None and "cpu" in given:
+            return True
+    return False
 
 
 def _plain(source: Source) -> bool:

@@ -79,6 +79,8 @@ class HostSyncInLoop(Check):
         total = sum(read.rate for read in reads)
         if not reads or total < self.limit("reads_noted"):
             return
+        often = [read for read in reads if read.rate >= self.limit("reads_noted")]
+        reads = often or reads
         warn = total >= self.limit("reads_per_step")
         words = ", ".join(dict.fromkeys(read.word for read in reads))
         many = "once" if round(total) == 1 else f"{total:.0f} times"

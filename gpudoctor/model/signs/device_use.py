@@ -171,6 +171,8 @@ class DeviceTensors:
                     self._assign(assigned, event.node.value, event)
             elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event):
                 self._names[ast.unparse(event.node.target)] = True
+            elif isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
+                self._names[event.node.func.id] = False  # what is called is no tensor
 
     def holds(self, value: ast.expr, event: Event | None = None) -> bool:
         """Whether an expression is a tensor on the device."""
@@ -206,7 +208,10 @@ class DeviceTensors:
             return True
         if isinstance(value, ast.Attribute) and value.attr in _TENSOR_ATTRIBUTES:
             return self._on_module(value.value, event) or self.holds(value.value, event)
-        if isinstance(value, ast.Attribute) and value.attr not in _PLAIN_ATTRIBUTES:
+        plain = isinstance(value, ast.Attribute) and (
+            value.attr in _PLAIN_ATTRIBUTES or value.attr.startswith("is_")
+        )
+        if isinstance(value, ast.Attribute) and not plain:
             return isinstance(value.value, ast.Name) and self._named(value.value, event)
         return False
 

@@ -82,11 +82,11 @@ METHODS = {
 }
 PARTS = (
     ("tokenizer", "tokenises text"),
-    ("augment", "augments an item"),
-    ("transform", "transforms an item"),
-    ("preprocess", "preprocesses an item"),
-    ("processor", "preprocesses an item"),
-    ("feature_extractor", "preprocesses an item"),
+    ("augment", "augments it"),
+    ("transform", "applies a transform"),
+    ("preprocess", "preprocesses it"),
+    ("processor", "preprocesses it"),
+    ("feature_extractor", "extracts features"),
 )
 IN_MEMORY = frozenset(
     {
