@@ -69,6 +69,12 @@ _TRAINER: Final = words(
     enable_progress_bar callbacks logger default_root_dir deterministic benchmark sync_batchnorm
     max_steps profiler detect_anomaly use_distributed_sampler gpus"""
 )
+_TRAINER_OWN: Final = words(
+    """max_epochs accelerator devices log_every_n_steps val_check_interval check_val_every_n_epoch
+    accumulate_grad_batches gradient_clip_val limit_train_batches limit_val_batches fast_dev_run
+    num_sanity_val_steps"""
+)
+"""Words of Lightning's Trainer that other tools' `trainer` sections seldom use."""
 _PEFT: Final = words("r lora_alpha lora_dropout target_modules bias task_type modules_to_save use_rslora")
 _QUANTISATION: Final = words(
     """load_in_4bit load_in_8bit bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_use_double_quant
@@ -121,15 +127,17 @@ def _torchtune(flat: Flat, top: set[str]) -> bool:
     return any(entry.last == "_component_" for entry in flat.entries.values()) and not top & _FOREIGN
 
 
-def _lightning(flat: Flat, _: set[str]) -> bool:
+def _lightning(flat: Flat, top: set[str]) -> bool:
+    own = flat.entries.get("_target_")
+    if own is not None and re.search(r"lightning.*Trainer$", str(own.value)):
+        return True
+    classes = any(f"{part}.class_path" in flat.entries for part in ("model", "data", "optimizer"))
     for prefix in ("trainer", "fit.trainer", "pl_trainer", "lightning.trainer"):
         target = flat.entries.get(f"{prefix}._target_") or flat.entries.get(f"{prefix}.class_path")
         if target is not None and "lightning" in str(target.value):
             return True
         inside = {key[len(prefix) + 1 :].split(".")[0] for key in flat.entries if key.startswith(prefix + ".")}
-        if _many(inside, _TRAINER, 3) or (_many(inside, _TRAINER, 1) and any(
-            entry.last == "class_path" for entry in flat.entries.values()
-        )):  # fmt: skip
+        if _many(inside, _TRAINER, 1 if classes or "seed_everything" in top else 3) and inside & _TRAINER_OWN:
             return True
     return False
 

@@ -170,17 +170,17 @@ seed                            seed                    1         number
 """
 
 _LIGHTNING: Final = """
-trainer.log_every_n_steps       logging_period          step      period
-trainer.val_check_interval      evaluation_period       step      whole_period
-trainer.check_val_every_n_epoch evaluation_epochs       {epoch}   period
-trainer.accumulate_grad_batches gradient_accumulation   {batch}   count
-trainer.max_epochs              epochs                  {epoch}   positive
+log_every_n_steps               logging_period          step      period
+val_check_interval              evaluation_period       step      whole_period
+check_val_every_n_epoch         evaluation_epochs       {epoch}   period
+accumulate_grad_batches         gradient_accumulation   {batch}   count
+max_epochs                      epochs                  {epoch}   positive
 trainer.max_steps               max_steps               step      period
 trainer.precision               precision               -         precision
-trainer.gradient_clip_val       max_grad_norm           1         number
+gradient_clip_val               max_grad_norm           1         number
 trainer.profiler                profiler                -         word
 trainer.profiler.class_path     profiler                -         word
-trainer.fast_dev_run            smoke_run               -         switch
+fast_dev_run                    smoke_run               -         switch
 trainer.detect_anomaly          anomaly                 -         switch
 trainer.num_nodes               nodes                   {node}    count
 trainer.devices                 processes               {process} devices

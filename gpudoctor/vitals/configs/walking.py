@@ -18,7 +18,8 @@ _MARKS: Final = re.compile(
     rb"batch_size|num_workers|learning_rate|\blr\b|epochs|max_steps|max_iters|logging_steps|log_every|log_interval"
     rb"|_freq\b|_component_|zero_optimization|steps_per_print|wall_clock_breakdown|flops_profiler|compute_environment"
     rb"|distributed_type|mixed_precision|finetuning_type|base_model|max_epochs|lora|load_in_[48]bit|fsdp|fp16|bf16"
-    rb"|gradient_|save_steps|eval_steps|trainer|optimizer|amp\b|transformer_layer|peft_type|target_modules"
+    rb"|gradient_|save_steps|eval_steps|trainer|optimizer|amp\b|transformer_layer|peft_type|target_modules",
+    re.IGNORECASE,
 )
 """Words without which no kind is recognised; a cheap look before the file is parsed."""
 _JOB_KINDS: Final = words(

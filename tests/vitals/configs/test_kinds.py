@@ -43,6 +43,7 @@ KNOWN = {
         "trainer:\n  max_epochs: 3\n  accelerator: gpu\n  devices: 2\ndata:\n  batch_size: 3\n",
         "seed_everything: 1\ntrainer:\n  max_epochs: 3\nmodel:\n  class_path: a.B\n",
         "trainer:\n  _target_: lightning.pytorch.trainer.Trainer\n  max_epochs: 3\n",
+        "_target_: lightning.pytorch.trainer.Trainer\nmax_epochs: 3\nlog_every_n_steps: 1\n",
     ],
     ConfigKind.PEFT: [
         "peft_type: LORA\nr: 8\nbase_model_name_or_path: x\n",
@@ -60,6 +61,9 @@ KNOWN = {
         "lr: 0.1\nbatch_size: 128\nepochs: 90\n",
         "optimization:\n  gradient_checkpointing: true\n",
         "lora:\n  r: 8\n  lora_alpha: 16\n",
+        "SOLVER:\n  BASE_LR: 0.1\n  BATCH_SIZE: 3\n  MAX_EPOCHS: 5\n",
+        "trainer:\n  logger: [console]\n  total_epochs: 3\n  save_freq: 5\n  profiler: x\ndata:\n  class_path: a\n"
+        "  batch_size: 2\n",
     ],
     ConfigKind.KUBERNETES: ["apiVersion: batch/v1\nkind: Job\nspec:\n  template: {}\n"],
     ConfigKind.UNKNOWN: [

@@ -149,9 +149,9 @@ def test_merge_keys_and_anchors_point_at_what_was_written() -> None:
 
 def test_an_anchor_bomb_ends_with_a_note() -> None:
     levels = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30))
-    start = time.perf_counter()
+    start = time.process_time()
     file = parse("bomb.yaml", "a0: &a0 {x: [lol]}\n" + levels)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert any("larger or deeper" in note for note in file.notes)
     merges = "\n".join(f"b{i}: &b{i} {{<<: [{', '.join([f'*b{i - 1}'] * 50)}]}}" for i in range(1, 60))
     assert parse("bomb.yaml", "b0: &b0 {x: 1}\n" + merges).entries["b59.x"].value == 1
@@ -272,9 +272,9 @@ def test_ten_thousand_keys_take_less_than_a_second() -> None:
         "a.toml": "".join(f"[{s}]\nlr = 1\nlog_freq = 2\nc = 'x'\nd = 1\ne = 0\n" for s in rows),
     }
     for path, text in texts.items():
-        start = time.perf_counter()
+        start = time.process_time()
         file = parse(path, text)
-        elapsed = time.perf_counter() - start
+        elapsed = time.process_time() - start
         assert len(file.entries) == 10_000
         assert elapsed < 1, (path, elapsed)
 
