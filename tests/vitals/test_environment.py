@@ -1,0 +1,70 @@
+"""Variables of this process and of another one."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.model import Unavailable
+from gpudoctor.vitals.environment import masked, parse_environ, read_environment
+
+
+def test_own_variables_with_secrets_masked(monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("PROXY", "http://me:pw12@proxy:80")
+    sign = read_environment()
+    assert sign.get("WANDB_API_KEY") == "***"
+    assert sign.get("NCCL_DEBUG") == "INFO"
+    assert sign.get("PROXY") == "http://***@proxy:80"
+    assert sign.origin == "environment"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_another_process():
+    variables = {**os.environ, "CUDA_LAUNCH_BLOCKING": "1", "HF_TOKEN": "hf_x"}
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
+    try:
+        sign = read_environment(child.pid)
+    finally:
+        child.communicate(b"\n")
+    assert sign.is_on("CUDA_LAUNCH_BLOCKING")
+    assert sign.get("HF_TOKEN") == "***"
+    assert sign.origin == f"environment of pid {child.pid}"
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**31 - 1])
+def test_no_such_process(pid):
+    with pytest.raises(Unavailable, match=str(pid)):
+        read_environment(pid)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_somebody_elses_process(tmp_path, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(Unavailable, match="another user"):
+        read_environment(1, proc=str(tmp_path))
+
+
+def test_the_first_of_a_name_counts_and_rubbish_is_left_out():
+    assert parse_environ(b"A=1\0A=2\0=x\0novalue\0B=\xff\0C=a=b\0") == {"A": "1", "B": "�", "C": "a=b"}
+
+
+def test_libraries_on_the_loader_path_are_seen(tmp_path, monkeypatch):
+    (tmp_path / "libnccl.so.2").touch()
+    (tmp_path / "libncurses.so").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere::{tmp_path}")
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert read_environment().shadowing == (("libnccl.so", str(tmp_path / "libnccl.so.2")),)
+
+
+@given(st.binary(max_size=400))
+def test_rubbish_is_no_crash_and_fits_a_report(data):
+    for name, value in masked(parse_environ(data)).items():
+        (name + value).encode("utf-8")

@@ -1,0 +1,412 @@
+"""The host reader on small recorded trees: bare metal, containers, a cluster, WSL, and rubbish."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpudoctor.model import Absent, Unavailable
+from gpudoctor.model.signs.host import Limit
+from gpudoctor.vitals.host import Space, Tree, read_host
+from gpudoctor.vitals.host.bus import acs_control
+from gpudoctor.vitals.host.cgroup import parse_membership
+from gpudoctor.vitals.host.cpus import count_list
+from gpudoctor.vitals.host.limits import parse_limits
+from gpudoctor.vitals.host.mounts import mount_of, parse_mountinfo
+from gpudoctor.vitals.host.tree import number, table
+
+GIB = 1 << 30
+KIB = 1024
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the trees are Linux's")
+
+V2 = "30 1 0:26 {root} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+ROOT = "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
+SHM = "9 1 0:9 / /dev/shm rw - tmpfs tmpfs rw,size=65536k\n"
+LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+Max processes             {nproc}              {nproc}              processes
+Max open files            1024                 1048576              files
+Max locked memory         65536                65536                bytes
+"""
+
+
+def plant(folder: Path, files: dict[str, str | bytes]) -> Path:
+    """Write a tree of files."""
+    for name, content in files.items():
+        path = folder / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def machine(folder: Path, files: dict[str, str | bytes], *, cpus: int = 16, memory: int = 64 * GIB) -> Tree:
+    """A recorded machine: the common files, and those of the case."""
+    usual = {
+        "/proc/meminfo": f"MemTotal: {memory // KIB} kB\nMemFree: 9 kB\nMemAvailable: {memory // KIB // 2} kB\n"
+        "SwapTotal: 0 kB\nSwapFree: 0 kB\n",
+        "/proc/self/status": f"Name:\tpython\nCpus_allowed:\tff\nCpus_allowed_list:\t0-{cpus - 1}\n",
+        "/proc/self/limits": LIMITS.format(nproc="unlimited"),
+        "/proc/self/mountinfo": ROOT + SHM,
+        "/proc/self/cgroup": "0::/\n",
+        "/proc/sys/kernel/hostname": "node-7\n",
+        "/proc/sys/kernel/osrelease": "5.15.0-105-generic\n",
+        "/proc/cmdline": "BOOT_IMAGE=/vmlinuz ro quiet\n",
+        "/sys/devices/system/cpu/online": f"0-{cpus - 1}\n",
+        "/dev/shm/keep": "",
+        "/sys/class/net/keep": "",
+    }
+    plant(folder, usual | files)
+    spaces = {"shm": Space(total=64 << 20, free=60 << 20)}
+    return Tree(
+        root=str(folder),
+        space=lambda path: (
+            spaces["shm"] if path.endswith("/dev/shm") else Space(total=100 * GIB, free=40 * GIB)
+        ),
+    )
+
+
+def read(tree: Tree, folders=(), **variables: str):
+    return read_host(folders, variables=variables | {"HOME": "/home/u"}, working_folder="/data/job", tree=tree)
+
+
+def test_bare_metal(tmp_path):
+    host = read(machine(tmp_path, {}))
+    assert (host.cpus_installed, host.cpus_affinity, host.cpu_quota, host.cpu_budget) == (16, 16, None, 16.0)
+    assert (host.memory_total, host.memory_available) == (64 * GIB, 32 * GIB)
+    assert (host.memory_limit, host.swap_used, host.swap_rate) == (None, 0, 0.0)
+    assert (host.shm_total, host.shm_free) == (64 << 20, 60 << 20)
+    assert host.open_files == Limit(soft=1024, hard=1048576)
+    assert host.locked_memory == Limit(soft=65536, hard=65536)
+    assert host.processes == Limit(soft=None, hard=None)
+    assert host.container is None
+    assert host.hostname == "node-7"
+    assert host.system.startswith("Linux 5.15 ")
+    assert host.iommu is False
+    assert isinstance(host.acs, Absent)
+
+
+def test_docker_with_control_groups_v2(tmp_path):
+    group = "/sys/fs/cgroup"
+    host = read(
+        machine(
+            tmp_path,
+            {
+                "/.dockerenv": "",
+                "/proc/self/mountinfo": ROOT + V2.format(root="/") + SHM,
+                f"{group}/cpu.max": "250000 100000\n",
+                f"{group}/memory.max": f"{8 * GIB}\n",
+                f"{group}/memory.current": f"{6 * GIB}\n",
+                f"{group}/memory.stat": f"anon {GIB}\nfile {4 * GIB}\nshmem {GIB}\n",
+                f"{group}/pids.max": "512\n",
+            },
+        )
+    )
+    assert host.cpu_quota == 2.5
+    assert host.cpu_budget == 2.5
+    assert host.memory_limit == 8 * GIB
+    assert host.memory_used_in_cgroup == 3 * GIB, "page cache is not used, shared memory is"
+    assert host.memory_available == 5 * GIB
+    assert host.processes.soft == 512
+    assert host.container == "docker"
+
+
+def test_docker_with_control_groups_v1_without_a_namespace(tmp_path):
+    cgroup, memory, cpu = "/docker/abc", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu,cpuacct"
+    mounts = (
+        f"31 1 0:27 {cgroup} {cpu} ro - cgroup cgroup rw,cpu,cpuacct\n"
+        f"32 1 0:28 {cgroup} {memory} ro - cgroup cgroup rw,memory\n"
+    )
+    host = read(
+        machine(
+            tmp_path,
+            {
+                "/proc/self/mountinfo": ROOT + mounts,
+                "/proc/self/cgroup": f"4:memory:{cgroup}\n3:cpu,cpuacct:{cgroup}\n1:name=systemd:{cgroup}\n",
+                f"{cpu}/cpu.cfs_quota_us": "400000\n",
+                f"{cpu}/cpu.cfs_period_us": "100000\n",
+                f"{memory}/memory.limit_in_bytes": "9223372036854771712\n",
+                f"{memory}/memory.usage_in_bytes": f"{5 * GIB}\n",
+                f"{memory}/memory.stat": "cache 7\nhierarchical_memory_limit 17179869184\n"
+                f"total_cache {2 * GIB}\ntotal_shmem 0\n",
+            },
+        )
+    )
+    assert host.cpu_quota == 4.0
+    assert host.memory_limit == 16 * GIB, "a limit above the container counts"
+    assert host.memory_used_in_cgroup == 3 * GIB
+    assert host.container == "docker"
+
+
+def test_kubernetes_pod(tmp_path):
+    pod = "/kubepods.slice/kubepods-pod1.slice"
+    tree = machine(
+        tmp_path,
+        {
+            "/proc/self/mountinfo": ROOT + V2.format(root=f"{pod}/ctr"),
+            "/proc/self/cgroup": f"0::{pod}/ctr\n",
+            "/sys/fs/cgroup/cpu.max": "max 100000\n",
+            "/sys/fs/cgroup/memory.max": "max\n",
+        },
+    )
+    host = read(tree)
+    assert (host.container, host.cpu_quota, host.memory_limit) == ("kubernetes", None, None)
+
+
+def test_slurm_step_is_held_to_the_tightest_group_above_it(tmp_path):
+    top = "/sys/fs/cgroup"
+    job = f"{top}/system.slice/slurmstepd.scope/job_42"
+    host = read(
+        machine(
+            tmp_path,
+            {
+                "/proc/self/mountinfo": ROOT + V2.format(root="/"),
+                "/proc/self/cgroup": "0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_0\n",
+                "/proc/self/status": "Cpus_allowed_list:\t2,4-5\n",
+                f"{job}/memory.max": f"{4 * GIB}\n",
+                f"{job}/memory.current": f"{3 * GIB}\n",
+                f"{job}/step_0/memory.max": "max\n",
+                f"{job}/step_0/user/memory.max": f"{6 * GIB}\n",
+                f"{job}/step_0/user/memory.current": f"{GIB}\n",
+                f"{job}/cpu.max": "600000 100000\n",
+                f"{job}/step_0/cpu.max": "max 100000\n",
+                f"{top}/system.slice/cpu.max": "1200000 100000\n",
+            },
+        )
+    )
+    assert host.cpus_affinity == 3
+    assert host.cpu_quota == 6.0
+    assert host.memory_limit == 4 * GIB
+    assert host.memory_used_in_cgroup == 3 * GIB
+    assert host.memory_available == GIB
+
+
+def test_wsl_has_neither_control_groups_nor_a_bus(tmp_path):
+    tree = machine(tmp_path, {"/proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2\n"})
+    host = read(tree)
+    assert host.system.endswith("(WSL)")
+    assert host.cpu_quota is None
+    assert host.container is None
+
+
+@pytest.mark.parametrize("limit", [str(64 * GIB), str(1 << 62), "-1", "max"])
+def test_a_limit_of_all_memory_is_none(tmp_path, limit):
+    files = {"/proc/self/mountinfo": ROOT + V2.format(root="/"), "/sys/fs/cgroup/memory.max": limit}
+    assert read(machine(tmp_path, files)).memory_limit is None
+
+
+@pytest.mark.parametrize(
+    ("files", "variables", "kind"),
+    [
+        ({"/run/.containerenv": ""}, {}, "podman"),
+        ({"/.singularity.d/env": ""}, {}, "singularity"),
+        ({}, {"APPTAINER_CONTAINER": "x.sif"}, "singularity"),
+        ({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        ({"/.dockerenv": "", "/var/run/secrets/kubernetes.io/token": ""}, {}, "kubernetes"),
+        ({}, {}, None),
+    ],
+)
+def test_container_kinds(tmp_path, files, variables, kind):
+    assert read(machine(tmp_path, files), **variables).container == kind
+
+
+def test_swap_is_looked_at_only_when_it_is_used(tmp_path):
+    meminfo = f"MemTotal: {GIB} kB\nMemAvailable: {GIB} kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n"
+    tree = machine(tmp_path, {"/proc/meminfo": meminfo, "/proc/vmstat": "pswpin 0\npswpout 100\n"})
+    later = threading.Timer(0.01, lambda: plant(tmp_path, {"/proc/vmstat": "pswpin 600\npswpout 100\n"}))
+    later.start()
+    host = read(tree)
+    later.join()
+    assert host.swap_used == 3072 * KIB
+    assert not isinstance(host.swap_rate, Absent)
+    assert host.swap_rate > 600 * 4096  # in 50 ms
+    absent = read(machine(tmp_path / "other", {"/proc/meminfo": meminfo}))
+    assert isinstance(absent.swap_rate, Absent)
+
+
+def test_infiniband_counts_ports_that_are_up(tmp_path):
+    ports = "/sys/class/infiniband/{}/ports/1/{}"
+    host = read(
+        machine(
+            tmp_path,
+            {
+                ports.format("mlx5_0", "state"): "4: ACTIVE\n",
+                ports.format("mlx5_0", "link_layer"): "InfiniBand\n",
+                ports.format("mlx5_1", "state"): "4: ACTIVE\n",
+                ports.format("mlx5_1", "link_layer"): "Ethernet\n",
+                ports.format("mlx5_2", "state"): "1: DOWN\n",
+            },
+        )
+    )
+    assert host.infiniband == ("mlx5_0", "mlx5_1")
+    assert host.roce == ("mlx5_1",)
+
+
+def gpu_on_the_bus(folder: Path, *, domain: str | None, control: int | None) -> dict[str, str | bytes]:
+    """An NVIDIA card under a bridge; a bridge without `control` shows its first 64 bytes only."""
+    bridge, card = "0000:00:01.0", "0000:01:00.0"
+    real = folder / f"sys/devices/pci0000:00/{bridge}/{card}"
+    real.mkdir(parents=True)
+    links = folder / "sys/bus/pci/devices"
+    links.mkdir(parents=True)
+    (links / card).symlink_to(real)
+    space = bytes(64)
+    if control is not None:
+        space = bytes(256) + (0x000D | 1 << 16).to_bytes(4, "little") + bytes(2) + control.to_bytes(2, "little")
+    files: dict[str, str | bytes] = {
+        f"/sys/devices/pci0000:00/{bridge}/config": space + bytes(64 if control is not None else 0),
+        f"/sys/devices/pci0000:00/{bridge}/{card}/vendor": "0x10de\n",
+        f"/sys/devices/pci0000:00/{bridge}/{card}/class": "0x030200\n",
+    }
+    if domain:
+        files[f"/sys/devices/pci0000:00/{bridge}/{card}/iommu_group/type"] = domain + "\n"
+        files["/sys/class/iommu/dmar0/keep"] = ""
+    return files
+
+
+@pytest.mark.parametrize(
+    ("domain", "translates"), [("DMA-FQ", True), ("DMA", True), ("identity", False), (None, False)]
+)
+def test_iommu(tmp_path, domain, translates):
+    assert read(machine(tmp_path, gpu_on_the_bus(tmp_path, domain=domain, control=None))).iommu is translates
+
+
+@pytest.mark.parametrize(("words", "translates"), [("iommu=pt", False), ("intel_iommu=on", True)])
+def test_iommu_by_the_kernel_command_line(tmp_path, words, translates):
+    files = {"/sys/class/iommu/dmar0/keep": "", "/proc/cmdline": f"ro {words} quiet\n"}
+    assert read(machine(tmp_path, files)).iommu is translates
+
+
+@pytest.mark.parametrize(("control", "redirects"), [(0x1D, True), (0x04, True), (0x01, False), (0, False)])
+def test_acs(tmp_path, control, redirects):
+    assert read(machine(tmp_path, gpu_on_the_bus(tmp_path, domain=None, control=control))).acs is redirects
+
+
+def test_acs_needs_root(tmp_path):
+    acs = read(machine(tmp_path, gpu_on_the_bus(tmp_path, domain=None, control=None))).acs
+    assert isinstance(acs, Absent)
+    assert "root" in acs.reason
+
+
+def test_folders_that_are_not_there_yet_stand_for_their_parent(tmp_path):
+    mounts = ROOT + "5 1 0:5 / /data rw - nfs4 srv:/x ro,vers=4\n6 1 0:6 / /data\\040two rw - xfs /dev/sdb rw\n"
+    tree = machine(tmp_path, {"/proc/self/mountinfo": mounts, "/data/keep": "", "/data two/keep": ""})
+    host = read(tree, [("output", "/data/run/7"), ("output", "/data two/out")], HF_HOME="/data/hf", TMPDIR="/t")
+    first, second = (disk for disk in host.disks if disk.role == "output")
+    assert (first.path, first.mount, first.kind, first.read_only) == ("/data/run/7", "/data", "nfs4", True)
+    assert (second.mount, second.kind, second.read_only) == ("/data two", "xfs", False)
+    roles = {disk.role: disk.path for disk in host.disks}
+    assert roles["Hugging Face cache"] == "/data/hf"
+    assert roles["temporary files"] == "/t"
+    assert roles["torch extension cache"] == "/home/u/.cache/torch_extensions"
+    assert roles["working folder"] == "/data/job"
+
+
+def test_a_hung_mount_does_not_hang_the_examination(tmp_path):
+    tree = machine(tmp_path, {"/hung/keep": ""})
+    quick, release = tree.space, threading.Event()
+
+    def space(path):
+        if path.endswith("/hung"):
+            release.wait(30)
+        return quick(path)
+
+    slow = Tree(root=tree.root, space=space)
+    start = time.perf_counter()
+    host = read(slow, [("output", "/hung")])
+    release.set()
+    assert time.perf_counter() - start < 10
+    assert [(item.role, item.path) for item in host.silent_folders] == [("output", "/hung")]
+    assert "no answer" in host.silent_folders[0].reason
+    assert {disk.role for disk in host.disks} >= {"working folder", "temporary files"}
+
+
+def test_a_folder_that_may_not_be_read_is_silent_too(tmp_path):
+    def space(path):
+        raise PermissionError(13, "Permission denied")
+
+    tree = machine(tmp_path, {})
+    host = read(Tree(root=tree.root, space=space))
+    assert isinstance(host.shm_total, Absent)
+    assert host.disks == ()
+    assert host.silent_folders[0].reason == "Permission denied"
+
+
+def test_without_memory_there_is_no_host(tmp_path):
+    with pytest.raises(Unavailable, match="meminfo"):
+        read(machine(tmp_path, {"/proc/meminfo": "rubbish\n"}))
+
+
+def test_this_machine_is_read_quickly():
+    read_host()
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        host = read_host([("output", "/nowhere/yet")])
+        times.append(time.perf_counter() - start)
+    assert host.cpus_affinity <= (os.cpu_count() or 1)
+    assert host.memory_total > host.memory_available > 0
+    assert min(times) < (0.3 if host.swap_used == 0 else 0.4)
+
+
+RUBBISH = st.one_of(
+    st.text(max_size=200), st.binary(max_size=200).map(lambda data: data.decode(errors="replace"))
+)
+
+
+@given(RUBBISH)
+def test_rubbish_in_the_parsers(text):
+    for mount in parse_mountinfo(text):
+        mount_of("/data", (mount,))
+    parse_membership(text)
+    parse_limits(text)
+    table(text)
+    counted = count_list(text)
+    assert counted is None or counted >= 1
+    value = number(text)
+    assert value is None or int(text) == value
+
+
+@given(st.binary(max_size=600))
+def test_rubbish_in_configuration_space(data):
+    control = acs_control(data)
+    assert control is None or 0 <= control <= 0xFFFF
+
+
+FILES = ["cgroup", "limits", "mountinfo", "status"]
+KERNEL = ["cpu.max", "memory.max", "memory.current", "memory.stat", "pids.max"]
+LINES = st.sampled_from(
+    [
+        "max",
+        "-1",
+        "0 0",
+        "100000",
+        "max 0",
+        "0::/../..",
+        "0::/a/b",
+        "4:memory:/x",
+        "file 5",
+        "Max processes  -5  x",
+    ]
+    + [V2.format(root="/").strip(), V2.format(root="/a").strip(), "MemTotal: 5 kB", "99999999999999999999999"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    st.dictionaries(st.sampled_from(FILES), st.one_of(RUBBISH, st.lists(LINES).map("\n".join))),
+    st.dictionaries(st.sampled_from(KERNEL), st.one_of(RUBBISH, LINES)),
+)
+def test_rubbish_in_proc_and_the_control_group(tmp_path, process, group):
+    files = {f"/proc/self/{name}": text for name, text in process.items()}
+    files |= {f"/sys/fs/cgroup/{name}": text for name, text in group.items()}
+    files |= {f"/sys/fs/cgroup/a/{name}": text for name, text in group.items()}
+    encoded = {name: text.encode("utf-8", "replace") for name, text in files.items()}
+    host = read(machine(tmp_path, encoded))
+    assert host.cpu_budget > 0
+    assert 0 <= host.memory_available <= host.memory_total
+    assert host.memory_limit is None or 0 <= host.memory_limit < host.memory_total
