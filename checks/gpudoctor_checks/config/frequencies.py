@@ -38,6 +38,9 @@ KINDS = {key: kind for kind, keys in (("log", LOGGING), ("eval", EVALUATION), ("
 PERIODS = {"logging_period": "log", "evaluation_period": "eval", "save_period": "save"}
 """The config reader's canonical names."""
 
+LIMITS = {"log": "log_period", "eval": "eval_period", "save": "save_period"}
+"""The threshold of each kind."""
+
 WORDS = {"log": "logs", "eval": "evaluates", "save": "saves a checkpoint"}
 
 STRATEGIES = {
@@ -166,7 +169,7 @@ class Frequencies(Check):
             if period > 1
             else f"{1 / period:.0f} times"
         )
-        limit = self.limit(f"{declared.kind}_period")
+        limit = self.limit(LIMITS[declared.kind])
         costly = declared.kind == "save" and 1 <= period < self.limit("save_period_costly")
         norm = (
             f"the norm is {limit:.0f} or more"
@@ -181,7 +184,7 @@ class Frequencies(Check):
         )
 
     def _too_often(self, declared: Declared) -> bool:
-        limit = self.limit(f"{declared.kind}_period")
+        limit = self.limit(LIMITS[declared.kind])
         period = declared.period
         if period < 1:  # a share of the run
             return (
