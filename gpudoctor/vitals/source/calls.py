@@ -1,11 +1,11 @@
 """Resolving one call: its name, what it runs, what it gives, what it does to the training."""
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call, Value
-from gpudoctor.vitals.source import configuration, effects, library
+from gpudoctor.vitals.source import configuration, effects, guards, library
 from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.definitions import EVAL, Function, Klass, Module
 from gpudoctor.vitals.source.frame import Frame
@@ -286,7 +286,7 @@ def _result(
     returned = NOTHING
     if found.callee is not None:
         given = [found.owner, *args] if found.owner is not None else args
-        returned = program.invoke(frame, found.callee, given, keywords, open_ended)
+        returned = _retold(node, program.invoke(frame, found.callee, given, keywords, open_ended))
     if found.called and kind_of(found.base.type) == MODULE:
         return _output(frame, found.base, args, keywords, returned)
     if found.callee is not None:
@@ -295,6 +295,15 @@ def _result(
     if found.base is not NOTHING and not found.called:
         return _of_method(program, frame, node, found, args, keywords)
     return library.call_result(found.name, args, keywords, node, frame.no_grad > 0)
+
+
+def _retold(node: ast.Call, returned: Thing) -> Thing:
+    """A condition that a function returns depends, at its call site, on the arguments."""
+    if returned.test is None:
+        return returned
+    names = frozenset(name for arg in node.args for name in guards.subject(arg))
+    told = tuple(replace(m, subject=names) if m.subject and names else m for m in returned.test)
+    return returned.but(test=told)
 
 
 def _output(

@@ -110,10 +110,10 @@ def meaning(node: ast.expr, thing: Thing, text: str) -> Meanings:
         return (Meaning(kind=GuardKind.ONCE),)
     if name in ("sync_gradients", "is_gradient_accumulation_boundary"):
         return (Meaning(kind=GuardKind.PERIOD, period=Unknown(text=text)),)
-    if _is_counter(node):
-        return (Meaning(kind=GuardKind.ONCE, negated=True, subject=subject(node)),)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         return negate(periodic(node, thing, text))
+    if _is_counter(node):
+        return (Meaning(kind=GuardKind.ONCE, negated=True, subject=subject(node)),)
     return (Meaning(kind=GuardKind.OTHER),)
 
 
@@ -179,7 +179,7 @@ def compared(node: ast.Compare, left: Thing, right: Thing, text: str) -> Meaning
     op, other = node.ops[0], node.comparators[0]
     if isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
         found = _equal(node.left, other, left, right, text)
-        if found is None and not isinstance(node.left, ast.Constant):
+        if found is None:
             found = _equal(other, node.left, right, left, text)
         if found is not None:
             return negate(found) if isinstance(op, ast.NotEq | ast.IsNot) else found
@@ -195,7 +195,7 @@ def compared(node: ast.Compare, left: Thing, right: Thing, text: str) -> Meaning
 
 
 def _switch(left: Thing, right: Thing, text: str) -> Meanings | None:
-    if left.option or right.option:
+    if (left.option or right.option) and not (left.known and right.known):
         return (Meaning(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
     return None
 

@@ -307,6 +307,8 @@ def tensor_method(base: Thing, method: str, args: Arguments, keywords: Keywords,
     if method in ("values", "items", "keys") and base.type == BATCH:
         part = tensor(base.device)
         return Thing(elem={"values": part, "items": Thing(items=(TEXT, part)), "keys": TEXT}[method])
+    if method == "item" and base.test:
+        return NUMBER.but(test=base.test)
     if method in ("item", "tolist", "numpy") or method in _READS:
         return NUMBER if method in ("item", "size", "numel", "dim") else NOTHING
     if method in ("split", "chunk", "unbind"):
@@ -315,6 +317,8 @@ def tensor_method(base: Thing, method: str, args: Arguments, keywords: Keywords,
         return tensor(base.device)
     if method == "pin_memory":
         return base
+    if method in ("any", "all") and base.test:
+        return tensor(base.device).but(test=base.test)
     graph = (base.graph or _any_graph(args)) and not no_grad and method not in _NO_GRAPH
     return tensor(base.device, graph)
 
@@ -396,7 +400,17 @@ def _cpu_value(args: Arguments, _: Keywords) -> Thing:
 
 _GPU = Thing(test=(GPU_PRESENT,))
 _RANK = Thing(type="rank", option=True)
+_LOWER_CLASSES = (
+    "torch.profiler.profile",
+    "torch.autograd.profiler.profile",
+    "torch.autograd.profiler.emit_nvtx",
+    "torch.autocast",
+    "torch.cuda.amp.autocast",
+    "torch.profiler.record_function",
+    "torch.cuda.stream",
+)
 _SPECIAL: dict[str, Callable[[Arguments, Keywords], Thing]] = {
+    **{name: _constantly(Thing(type=name)) for name in _LOWER_CLASSES},
     "torch.cuda.is_available": _constantly(_GPU),
     "torch.accelerator.is_available": _constantly(_GPU),
     "torch.cuda.is_bf16_supported": _constantly(_GPU),

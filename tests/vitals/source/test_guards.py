@@ -1,0 +1,204 @@
+import pytest
+from programs import event, plain, read_main, training
+
+from gpudoctor.model.signs.source import Event, GuardKind, Known
+
+HEAD = """
+import argparse, math, os, torch
+import torch.distributed as dist
+import torch.nn as nn
+from torch.utils.data import DataLoader
+parser = argparse.ArgumentParser()
+parser.add_argument("--log-interval", type=int, default=10)
+parser.add_argument("--debug", action="store_true")
+parser.add_argument("--mode", default="fast")
+parser.add_argument("--local_rank", type=int, default=0)
+args = parser.parse_args()
+EVERY = 50
+rank = dist.get_rank()
+is_main = rank == 0
+log_on = args.debug
+model = nn.Linear(3, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=4)
+def due(n, every=20):
+    return n % every == 0
+done = False
+count = 0
+global_step = 0
+for epoch in range(10):
+    for i, x in enumerate(loader):
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        global_step += 1
+        {test}
+            probe(loss)
+"""
+
+
+def guarded(test: str, words: list[str] | None = None) -> Event:
+    loop = training(read_main(HEAD.replace("{test}", test), words))
+    return event(loop, "probe")
+
+
+@pytest.mark.parametrize(
+    ("test", "period"),
+    [
+        ("if i % 10 == 0:", 10),
+        ("if (i + 1) % 10 == 0:", 10),
+        ("if not i % 10:", 10),
+        ("if not (i % 10):", 10),
+        ("if i % 10 == 9:", 10),
+        ("if i % 10 == 10 - 1:", 10),
+        ("if 0 == i % 10:", 10),
+        ("if i % EVERY == 0:", 50),
+        ("if i % EVERY == EVERY - 1:", 50),
+        ("if i % args.log_interval == 0:", 10),
+        ("if i and i % args.log_interval == 0:", 10),
+        ("if i > 0 and i % args.log_interval == 0:", 10),
+        ("if global_step % (2 * EVERY) == 0:", 100),
+        ("if i % 1 == 0:", 1),
+        ("if i & 15 == 0:", 16),
+        ("if due(i):", 20),
+        ("if due(i, every=7):", 7),
+        ("if i % 10 == 0 or i == len(loader) - 1:", 10),
+        ("if i % 10 == 0 and rank == 0:", 10),
+        ("if is_main and i % 10 == 0:", 10),
+        ("if i % n() == 0:", "?"),
+        ("if i % 10 != 0: continue\n        if True:", 10),
+        ("if i % 10: continue\n        if True:", 10),
+        ("log_now = i % 10 == 0\n        if log_now:", 10),
+        ("every = 10 if i else 10\n        if i % every == 0:", 10),
+    ],
+)
+def test_periods(test: str, period: object) -> None:
+    found = guarded(test)
+    assert GuardKind.PERIOD in [guard.kind for guard in found.guards]
+    assert plain(found.period) == period
+    assert found.every_pass == (period == 1)
+
+
+def test_a_period_from_the_launch_line() -> None:
+    found = guarded("if i % args.log_interval == 0:", ["--log-interval", "500"])
+    assert found.period == Known(value=500, origin="command line", text="args.log_interval")
+
+
+@pytest.mark.parametrize(
+    ("test", "kind"),
+    [
+        ("if rank == 0:", GuardKind.RANK),
+        ("if is_main:", GuardKind.RANK),
+        ("if dist.get_rank() == 0:", GuardKind.RANK),
+        ("if not dist.get_rank():", GuardKind.RANK),
+        ("if args.local_rank in (-1, 0):", GuardKind.RANK),
+        ("if args.local_rank in [-1, 0]:", GuardKind.RANK),
+        ("if args.local_rank <= 0:", GuardKind.RANK),
+        ("if accelerator.is_main_process:", GuardKind.RANK),
+        ("if trainer.is_global_zero:", GuardKind.RANK),
+        ("if int(os.environ['LOCAL_RANK']) == 0:", GuardKind.RANK),
+        ("if is_main_process():", GuardKind.RANK),
+        ("if rank != 0: continue\n        if True:", GuardKind.RANK),
+        ("if i == 10:", GuardKind.ONCE),
+        ("if i < 5:", GuardKind.ONCE),
+        ("if i == len(loader) - 1:", GuardKind.ONCE),
+        ("if not done:\n            done = True", GuardKind.ONCE),
+        ("if i in (1, 10, 100):", GuardKind.ONCE),
+        ("if torch.isnan(loss):", GuardKind.FAILURE),
+        ("if not torch.isfinite(loss):", GuardKind.FAILURE),
+        ("if not math.isfinite(loss.item()):", GuardKind.FAILURE),
+        ("if torch.isnan(loss).any() or torch.isinf(loss).any():", GuardKind.FAILURE),
+        ("if loss != loss:", GuardKind.FAILURE),
+        ("if args.debug:", GuardKind.SWITCH),
+        ("if log_on:", GuardKind.SWITCH),
+        ("if not args.debug:", GuardKind.SWITCH),
+        ("if args.mode == 'slow':", GuardKind.SWITCH),
+        ("if os.environ.get('DEBUG'):", GuardKind.SWITCH),
+        ("if torch.cuda.is_available():", GuardKind.SWITCH),
+        ("if epoch % 5 == 0:", GuardKind.SWITCH),
+        ("if epoch == 0:", GuardKind.SWITCH),
+        ("if loss.shape[0] > 3:", GuardKind.OTHER),
+        ("if something():", GuardKind.OTHER),
+    ],
+)
+def test_kinds(test: str, kind: GuardKind) -> None:
+    assert [guard.kind for guard in guarded(test).guards if guard.text != "True"] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("test", "never", "always"),
+    [
+        ("if args.debug:", True, False),
+        ("if not args.debug:", False, True),
+        ("if args.mode == 'fast':", False, True),
+        ("if args.mode != 'fast':", True, False),
+        ("if os.environ.get('DEBUG'):", False, False),
+        ("if torch.cuda.is_available():", False, True),
+        ("if False:", True, False),
+        ("if True:", False, True),
+        ("if x is None:", True, False),
+        ("if args.debug or rank == 0:", False, True),
+        ("if args.debug and i % 10 == 0:", True, False),
+        ("if i > 0:", False, True),
+        ("if i % 10 == 0: pass\n        else:", False, True),
+        ("if torch.isnan(loss): raise ValueError\n        if True:", False, True),
+        ("if torch.isnan(loss): continue\n        if True:", False, True),
+        ("if args.debug: pass\n        else:", False, True),
+        ("if something(): break\n        if True:", False, True),
+        ("if optimizer is not None:", False, True),
+        ("if epoch > 3:", False, False),
+    ],
+)
+def test_switches(test: str, never: bool, always: bool) -> None:
+    found = guarded(test)
+    assert any(guard.never for guard in found.guards) == never
+    assert found.every_pass == always
+
+
+def test_a_switch_from_the_launch_line() -> None:
+    assert guarded("if args.debug:", ["--debug"]).every_pass
+
+
+@pytest.mark.parametrize(
+    ("test", "kinds"),
+    [
+        ("try: pass\n        except ValueError:", [GuardKind.FAILURE]),
+        ("with torch.no_grad():", []),
+        ("try:\n            pass\n        finally:", []),
+        ("match args.mode:\n          case 'x':", [GuardKind.SWITCH]),
+        ("for y in range(3):", []),
+    ],
+)
+def test_other_blocks(test: str, kinds: list[GuardKind]) -> None:
+    assert [guard.kind for guard in guarded(test).guards] == kinds
+
+
+def test_guards_of_call_sites_come_first() -> None:
+    text = HEAD.replace("{test}", "if i % 10 == 0:").replace("probe(loss)", "report(loss)")
+    text += "\n"
+    text = text.replace(
+        "done = False", "def report(loss):\n    if rank != 0:\n        return\n    probe(loss.item())\ndone = False"
+    )
+    loop = training(read_main(text))
+    found = event(loop, "torch.Tensor.item")
+    assert [guard.kind for guard in found.guards] == [GuardKind.PERIOD, GuardKind.RANK]
+    assert plain(found.period) == 10
+
+
+@pytest.mark.parametrize(
+    ("statement", "period"),
+    [
+        ("i % 10 == 0 and probe(loss)", 10),
+        ("rank == 0 and probe(loss)", 1),
+        ("v = probe(loss) if i % 10 == 0 else None", 10),
+        ("i % 10 or probe(loss)", 10),
+    ],
+)
+def test_short_circuits(statement: str, period: int) -> None:
+    text = HEAD.replace("{test}\n            probe(loss)", statement)
+    assert plain(event(training(read_main(text)), "probe").period) == period
+
+
+def test_a_counter_that_starts_over() -> None:
+    found = guarded("count += 1\n        if count >= 25:\n            count = 0")
+    assert [guard.kind for guard in found.guards] == [GuardKind.PERIOD]

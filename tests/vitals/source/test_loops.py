@@ -1,0 +1,245 @@
+import pytest
+from programs import event, loops, plain, read_main, read_program, training
+
+from gpudoctor.model.signs.source import LoopRole
+
+HEAD = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+model = nn.Linear(3, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+train_loader = DataLoader(data, batch_size=4)
+val_loader = DataLoader(other, batch_size=4)
+"""
+
+
+def roles(text: str, head: str = HEAD) -> dict[str, str]:
+    """What each loop iterates over, and its role."""
+    script = read_main(head + text)
+    return {loop.iterates or "while": loop.role.value for loop in script.loops}
+
+
+def test_a_plain_loop() -> None:
+    text = """
+for epoch in range(3):
+    model.train()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+    scheduler.step()
+    model.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            total = F.cross_entropy(model(x.cuda()), y.cuda()).item()
+"""
+    script = read_main(HEAD + text)
+    assert [loop.role.value for loop in script.loops] == ["epochs", "training", "evaluation"]
+    loop = training(script)
+    assert loop.iterates == "train_loader"
+    assert loop.iterable_type == "torch.utils.data.DataLoader"
+    assert loop.targets == ("x", "y")
+    assert loop.function == ""
+    assert [p.role for p in loop.parents] == [LoopRole.EPOCHS]
+    assert loop.accumulates is None
+    assert loop.confident
+    assert [e.call.method for e in loop.events if e.call] == [
+        "zero_grad", "cuda", "__call__", "cuda", "cross_entropy", "backward", "step",
+    ]  # fmt: skip
+    assert event(loop, ".backward").call.receiver_device == "cuda"
+    [epochs] = loops(script, LoopRole.EPOCHS)
+    item = event(epochs, "torch.Tensor.item")
+    assert item.evaluation
+    assert item.no_grad
+    assert [inner.role for inner in item.inner] == [LoopRole.EVALUATION]
+    assert not event(epochs, ".backward").evaluation
+
+
+BODY = """
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("while True:\n    x, y = batch()\n" + BODY.replace("        ", "    "), {"while": "training"}),
+        ("it = iter(train_loader)\nfor step in range(100):\n    x, y = next(it)\n" + BODY.replace("        ", "    "), {"range(100)": "training"}),
+        ("for epoch in range(3):\n    for i, (x, y) in enumerate(train_loader):" + BODY, {"range(3)": "epochs", "enumerate(train_loader)": "training"}),
+        ("for x in train_loader:\n    for t in range(5):\n        x = model(x)\n    x.sum().backward()\n    optimizer.step()", {"train_loader": "training", "range(5)": "other"}),
+        ("for x in train_loader:\n    for o in [optimizer, optimizer]:\n        o.zero_grad()\n    model(x).sum().backward()\n    for o in [optimizer]:\n        o.step()", {"train_loader": "training", "[optimizer, optimizer]": "other", "[optimizer]": "other"}),
+        ("for x in train_loader:\n    for loss in losses(model(x)):\n        loss.backward()\n    optimizer.step()", {"train_loader": "training", "losses(model(x))": "other"}),
+        ("for path in paths:\n    print(path)", {"paths": "other"}),
+        ("for p in model.parameters():\n    p.requires_grad = False", {"model.parameters()": "other"}),
+        ("for t in range(100):\n    loss = (x @ w - y).pow(2).sum()\n    loss.backward()\n    with torch.no_grad():\n        w -= 0.1 * w.grad", {"range(100)": "training"}),
+        ("for t in range(100):\n    loss = model(x).sum()\n    loss.backward()\n    for p in model.parameters():\n        p.data.add_(p.grad, alpha=-0.1)", {"range(100)": "training", "model.parameters()": "other"}),
+        ("def closure():\n    optimizer.zero_grad()\n    loss = model(x).sum()\n    loss.backward()\n    return loss\nfor i in range(20):\n    optimizer.step(closure)", {"range(20)": "training"}),
+        ("for i in range(20):\n    def closure():\n        loss = model(x).sum()\n        loss.backward()\n        return loss\n    optimizer.step(closure)", {"range(20)": "training"}),
+        ("with torch.no_grad():\n    for i in range(10):\n        model(x)", {"range(10)": "evaluation"}),
+        ("for x in val_loader:\n    model(x)", {"val_loader": "evaluation"}),
+        ("for i in range(10):\n    scheduler.step()", {"range(10)": "other"}),
+        ("for x in train_loader:\n    with torch.autocast('cuda'):\n        loss = model(x).sum()\n    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()", {"train_loader": "training"}),
+        ("for x in train_loader:\n    loss = model(x).sum()\n    g = torch.autograd.grad(loss, model.parameters())\n    optimizer.step()", {"train_loader": "training"}),
+        ("for x in train_loader:\n    for k in range(5):\n        d(x).backward()\n        optimizer.step()\n    g(x).backward()\n    optimizer.step()", {"train_loader": "training", "range(5)": "other"}),
+        ("for i in range(10):\n    for t in range(200):\n        action = model(state)\n    for k in range(4):\n        model(state).sum().backward()\n        optimizer.step()", {"range(10)": "epochs", "range(200)": "other", "range(4)": "training"}),
+        ("for x in train_loader:\n    loss = model(x).sum()\n    loss.backward()\n    unknown_update(model)", {"train_loader": "training"}),
+        ("for x, y in train_loader:\n    if x is None:\n        continue\n    try:\n        model(x).sum().backward()\n        optimizer.step()\n    except RuntimeError:\n        continue", {"train_loader": "training"}),
+        ("for epoch in range(3):\n    for x in train_loader:\n        model(x).sum().backward()\n    optimizer.step()", {"range(3)": "epochs", "train_loader": "training"}),
+        ("async def run():\n    async for x in train_loader:\n        model(x).sum().backward()\n        optimizer.step()", {"train_loader": "training"}),
+    ],
+)  # fmt: skip
+def test_roles(text: str, expected: dict[str, str]) -> None:
+    assert roles(text) == expected
+
+
+def test_through_functions_and_methods() -> None:
+    text = """
+def train_step(x):
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+    return loss
+class Runner:
+    def __init__(self, model):
+        self.model = model
+    def epoch(self, loader):
+        for x in loader:
+            self.one(x)
+    def one(self, x):
+        loss = train_step(x)
+        self.log(loss)
+    def log(self, loss):
+        print(loss.item())
+runner = Runner(model)
+for epoch in range(3):
+    runner.epoch(train_loader)
+"""
+    script = read_main(HEAD + text)
+    loop = training(script)
+    assert (loop.function, loop.iterates) == ("Runner.epoch", "loader")
+    assert loop.iterable_type == "torch.utils.data.DataLoader"
+    [epochs] = loops(script, LoopRole.EPOCHS)
+    assert epochs.iterates == "range(3)"
+    item = event(loop, "torch.Tensor.item")
+    assert [span.text for span in item.via] == ["self.one(x)", "self.log(loss)"]
+    assert item.types["loss"] == "torch.Tensor"
+    assert item.devices["loss"] == "cuda"
+    assert len(list(epochs.calls(".backward"))) == 1
+
+
+def test_through_modules_beside_the_script() -> None:
+    files = {
+        "engine.py": """
+            import torch
+            def train_one_epoch(model, loader, optimizer, device):
+                for x, y in loader:
+                    loss = model(x.to(device)).sum()
+                    loss.backward()
+                    optimizer.step()
+            @torch.no_grad()
+            def evaluate(model, loader):
+                for x, y in loader:
+                    model(x)
+        """
+    }
+    text = "import engine\nfor epoch in range(9):\n    engine.train_one_epoch(model, train_loader, optimizer, 'cuda')\n    engine.evaluate(model, val_loader)\n"
+    source = read_program(HEAD + text, files=files)
+    main, engine = source.scripts
+    assert main.entry
+    assert not engine.entry
+    assert [loop.role.value for loop in main.loops] == ["epochs"]
+    assert [loop.role.value for loop in engine.loops] == ["training", "evaluation"]
+    assert engine.loops[0].iterable_type == "torch.utils.data.DataLoader"
+    assert source.trains
+    alone = read_main(files["engine.py"])
+    assert [loop.role.value for loop in alone.loops] == ["training", "evaluation"]
+
+
+def test_recursion_and_cycles_end() -> None:
+    text = """
+def a(x):
+    b(x)
+    model(x).sum().backward()
+def b(x):
+    a(x)
+    optimizer.step()
+for x in train_loader:
+    a(x)
+"""
+    assert roles(text)["train_loader"] == "training"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("for i, x in enumerate(train_loader):\n    (model(x).sum() / 4).backward()\n    if (i + 1) % 4 == 0:\n        optimizer.step()\n        optimizer.zero_grad()", 4),
+        ("N = 8\nfor step in range(100):\n    for micro in range(N):\n        model(x).sum().backward()\n    optimizer.step()", 8),
+        ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    optimizer.step()", None),
+        ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    if i % 1 == 0:\n        optimizer.step()", None),
+        ("from accelerate import Accelerator\na = Accelerator(gradient_accumulation_steps=6)\nfor x in train_loader:\n    with a.accumulate(model):\n        a.backward(model(x).sum())\n        optimizer.step()", 6),
+        ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    if (i + 1) % n() == 0:\n        optimizer.step()", "?"),
+    ],
+)  # fmt: skip
+def test_accumulation(text: str, expected: object) -> None:
+    loop = training(read_main(HEAD + text))
+    assert (plain(loop.accumulates) if loop.accumulates is not None else None) == expected
+
+
+def test_inner_loops_and_comprehensions_are_told() -> None:
+    text = """
+for x in train_loader:
+    out = model(x)
+    out.sum().backward()
+    optimizer.step()
+    for row in out:
+        row.item()
+    values = [row.tolist() for row in out]
+"""
+    loop = training(read_main(HEAD + text))
+    assert [inner.iterates for inner in event(loop, ".item").inner] == ["out"]
+    assert [inner.iterates for inner in event(loop, ".tolist").inner] == ["out"]
+    assert event(loop, ".step").inner == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "graph"),
+    [
+        ("total += loss", True),
+        ("total += loss.item()", False),
+        ("total += loss.detach()", False),
+        ("total += float(loss)", False),
+        ("total = total + loss", True),
+        ("losses.append(loss)", True),
+        ("losses.append(loss.cpu())", True),
+        ("losses.append(loss.detach().cpu())", False),
+        ("preds = out.argmax(1)", False),
+        ("kept = x.cuda()", False),
+        ("with torch.no_grad(): total = model(x)", False),
+    ],
+)
+def test_graphs(line: str, graph: bool) -> None:
+    text = f"""
+total, losses = 0, []
+for x, y in train_loader:
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    optimizer.step()
+    {line}
+"""
+    loop = training(read_main(HEAD + text))
+    last = [e for e in loop.events if e.span.text == line][-1]
+    assert last.graph is graph
+
+
+def test_every_loop_is_there_once_with_its_end() -> None:
+    text = "for a in b:\n    while c:\n        pass\ndef f():\n    for d in e:\n        pass\n"
+    script = read_main(text)
+    assert [(loop.span.line, loop.end_line, loop.function) for loop in script.loops] == [(1, 3, ""), (2, 3, ""), (5, 6, "f")]

@@ -1,0 +1,190 @@
+import pytest
+from programs import call_names, read_main
+
+TORCH = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import optim
+from torch.utils.data import DataLoader, Dataset
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from torch.utils.data import DataLoader as DL\nDL(x)", "torch.utils.data.DataLoader"),
+        ("from torch.utils.data.dataloader import DataLoader\nDataLoader(x)", "torch.utils.data.DataLoader"),
+        ("import torch.utils.data as d\nd.DataLoader(x)", "torch.utils.data.DataLoader"),
+        ("from torch.utils import data\ndata.DataLoader(x)", "torch.utils.data.DataLoader"),
+        ("import torch.nn.functional as F\nF.softmax(x)", "torch.nn.functional.softmax"),
+        ("from torch import nn\nnn.functional.relu(x)", "torch.nn.functional.relu"),
+        ("from torch.cuda.amp import GradScaler\nGradScaler()", "torch.cuda.amp.GradScaler"),
+        ("from torch.cuda.amp.grad_scaler import GradScaler\nGradScaler()", "torch.cuda.amp.GradScaler"),
+        ("from torch.amp import GradScaler\nGradScaler('cuda')", "torch.amp.GradScaler"),
+        ("from torch.cuda import amp\namp.autocast()", "torch.cuda.amp.autocast"),
+        ("import torch\ntorch.amp.autocast('cuda')", "torch.autocast"),
+        ("from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)", "torch.nn.parallel.DistributedDataParallel"),
+        ("from torch.nn.parallel import DataParallel\nDataParallel(m)", "torch.nn.DataParallel"),
+        ("from torch.optim.adamw import AdamW\nAdamW(p)", "torch.optim.AdamW"),
+        ("from torch.utils.data.distributed import DistributedSampler\nDistributedSampler(d)", "torch.utils.data.DistributedSampler"),
+        ("import pytorch_lightning as pl\npl.Trainer()", "lightning.Trainer"),
+        ("from lightning.pytorch import Trainer\nTrainer()", "lightning.Trainer"),
+        ("from transformers.trainer import Trainer\nTrainer()", "transformers.Trainer"),
+        ("import wandb as w\nw.log({})", "wandb.log"),
+        ("from tqdm.auto import tqdm\ntqdm(x)", "tqdm.tqdm"),
+        ("from tensorboardX import SummaryWriter\nSummaryWriter()", "torch.utils.tensorboard.SummaryWriter"),
+        ("log = print\nlog(1)", "log"),
+        ("import torch\nempty = torch.cuda.empty_cache\nempty()", "torch.cuda.empty_cache"),
+        ("import torch\nclass A:\n    def f(self):\n        torch.cuda.synchronize()", "torch.cuda.synchronize"),
+        ("try:\n    from apex import amp\nexcept ImportError:\n    amp = None\namp.initialize()", "apex.amp.initialize"),
+        ("try:\n    import fast as f\nexcept ImportError:\n    import slow as f\nf.go()", "fast.go"),
+        ("def evaluate():\n    pass\nevaluate()", "evaluate"),
+        ("def print(x):\n    pass\nprint(1)", "main.print"),
+        ("class Meter:\n    def update(self, v):\n        pass\nm = Meter()\nm.update(1)", "Meter.update"),
+        ("from torch.optim.lr_scheduler import *\nimport torch\ntorch.save(x, 'f')", "torch.save"),
+        ("x.go()", "?.go"),
+        ("f(1)(2)", "?.call"),
+        ("(lambda: 1)()", "?.lambda"),
+    ],
+)
+def test_resolved_names(text: str, name: str) -> None:
+    assert name in call_names(read_main(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("model = nn.Linear(3, 4)\nmodel.train()", "torch.nn.Module.train"),
+        ("model = nn.Linear(3, 4)\nmodel(x)", "torch.nn.Linear.__call__"),
+        ("class Net(nn.Module):\n    def forward(self, x):\n        return x\nnet = Net()\nnet(1)", "torch.nn.Module.__call__"),
+        ("class Net(nn.Module):\n    pass\nclass Deep(Net):\n    pass\nDeep().cuda()", "torch.nn.Module.cuda"),
+        ("opt = optim.AdamW(p)\nopt.step()", "torch.optim.Optimizer.step"),
+        ("opt = {'a': optim.SGD(p)}['a']\nopt.step()", "torch.optim.Optimizer.step"),
+        ("s = optim.lr_scheduler.StepLR(o, 1)\ns.step()", "torch.optim.lr_scheduler.LRScheduler.step"),
+        ("s = torch.cuda.amp.GradScaler()\ns.step(o)", "torch.cuda.amp.GradScaler.step"),
+        ("s = torch.amp.GradScaler()\ns.scale(loss).backward()", "?.backward"),
+        ("loss = F.cross_entropy(a, b)\nloss.item()", "torch.Tensor.item"),
+        ("(torch.ones(3) * 2).sum().item()", "torch.Tensor.item"),
+        ("criterion = nn.CrossEntropyLoss()\ncriterion(a, b).backward()", "torch.Tensor.backward"),
+        ("criterion = nn.CrossEntropyLoss()\ncriterion(a, b)", "torch.nn.CrossEntropyLoss.__call__"),
+        ("for x, y in DataLoader(d):\n    x.cuda()", "torch.Tensor.cuda"),
+        ("for i, (x, y) in enumerate(DataLoader(d)):\n    y.to('cuda')", "torch.Tensor.to"),
+        ("for batch in DataLoader(d):\n    batch['x'].item()", "torch.Tensor.item"),
+        ("for batch in DataLoader(d):\n    b = {k: v.cuda() for k, v in batch.items()}", "torch.Tensor.cuda"),
+        ("from tqdm import tqdm\nfor x, y in tqdm(DataLoader(d)):\n    x.cuda()", "torch.Tensor.cuda"),
+        ("it = iter(DataLoader(d))\nx, y = next(it)\nx.cuda()", "torch.Tensor.cuda"),
+        ("def make():\n    return optim.SGD(p)\nmake().step()", "torch.optim.Optimizer.step"),
+        ("def go(o: optim.Optimizer):\n    o.step()", "torch.optim.Optimizer.step"),
+        ("def go(o):\n    o.step()\ngo(optim.SGD(p))", "torch.optim.Optimizer.step"),
+        ("def go(m: 'nn.Module | None' = None):\n    m.eval()", "torch.nn.Module.eval"),
+        ("from typing import Optional\ndef go(m: Optional[nn.Module] = None):\n    m.eval()", "torch.nn.Module.eval"),
+        ("class T:\n    def __init__(self, o):\n        self.o = o\n    def go(self):\n        self.o.step()\nT(optim.SGD(p)).go()", "torch.optim.Optimizer.step"),
+        ("class T:\n    def __init__(self):\n        self.m = nn.Linear(1, 2)\n    def go(self, x):\n        self.m(x)", "torch.nn.Linear.__call__"),
+        ("model = nn.DataParallel(nn.Linear(1, 2))\nmodel.module.eval()", "torch.nn.Module.eval"),
+        ("model = torch.compile(nn.Linear(1, 2))\nmodel.eval()", "torch.nn.Module.eval"),
+        ("if x:\n    o = optim.SGD(p)\nelse:\n    o = optim.Adam(p)\no.step()", "torch.optim.Optimizer.step"),
+        ("from accelerate import Accelerator\na = Accelerator()\nm, o, dl = a.prepare(nn.Linear(1, 2), optim.SGD(p), DataLoader(d))\no.step()", "torch.optim.Optimizer.step"),
+        ("from accelerate import Accelerator\na = Accelerator()\na.backward(loss)", "accelerate.Accelerator.backward"),
+        ("import deepspeed\ne, o, _, _ = deepspeed.initialize(model=nn.Linear(1, 2))\ne.backward(loss)", "deepspeed.DeepSpeedEngine.backward"),
+        ("import wandb\nrun = wandb.init()\nrun.log({})", "wandb.Run.log"),
+        ("from torch.utils.tensorboard import SummaryWriter\nw = SummaryWriter()\nw.add_scalar('a', 1)", "torch.utils.tensorboard.SummaryWriter.add_scalar"),
+        ("from transformers import AutoTokenizer\nt = AutoTokenizer.from_pretrained('x')\nt('hello')", "transformers.PreTrainedTokenizerBase.__call__"),
+        ("from transformers import AutoModelForCausalLM as A\nm = A.from_pretrained('x')\nm(ids).loss.item()", "torch.Tensor.item"),
+        ("with torch.profiler.profile() as prof:\n    prof.step()", "torch.profiler.profile.step"),
+        ("layers = nn.ModuleList([nn.Linear(1, 2)])\nfor layer in layers:\n    layer(x)", "torch.nn.Linear.__call__"),
+        ("def step(optimizer):\n    optimizer.step()", "torch.optim.Optimizer.step"),
+        ("match kind:\n    case 1:\n        o = optim.SGD(p)\n    case _:\n        o = optim.Adam(p)\no.step()", "torch.optim.Optimizer.step"),
+        ("import contextlib\n@contextlib.contextmanager\ndef held():\n    yield optim.SGD(p)\nwith held() as o:\n    o.step()", "torch.optim.Optimizer.step"),
+        ("def gen():\n    for x in range(3):\n        yield torch.ones(3)\nfor t in gen():\n    t.item()", "torch.Tensor.item"),
+        ("if (t := torch.ones(3)) is not None:\n    t.item()", "torch.Tensor.item"),
+        ("async def f():\n    t = torch.ones(3)\n    t.item()", "torch.Tensor.item"),
+        ("losses = []\nlosses.append(torch.ones(3))\nlosses[0].item()", "torch.Tensor.item"),
+        ("a, b = torch.ones(3).max(1)\nb.item()", "torch.Tensor.item"),
+    ],
+)  # fmt: skip
+def test_methods_by_the_type_of_their_object(text: str, name: str) -> None:
+    assert name in call_names(read_main(TORCH + text))
+
+
+def test_names_of_local_modules() -> None:
+    files = {
+        "engine.py": "import torch\ndef evaluate(m):\n    m.eval()\nclass Loop:\n    def run(self): pass\n",
+        "pack/__init__.py": "from .nets import Net\n",
+        "pack/nets.py": "from torch import nn\nfrom . import parts\nclass Net(nn.Module):\n    pass\n",
+        "pack/parts.py": "import torch\n",
+        "src/lib/tools.py": "import torch\ndef sync():\n    torch.cuda.synchronize()\n",
+    }
+    script = read_main(
+        "import engine\nfrom engine import evaluate, Loop\nfrom pack import Net\nfrom lib.tools import sync\n"
+        "evaluate(Net())\nLoop().run()\nm = Net()\nm.train()\nsync()\n",
+        files=files,
+    )
+    names = call_names(script)
+    assert "engine.evaluate" in names
+    assert "torch.nn.Module.train" in names
+    assert "Loop.run" in names
+    assert "lib.tools.sync" in names
+
+
+def test_types_and_devices() -> None:
+    script = read_main(
+        TORCH
+        + """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(1, 2)
+class Crops(Dataset):
+    pass
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = Net().to(device)
+big = Net().cuda()
+small = Net()
+half = Net()
+half.to("cuda:1")
+data = Crops()
+loader = DataLoader(data)
+opt = optim.AdamW(model.parameters())
+for x, y in loader:
+    z = x.to(device)
+    out = model(z)
+"""
+    )
+    assert script.types["model"] == "torch.nn.Module"
+    assert script.types["data"] == "torch.utils.data.Dataset"
+    assert script.types["loader"] == "torch.utils.data.DataLoader"
+    assert script.types["opt"] == "torch.optim.AdamW"
+    assert script.types["out"] == "torch.Tensor"
+    assert script.types["Net.self.fc"] == "torch.nn.Linear"
+    devices = {name: script.devices.get(name) for name in ("device", "model", "big", "small", "half", "x", "z", "out")}
+    assert devices == {
+        "device": "maybe-cuda", "model": "maybe-cuda", "big": "cuda", "small": "cpu", "half": "cuda", "x": "cpu",
+        "z": "maybe-cuda", "out": "maybe-cuda",
+    }  # fmt: skip
+    assert "torch.nn.Module" in script.classes["Net"].bases
+    assert list(script.classes["Net"].methods) == ["__init__"]
+
+
+def test_calls_come_in_order_of_position_and_all_of_them() -> None:
+    text = """
+def never():
+    a(b(1), c(2))
+class K:
+    x = d()
+    def m(self):
+        return e()
+f = lambda: g()
+if False:
+    h()
+return_ = [i(x) for x in j() if k(x)]
+print(f"{l(1)} {m_(2):>{n(3)}}")
+"""
+    names = [call.node.func.id for call in read_main(text).calls]
+    assert names == ["a", "b", "c", "d", "e", "g", "h", "i", "j", "k", "print", "l", "m_", "n"]
+
+
+def test_spans_of_lines_that_are_not_ascii() -> None:
+    script = read_main('x = "训练"; probe(1)\n')
+    assert script.calls[0].span.column == 11
+    assert script.calls[0].span.text == 'x = "训练"; probe(1)'

@@ -1,0 +1,295 @@
+import pytest
+from programs import argument, plain, read_main
+
+from gpudoctor.model.signs.source import Known, Unknown
+
+
+@pytest.mark.parametrize(
+    ("before", "expression", "expected"),
+    [
+        ("", "4", 4),
+        ("", "-3", -3),
+        ("", "2 * 8 + 1", 17),
+        ("", "5 * 10**3", 5000),
+        ("", "7 // 2", 3),
+        ("", "1 / 0", "?"),
+        ("", "10 ** 10 ** 10", "?"),
+        ("", "'cuda' + ':0'", "cuda:0"),
+        ("", "int('8')", 8),
+        ("", "int(2.9)", 2),
+        ("", "min(4, 9)", 4),
+        ("", "max(n, 1)", "?"),
+        ("", "(1, 2)", (1, 2)),
+        ("", "not False", True),
+        ("", "1 < 2", True),
+        ("", "None is None", True),
+        ("n = 3\nm = n + 1", "m", 4),
+        ("a, b = 1, 2", "b", 2),
+        ("a, *b, c = 1, 2, 3, 4", "c", 4),
+        ("N = 4\nN = 5", "N", 5),
+        ("N = 4\nif flag(): N = 5", "N", "?"),
+        ("N = 4\nif flag(): N = 4", "N", 4),
+        ("if flag(): N = 4\nelse: N = 4", "N", 4),
+        ("if flag(): N = 4\nelse: raise ValueError", "N", 4),
+        ("N = 4\nfor _ in range(3): N = 5", "N", "?"),
+        ("N = 4\nN += 1", "N", 5),
+        ("N = 4\nfor _ in range(3): N += 1", "N", "?"),
+        ("N = 4\nwhile flag(): N -= 1", "N", "?"),
+        ("N = 4\ntry:\n    N = read()\nexcept Exception:\n    N = 3", "N", "?"),
+        ("", "4 if flag() else 4", 4),
+        ("", "4 if flag() else 8", "?"),
+        ("import os", "os.environ.get('N', 4)", "?"),
+        ("import os", "int(os.environ['N'])", "?"),
+        ("cfg = {'lr': 1e-3}", "cfg['lr']", 1e-3),
+        ("cfg = {'lr': 1e-3}", "cfg.get('lr', 3)", 1e-3),
+        ("cfg = {'lr': 1e-3}", "cfg.get('n', 3)", 3),
+        ("cfg = dict(lr=1e-3)", "cfg['lr']", 1e-3),
+        ("cfg = {'lr': 1e-3}\ncfg['lr'] = 5", "cfg['lr']", 5),
+        ("cfg = {'a': {'b': 2}}", "cfg['a']['b']", 2),
+        ("class C:\n    lr = 3\n", "C.lr", 3),
+        ("class C:\n    lr = 3\nc = C()", "c.lr", 3),
+        ("class C:\n    def __init__(self, n=2):\n        self.n = n\nc = C(7)", "c.n", 7),
+        ("class C:\n    def __init__(self, n=2):\n        self.n = n\nc = C()", "c.n", 2),
+        ("class C:\n    def __init__(self, n):\n        self.n = n\nc = C(7)\nd = C(8)", "c.n", "?"),
+        ("def f(n):\n    return n + 1\nm = f(3)", "m", 4),
+        ("def f(n):\n    return n + 1\nm = f(3)\nk = f(4)", "k", "?"),
+        ("def f(n=5):\n    return n\n", "f()", 5),
+        ("from types import SimpleNamespace as S\nc = S(n=3)", "c.n", 3),
+        ("c = [1, 2, 3]", "c[1]", 2),
+        ("c = (1, 2, 3)", "len(c)", 3),
+        ("x = 0\ndef f():\n    global x\n    x = 3\nf()", "x", "?"),
+    ],
+)
+def test_constant_expressions(before: str, expression: str, expected: object) -> None:
+    value = plain(argument(read_main(f"{before}\nprobe({expression})\n")))
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+def test_a_value_carries_its_text_and_origin() -> None:
+    value = argument(read_main("WORKERS = 4\nprobe(WORKERS)\n"))
+    assert value == Known(value=4, origin="constant", text="WORKERS")
+    assert argument(read_main("probe(read(1) + 2)\n")) == Unknown(text="read(1) + 2")
+
+
+def test_a_local_name_does_not_leak_out() -> None:
+    assert plain(argument(read_main("n = 1\ndef f():\n    n = 2\nf()\nprobe(n)\n"))) == 1
+
+
+ARGPARSE = """
+    import argparse
+    def options():
+        parser = argparse.ArgumentParser()
+        group = parser.add_argument_group("data")
+        group.add_argument("--num-workers", "-j", type=int, default=4)
+        parser.add_argument("--lr", type=float, default="1e-3")
+        parser.add_argument("--pin", action="store_true")
+        parser.add_argument("--no-shuffle", dest="shuffle", action="store_false")
+        parser.add_argument("--name", required=True)
+        parser.add_argument("--betas", nargs=2, type=float, default=[0.9, 0.99])
+        parser.add_argument("--device", default="cuda")
+        parser.add_argument("--seed", type=int)
+        parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)
+        parser.add_argument("data")
+        parser.set_defaults(device="cpu")
+        return parser
+    def main():
+        args = options().parse_args()
+        probe(args.{name})
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "words", "given"),
+    [
+        ("num_workers", 4, ["--num-workers", "8"], 8),
+        ("num_workers", 4, ["--num-workers=8"], 8),
+        ("num_workers", 4, ["-j", "2", "path"], 2),
+        ("num_workers", 4, ["--num-workers", "$N"], 4),
+        ("lr", 1e-3, ["--lr", "0.5"], 0.5),
+        ("pin", False, ["--pin"], True),
+        ("shuffle", True, ["--no-shuffle"], False),
+        ("name", "?", ["--name", "x"], "x"),
+        ("betas", (0.9, 0.99), ["--betas", "0.8", "0.9"], (0.8, 0.9)),
+        ("device", "cpu", ["--device", "cuda"], "cuda"),
+        ("seed", None, ["--seed", "3"], 3),
+        ("amp", True, ["--no-amp"], False),
+        ("absent", "?", ["--absent", "3"], "?"),
+    ],
+)
+def test_argparse(name: str, expected: object, words: list[str], given: object) -> None:
+    text = ARGPARSE.replace("{name}", name)
+    assert plain(argument(read_main(text))) == expected
+    assert plain(argument(read_main(text, words))) == given
+
+
+def test_argparse_origins() -> None:
+    script = read_main(ARGPARSE.replace("{name}", "num_workers"))
+    assert argument(script) == Known(value=4, origin="default of --num-workers", text="args.num_workers")
+    assert script.arguments["num_workers"] == Known(value=4, origin="default of --num-workers", text="--num-workers")
+    launched = read_main(ARGPARSE.replace("{name}", "num_workers"), ["-j", "9"])
+    assert launched.arguments["num_workers"] == Known(value=9, origin="command line", text="--num-workers")
+
+
+def test_assignments_to_the_namespace_are_followed() -> None:
+    text = ARGPARSE.replace("probe(args.{name})", "args.lr = args.num_workers * 2\n        probe(args.lr)")
+    assert plain(argument(read_main(text))) == 8
+    text = ARGPARSE.replace("probe(args.{name})", "if x(): args.lr = 3\n        probe(args.lr)")
+    assert plain(argument(read_main(text))) == "?"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            """
+            from dataclasses import dataclass, field
+            @dataclass
+            class Config:
+                n: int = 4
+                m: int = field(default=5)
+            c = Config(n=3)
+            probe((c.n, c.m))
+            """,
+            (3, 5),
+        ),
+        (
+            """
+            from dataclasses import dataclass
+            @dataclass
+            class Base:
+                n: int = 4
+            @dataclass
+            class Config(Base):
+                m: int = 5
+            def main(c: Config):
+                probe((c.n, c.m))
+            """,
+            (4, 5),
+        ),
+        (
+            """
+            from dataclasses import dataclass
+            from transformers import HfArgumentParser, TrainingArguments
+            @dataclass
+            class Config:
+                n: int = 4
+            def main():
+                parser = HfArgumentParser((Config, TrainingArguments))
+                config, training = parser.parse_args_into_dataclasses()
+                probe(config.n)
+            main()
+            """,
+            9,
+        ),
+        (
+            """
+            import click
+            @click.command()
+            @click.option("--n", default=4, help="number")
+            def main(n):
+                probe(n)
+            if __name__ == "__main__":
+                main()
+            """,
+            9,
+        ),
+        (
+            """
+            import typer
+            app = typer.Typer()
+            @app.command()
+            def main(n: int = typer.Option(4, "--n")):
+                probe(n)
+            app()
+            """,
+            9,
+        ),
+        (
+            """
+            import fire
+            def main(n=4):
+                probe(n)
+            fire.Fire(main)
+            """,
+            9,
+        ),
+        (
+            """
+            import tyro
+            from dataclasses import dataclass
+            @dataclass
+            class Config:
+                n: int = 4
+            c = tyro.cli(Config)
+            probe(c.n)
+            """,
+            9,
+        ),
+        (
+            """
+            from absl import flags, app
+            FLAGS = flags.FLAGS
+            flags.DEFINE_integer("n", 4, "number")
+            def main(_):
+                probe(FLAGS.n)
+            app.run(main)
+            """,
+            9,
+        ),
+    ],
+)
+def test_other_command_lines(text: str, expected: object) -> None:
+    words = ["--n", "9"] if expected == 9 else None
+    assert plain(argument(read_main(text, words))) == expected
+    if words:
+        assert plain(argument(read_main(text))) == 4
+
+
+MNIST = """
+    import argparse
+    import torch
+    from torch.utils.data import DataLoader
+    def main(dataset):
+        use_cuda = torch.cuda.is_available()
+        kwargs = {"batch_size": 64}
+        %s
+        return DataLoader(dataset, **kwargs)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pass", {"batch_size": 64}),
+        ("kwargs.update({'num_workers': 4})", {"batch_size": 64, "num_workers": 4}),
+        ("kwargs.update(num_workers=4)", {"batch_size": 64, "num_workers": 4}),
+        ("if use_cuda: kwargs.update({'num_workers': 4})", {"batch_size": 64, "num_workers": "?"}),
+        ("if use_cuda: kwargs['num_workers'] = 4", {"batch_size": 64, "num_workers": "?"}),
+        ("kwargs = {**kwargs, 'num_workers': 2}", {"batch_size": 64, "num_workers": 2}),
+        ("kwargs |= dict(num_workers=2)", {"batch_size": 64, "num_workers": 2}),
+    ],
+)
+def test_keyword_dicts(line: str, expected: dict[str, object]) -> None:
+    [call] = read_main(MNIST % line).calls_to("torch.utils.data.DataLoader")
+    assert {name: plain(value) for name, value in call.keywords.items()} == expected
+    assert not call.open_ended
+    assert call.argument("shuffle") is None
+
+
+def test_an_unknown_keyword_dict_leaves_arguments_open() -> None:
+    [call] = read_main(MNIST % "kwargs = load()").calls_to("torch.utils.data.DataLoader")
+    assert call.open_ended
+    assert call.argument("num_workers") == Unknown(text="**")
+
+
+def test_constants_of_local_modules() -> None:
+    files = {"settings.py": "WORKERS = 4\nclass Opt:\n    lr = 2\n", "pack/__init__.py": "from .deep import N\n", "pack/deep.py": "N = 7\n"}
+    text = "from settings import WORKERS\nimport settings\nfrom settings import Opt\nimport pack\nprobe((WORKERS, settings.WORKERS, Opt.lr, pack.N))\n"
+    assert plain(argument(read_main(text, files=files))) == (4, 4, 2, 7)
+
+
+def test_a_parser_in_another_module() -> None:
+    files = {"opts.py": "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--n', type=int, default=4)\n    return p.parse_args()\n"}
+    assert plain(argument(read_main("import opts\nargs = opts.get()\nprobe(args.n)\n", files=files))) == 4
