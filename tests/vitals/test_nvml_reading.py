@@ -272,3 +272,17 @@ def test_importing_the_reader_imports_no_binding():
 def test_the_public_entry_answers_on_any_machine():
     seen = survey_gpus(limit=30.0)
     assert isinstance(seen.driver, DriverState)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the loader's words are Linux's")
+def test_a_library_that_is_there_and_broken_is_not_missing(tmp_path):
+    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")
+    variables = Machine(nodes=1).build(tmp_path / "root")
+    seen = survey.take(limit=20.0, environment={**os.environ, **variables, "LD_LIBRARY_PATH": str(tmp_path)})
+    assert seen.driver is DriverState.FAILED and "libnvidia-ml" in seen.driver_error
+
+
+def test_a_shared_node_of_wsl_is_no_sign_of_an_nvidia_gpu(tmp_path):
+    place = roots(tmp_path, nodes=0)
+    (place.dev / "dxg").touch()
+    assert bus.device_nodes(place) == ()

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 
 
@@ -49,7 +50,7 @@ class Hot(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = patient.gpus
+        gpus = job_gpus(patient)
         if all(
             isinstance(gpu.temperature, Absent) and isinstance(gpu.temperature_memory, Absent) for gpu in gpus
         ):

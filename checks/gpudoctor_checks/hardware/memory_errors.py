@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
 
 
@@ -46,6 +47,7 @@ class MemoryErrors(Check):
     False alarms:
         Few: these are the card's own records. One remap of a row that only had correctable errors is
         normal wear, and says so (a warning). Cards without ECC have no such records: the check is skipped.
+        A GPU that CUDA_VISIBLE_DEVICES leaves out is a note.
     Remedies:
         Reset the GPU so that the row is replaced; take a card without spares out of use.
     References:
@@ -83,6 +85,11 @@ class MemoryErrors(Check):
         if not any(_keeps_records(gpu) for gpu in gpus):
             raise Unavailable("the cards keep no record of memory errors (no ECC)")
         found = [(gpu, symptoms) for gpu in gpus if (symptoms := list(self._symptoms(gpu)))]
+        used = [(gpu, items) for gpu, items in found if not left_out(patient, [gpu])]
+        yield from self._by_severity(used)
+        yield from demoted(self._by_severity([pair for pair in found if pair not in used]))
+
+    def _by_severity(self, found: list[tuple[Gpu, list[_Symptom]]]) -> Iterator[Finding]:
         for severity in reversed(Severity):
             group = [(gpu, items) for gpu, items in found if _worst(items) is severity]
             if group:

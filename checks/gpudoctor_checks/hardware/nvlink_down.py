@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
 
 _DONE = 3
@@ -57,10 +58,13 @@ class NvlinkDown(Check):
         gpus = patient.gpus
         if all(isinstance(gpu.nvlinks, Absent) and isinstance(gpu.fabric_state, Absent) for gpu in gpus):
             raise Unavailable("the cards have no NVLink")
-        yield from self._fabric(gpus)
-        yield from self._ports(gpus)
+        aside = [gpu for gpu in gpus if left_out(patient, [gpu])]
+        used = [gpu for gpu in gpus if gpu not in aside]
+        yield from self._fabric(used)
+        yield from self._ports(used, gpus)
+        yield from demoted([*self._fabric(aside), *self._ports(aside, gpus)])
 
-    def _fabric(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    def _fabric(self, gpus: list[Gpu]) -> Iterator[Finding]:
         waiting = [gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state in _STATES]
         sick = [
             gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True
@@ -72,7 +76,7 @@ class NvlinkDown(Check):
             detail = f" (registration {_STATES[state]})" if isinstance(state, int) and state in _STATES else ""
             subject = name_gpus(group)
             yield self.finding(
-                f"The NVLink fabric is {verdict} for {subject} of {len(gpus)}{detail}.",
+                f"The NVLink fabric is {verdict} for {subject}{detail}.",
                 evidence=tuple(
                     Measurement(
                         name=f"gpu{gpu.index}_fabric_state",
@@ -88,8 +92,8 @@ class NvlinkDown(Check):
                 facts=(("gpus", list_gpus(group)), ("cause", "fabric")),
             )
 
-    def _ports(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
-        down = [(gpu, links) for gpu in gpus if (links := _down(gpu, gpus))]
+    def _ports(self, judged: list[Gpu], gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+        down = [(gpu, links) for gpu in judged if (links := _down(gpu, gpus))]
         if not down:
             return
         words = "; ".join(f"{gpu.label}: {_ports(links)} of {_count(gpu)} off" for gpu, links in down)

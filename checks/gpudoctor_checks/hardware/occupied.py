@@ -18,6 +18,8 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
@@ -38,7 +40,7 @@ class Occupied(Check):
         NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts.
     False alarms:
         The job's own processes and desktop programs (X, browsers) do not count, nor does a small
-        context on a card that drives a display. In a container NVML gives pids of the host, which cannot be
+        context on a card that drives a display, nor GPUs that CUDA_VISIBLE_DEVICES leaves out. In a container NVML gives pids of the host, which cannot be
         looked up: the finding says so. While a running job is examined from such a container, silent.
     Remedies:
         Other GPUs of the machine, by number; or end the other program.
@@ -65,7 +67,7 @@ class Occupied(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = patient.gpus
+        gpus = job_gpus(patient)
         survey = patient.gpu_survey
         running = patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
         held: dict[int, list[GpuProcess]] = {}
@@ -155,7 +157,13 @@ class Occupied(Check):
 
     def _unclaimed(self, gpu: Gpu) -> int | None:
         used, total = gpu.memory_used, gpu.memory_total
-        if isinstance(used, Absent) or isinstance(total, Absent) or _desktop(gpu) or gpu.mig_enabled is True:
+        if (
+            isinstance(used, Absent)
+            or isinstance(total, Absent)
+            or _desktop(gpu)
+            or gpu.mig_enabled is True
+            or gpu.grace
+        ):
             return None
         processes = () if isinstance(gpu.processes, Absent) else gpu.processes
         if any(isinstance(process.memory, Absent) for process in processes):
@@ -207,9 +215,9 @@ class Occupied(Check):
             words = "has MIG on and no instance: CUDA finds nothing to compute on there"
             yield self._mig_finding(empty, words, severity)
         cut = [gpu for gpu in split if gpu not in empty]
-        if not cut or (not (ranks and ranks > 1) and _asks_for_mig(patient)):
+        if not cut or (not ranks and _asks_for_mig(patient)):
             return
-        if ranks and ranks > 1:
+        if ranks:
             words = f"is split by MIG, and the job has {ranks} ranks here: a rank sees one slice only"
             yield self._mig_finding(cut, words, Severity.WARNING)
         else:
@@ -257,10 +265,9 @@ def _gib(count: int) -> str:
 
 
 def _ranks(patient: Patient) -> int | None:
-    try:
-        return patient.job.ranks_per_node
-    except Unavailable:
-        return None
+    """Ranks on this node, None when one or not known."""
+    ranks = ranks_here(patient)
+    return ranks if ranks > 1 else None
 
 
 def _asks_for_mig(patient: Patient) -> bool:

@@ -2,7 +2,19 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 
@@ -43,7 +55,9 @@ class PcieDegraded(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = patient.gpus
+        gpus = tuple(gpu for gpu in job_gpus(patient) if not gpu.grace)
+        if not gpus:
+            raise Unavailable("the GPUs reach their host over NVLink-C2C, not PCIe")
         yield from self._width(gpus)
         yield from self._generation(gpus)
 

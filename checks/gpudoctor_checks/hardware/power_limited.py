@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 
@@ -39,7 +40,7 @@ class PowerLimited(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         limited: list[tuple[Gpu, float, float]] = []
-        for gpu, limit in answering(patient.gpus, lambda gpu: gpu.power_limit):
+        for gpu, limit in answering(job_gpus(patient), lambda gpu: gpu.power_limit):
             default = gpu.power_limit_default
             if (
                 isinstance(default, int | float)

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
 _ACTIONS = {
@@ -44,7 +45,8 @@ class RecoveryNeeded(Check):
     How it knows:
         NVML's recovery action (drivers from r570 on) and its error codes "GPU is lost" and "reset required".
     False alarms:
-        None known: the driver itself says so. GPUs that are granted to another job (no permission) are silent.
+        None known: the driver itself says so. GPUs that are granted to another job (no permission) are
+        silent; one that CUDA_VISIBLE_DEVICES leaves out is a note.
     Remedies:
         The action that the driver names; until then the other GPUs of the machine.
     References:
@@ -62,9 +64,12 @@ class RecoveryNeeded(Check):
         survey = patient.gpu_survey
         lost = [gpu for gpu in survey.lost if gpu.cause in _LOST]
         for cause in _LOST:
-            group = [gpu for gpu in lost if gpu.cause == cause]
+            group = [gpu for gpu in lost if gpu.cause == cause and not left_out(patient, [gpu])]
+            aside = [gpu for gpu in lost if gpu.cause == cause and gpu not in group]
             if group:
                 yield self._gone(group, cause, survey)
+            if aside:
+                yield from demoted([self._gone(aside, cause, survey)])
         if not survey.gpus:
             if not lost:
                 raise Unavailable(survey.absence)
@@ -76,7 +81,12 @@ class RecoveryNeeded(Check):
                 raise
             return
         for action in sorted({value for _, value in asked if value}):
-            yield self._asked([gpu for gpu, value in asked if value == action], action)
+            cards = [gpu for gpu, value in asked if value == action]
+            used = [gpu for gpu in cards if not left_out(patient, [gpu])]
+            if used:
+                yield self._asked(used, action)
+            if len(used) < len(cards):
+                yield from demoted([self._asked([gpu for gpu in cards if gpu not in used], action)])
 
     def _gone(self, group: list[LostGpu], cause: str, survey: GpuSurvey) -> Finding:
         action, words = _LOST[cause]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold
+from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 _IDLE = 0x1
@@ -51,7 +52,7 @@ class Throttled(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._now(patient.gpus)
+        yield from self._now(job_gpus(patient))
 
     def _now(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         mask = int(self.limit("bad_reasons"))

@@ -178,6 +178,11 @@ class Gpu:
         return "Server Edition" in self.name or not _DESK.search(self.name)
 
     @property
+    def grace(self) -> bool:
+        """Whether it is one module with a Grace CPU: joined by NVLink-C2C, its memory a node of the host's."""
+        return bool(re.search(r"\bG[BH]\d+", self.name))
+
+    @property
     def laptop(self) -> bool:
         """Whether it is a laptop's card, whose power and clocks the firmware moves about."""
         return bool(_LAPTOP.search(self.name))

@@ -76,14 +76,13 @@ def numa_node(roots: Roots, address: Reading[str]) -> Reading[int]:
 
 
 def device_nodes(roots: Roots) -> tuple[str, ...]:
-    """/dev/nvidia0, /dev/nvidia1, ... in order of number (WSL's single node, /dev/dxg, when it is there)."""
+    """/dev/nvidia0, /dev/nvidia1, ... in order. WSL's /dev/dxg is no sign: any vendor's GPU has it."""
     try:
         names = os.listdir(roots.dev)
     except OSError:
         return ()
     numbers = sorted(int(name[6:]) for name in names if re.fullmatch(r"nvidia\d+", name))
-    nodes = [f"/dev/nvidia{number}" for number in numbers]
-    return tuple(nodes or (["/dev/dxg"] if "dxg" in names else []))
+    return tuple(f"/dev/nvidia{number}" for number in numbers)
 
 
 def denied_nodes(roots: Roots, nodes: tuple[str, ...]) -> tuple[str, ...]:

@@ -49,8 +49,9 @@ def _loadable(emit: Emit) -> bool:
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError as error:
-        absent = "cannot open shared object file: No such file" in str(error)
-        emit("failed", state="NO_LIBRARY", error="" if absent else str(error))
+        # glibc and musl word it differently; a library that is there and broken is another ailment.
+        absent = "No such file" in str(error) and "libnvidia-ml" in str(error)
+        emit("failed", state="NO_LIBRARY" if absent else "FAILED", error="" if absent else str(error))
         return False
     return True
 

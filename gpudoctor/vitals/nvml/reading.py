@@ -87,7 +87,8 @@ def _memory_errors(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     mode = read("nvmlDeviceGetEccMode", gpu)
     remap = plain(read("nvmlDeviceGetRemappedRows", gpu), list)
     retired = [read("nvmlDeviceGetRetiredPages", gpu, cause) for cause in (0, 1)]
-    sram = _struct(funnel, "nvmlDeviceGetSramEccErrorStatus", gpu, "c_nvmlEccSramErrorStatus_v1_t")
+    status = getattr(funnel.nvml, "c_nvmlEccSramErrorStatus_v1_t", None)
+    sram = _fill(funnel, "nvmlDeviceGetSramEccErrorStatus", gpu, status() if status else None)
     inforom = _inforom(funnel, gpu)
     return {
         "ecc_enabled": plain(mode, lambda m: bool(m[0])),
@@ -122,17 +123,15 @@ def _inforom(funnel: Funnel, gpu: Any) -> Json:
     return True
 
 
-def _struct(funnel: Funnel, call: str, gpu: Any, *structs: str) -> Any:
+def _fill(funnel: Funnel, call: str, gpu: Any, *empty: ctypes.Structure | None) -> Any:
     """The structure that a call fills in, in the first of several versions that the driver speaks."""
     value: Any = Missing("this nvidia-ml-py is too old")
-    for name in structs:
-        kind = getattr(funnel.nvml, name, None)
-        if kind is None:
+    for structure in empty:
+        if structure is None:
             continue
-        filled = kind()
-        answer = funnel.read(call, gpu, ctypes.byref(filled))
-        value = answer if isinstance(answer, Missing) else filled
-        if value is filled:
+        answer = funnel.read(call, gpu, ctypes.byref(structure))
+        value = answer if isinstance(answer, Missing) else structure
+        if value is structure:
             break
     return value
 
@@ -224,14 +223,30 @@ def _link_errors(funnel: Funnel, gpu: Any, port: int, active: bool) -> dict[str,
     }
 
 
+class _FabricV2(ctypes.Structure):
+    """nvmlGpuFabricInfo_v2_t of nvml.h; ours, because older bindings declare it with a wrong size."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        ("clusterUuid", ctypes.c_uint8 * 16),
+        ("status", ctypes.c_uint),
+        ("cliqueId", ctypes.c_uint32),
+        ("state", ctypes.c_uint8),
+        ("healthMask", ctypes.c_uint32),
+    ]
+
+
+class _FabricV3(ctypes.Structure):
+    """nvmlGpuFabricInfo_v3_t: the second version and a summary of the health."""
+
+    _fields_ = [*_FabricV2._fields_, ("healthSummary", ctypes.c_uint8)]
+
+
 def _fabric(funnel: Funnel, gpu: Any) -> dict[str, Json]:
-    info = _struct(
-        funnel,
-        "nvmlDeviceGetGpuFabricInfoV",
-        gpu,
-        "c_nvmlGpuFabricInfo_v3_t",
-        "c_nvmlGpuFabricInfo_v2_t",
-    )
+    # The version word holds the number in its top byte and the structure's size below.
+    newest = _FabricV3(version=3 << 24 | ctypes.sizeof(_FabricV3))
+    older = _FabricV2(version=2 << 24 | ctypes.sizeof(_FabricV2))
+    info = _fill(funnel, "nvmlDeviceGetGpuFabricInfoV", gpu, newest, older)
     return {"fabric_state": plain(info, lambda i: i.state), "fabric_unhealthy": plain(info, _fabric_unhealthy)}
 
 

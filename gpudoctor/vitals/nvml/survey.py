@@ -51,11 +51,15 @@ def take(
     surroundings = dict(os.environ if environment is None else environment)
     places = roots or Roots.of(surroundings)
     child = _start(surroundings)
-    # The kernel's files are read while the child waits for the driver.
-    nodes = bus.device_nodes(places)
-    devices = bus.pci_devices(places)
-    module = bus.kernel_module_version(places)
-    said = _listen(child, limit)
+    try:
+        # The kernel's files are read while the child waits for the driver.
+        nodes = bus.device_nodes(places)
+        devices = bus.pci_devices(places)
+        module = bus.kernel_module_version(places)
+        said = _listen(child, limit)
+    except BaseException:
+        child.kill()  # Ctrl-C, or a fault of ours: leave nobody behind
+        raise
     state, error = _verdict(said, limit)
     gpus, lost = _gpus(said, places, own_pids)
     driver = said.last("driver")

@@ -1,6 +1,7 @@
 """What can be done about a sick GPU, shared by the rules of this topic."""
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Unavailable
+from gpudoctor.model.devices import chosen, job_gpus
 
 RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
 
@@ -15,15 +16,21 @@ def others(finding: Finding, patient: Patient) -> list[int]:
     """The GPUs of this machine that the finding is not about."""
     try:
         sick = set(indices(finding))
-        return [gpu.index for gpu in patient.gpus if gpu.index not in sick]
+        return [gpu.index for gpu in job_gpus(patient) if gpu.index not in sick]
     except Unavailable:
         return []
+
+
+def _aside(finding: Finding, patient: Patient) -> bool:
+    """Whether the job keeps off these GPUs already."""
+    only = chosen(patient)
+    return only is not None and not only & set(indices(finding))
 
 
 def leave_out(code: Code, finding: Finding, patient: Patient, why: str) -> Remedy | None:
     """Run on the other GPUs, by number; None when there are none or the finding names none."""
     rest = others(finding, patient)
-    if not rest or not indices(finding):
+    if not rest or not indices(finding) or _aside(finding, patient):
         return None
     listed = ",".join(str(index) for index in rest)
     ranks = f"one rank a GPU is {len(rest)} rank{'s' if len(rest) != 1 else ''} then"

@@ -95,3 +95,12 @@ def test_the_rule_follows_the_worst_record():
     assert titles(ecc_uncorrected_volatile=1)[1] == "reset GPU 1 before it is used again"
     assert titles(row_remap=remap(pending=True)) == ["reset GPU 1 when it is idle"]
     assert titles(row_remap_exhausted_banks=1) == ["watch GPU 1 and plan a replacement"]
+
+
+def test_a_gpu_that_the_job_leaves_out_is_a_note_so_that_the_remedy_is_accepted():
+    gpus = [make_gpu(0), make_gpu(1, ecc_uncorrected_volatile=3)]
+    patient = make_patient(gpus=gpus, environment={"CUDA_VISIBLE_DEVICES": "0"})
+    [finding] = examine(MemoryErrors, patient)
+    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
+    assert "keeps the job off it" in finding.message
+    assert [remedy.id for remedy in prescribe(MemoryErrorsRule, finding, patient)] == ["GPU003-reset"]

@@ -96,3 +96,10 @@ def test_cards_without_nvlink_are_skipped():
     gpu = make_gpu(0, nvlinks=NONE, fabric_state=NONE)
     with pytest.raises(Unavailable, match="no NVLink"):
         examine(NvlinkDown, make_patient(gpus=[gpu]))
+
+
+def test_a_gpu_that_the_job_leaves_out_is_a_note():
+    gpus = [make_gpu(0, nvlinks=links(18)), make_gpu(1, nvlinks=links(18, off={7}))]
+    patient = make_patient(gpus=gpus, environment={"CUDA_VISIBLE_DEVICES": "0"})
+    [finding] = examine(NvlinkDown, patient)
+    assert finding.severity is Severity.NOTE

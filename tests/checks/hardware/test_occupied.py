@@ -128,3 +128,17 @@ def test_healthy_the_same_gpu_with_its_own_process_counted_once():
 def test_healthy_a_running_job_in_a_container_cannot_be_told_from_others():
     survey = make_survey([busy(0, process(4711, name=None), memory_used=40 * GIB)], pids_visible=False)
     assert examine(Occupied, make_patient(survey=survey, kind=PatientKind.PROCESS)) == []
+
+
+def test_healthy_a_busy_gpu_that_the_job_leaves_out():
+    patient = make_patient(
+        gpus=[make_gpu(0), busy(1, process(4711))], environment={"CUDA_VISIBLE_DEVICES": "0"}
+    )
+    assert examine(Occupied, patient) == []
+
+
+def test_healthy_the_memory_of_a_grace_module_may_hold_the_hosts_pages():
+    assert (
+        examine(Occupied, make_patient(gpus=[make_gpu(0, name="NVIDIA GH200 480GB", memory_used=30 * GIB)]))
+        == []
+    )

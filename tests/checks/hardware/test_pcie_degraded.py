@@ -55,3 +55,8 @@ def test_healthy_a_slot_that_has_only_x8_is_silent():
 def test_a_machine_that_tells_no_width_is_skipped():
     with pytest.raises(Unavailable):
         examine(PcieDegraded, make_patient(gpus=[make_gpu(0, pcie_width=Absent("no permission"))]))
+
+
+def test_a_grace_module_has_no_pcie_to_judge():
+    with pytest.raises(Unavailable, match="C2C"):
+        examine(PcieDegraded, make_patient(gpus=[make_gpu(0, name="NVIDIA GH200 480GB", pcie_width=1)]))

@@ -61,3 +61,10 @@ def test_healthy_a_gpu_that_is_not_ours_or_that_the_driver_hung_on(cause):
 def test_a_driver_before_r570_cannot_tell():
     with pytest.raises(Unavailable, match="too old"):
         examine(RecoveryNeeded, make_patient(gpus=[make_gpu(0, recovery_action=OLD)]))
+
+
+def test_gpus_that_the_job_leaves_out_are_notes():
+    lost = (LostGpu(index=2, error="GPU is lost"),)
+    survey = make_survey([make_gpu(0), make_gpu(1, recovery_action=1)], lost=lost)
+    patient = make_patient(survey=survey, environment={"CUDA_VISIBLE_DEVICES": "0"})
+    assert [finding.severity for finding in examine(RecoveryNeeded, patient)] == [Severity.NOTE, Severity.NOTE]
