@@ -39,9 +39,10 @@ class Occupied(Check):
     How it knows:
         NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts.
     False alarms:
-        The job's own processes and desktop programs (X, browsers) do not count, nor does a small
-        context on a card that drives a display, nor GPUs that CUDA_VISIBLE_DEVICES leaves out. In a container NVML gives pids of the host, which cannot be
-        looked up: the finding says so. While a running job is examined from such a container, silent.
+        The job's own processes, desktop programs (X, browsers), a small context on a card that drives a
+        display, and GPUs that CUDA_VISIBLE_DEVICES leaves out do not count. In a container NVML gives pids of
+        the host, which cannot be looked up: the finding says so. While a running job is examined from such
+        a container, silent.
     Remedies:
         Other GPUs of the machine, by number; or end the other program.
     References:
