@@ -55,7 +55,7 @@ def find_interpreter(python: str | None, environment: Mapping[str, str]) -> Inte
         found = _from_executable(candidate, environment)
         if found is not None:
             return found
-    return _ours()
+    return own_interpreter()
 
 
 def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
@@ -218,7 +218,7 @@ def _asked(executable: Path) -> Interpreter | None:
     )
 
 
-def _ours() -> Interpreter:
+def own_interpreter() -> Interpreter:
     """The interpreter that runs gpudoctor."""
     found = _from_layout(Path(sys.executable)) if sys.executable else None
     return found or Interpreter(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.packages import Distribution, Packages
-from gpudoctor.vitals.interpreter import Interpreter, find_interpreter
+from gpudoctor.vitals.interpreter import Interpreter, find_interpreter, own_interpreter
 from gpudoctor.vitals.native_build import read_native_build
 
 _LARGEST_PTH = 1 << 20
@@ -23,8 +23,20 @@ def read_packages(python: str | None = None, environment: Mapping[str, str] | No
     Python of PATH. Raises `Unavailable` when the named one is not a Python environment.
     """
     variables = os.environ if environment is None else environment
-    interpreter = find_interpreter(python, variables)
-    folders = site_folders(interpreter, variables)
+    found = _of(find_interpreter(python, variables), variables)
+    if python is None and "torch" not in found.distributions and not _activated(variables):
+        # gpudoctor was called by its path out of an environment that is not activated: that one is meant.
+        own = _of(own_interpreter(), variables)
+        found = own if "torch" in own.distributions else found
+    return found
+
+
+def _activated(environment: Mapping[str, str]) -> bool:
+    return bool(environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX"))
+
+
+def _of(interpreter: Interpreter, environment: Mapping[str, str]) -> Packages:
+    folders = site_folders(interpreter, environment)
     if not folders:
         raise Unavailable(f"no package folder was found in {interpreter.prefix}")
     found: dict[str, Distribution] = {}

@@ -153,6 +153,7 @@ def expand(word: list[Piece], variables: Mapping[str, Value]) -> list[str]:
     """The words that one word becomes: variables resolved, unquoted ones split, arrays spread."""
     done: list[str] = []
     current: str | None = None
+    vanished = False
     for piece in word:
         if not piece.expands:
             current = (current or "") + piece.text
@@ -165,6 +166,7 @@ def expand(word: list[Piece], variables: Mapping[str, Value]) -> list[str]:
             known = value != piece.text
             parts = [value] if piece.quoted or not known else _SPLIT.findall(value)
         if not parts:
+            vanished = vanished or array is not None
             continue
         if len(parts) > 1:
             done.append((current or "") + parts[0])
@@ -172,7 +174,7 @@ def expand(word: list[Piece], variables: Mapping[str, Value]) -> list[str]:
             current = parts[-1]
         else:
             current = (current or "") + parts[0]
-    if current is not None:
+    if current is not None and not (vanished and not current):  # `"$@"` of no arguments is no word at all
         done.append(current)
     return done
 

@@ -1,0 +1,173 @@
+"""Launch lines as people write them in job scripts."""
+
+import pytest
+
+from gpudoctor.vitals.job import read_job
+
+
+def launches(tmp_path, text, environment=None):
+    path = tmp_path / "job.sh"
+    path.write_text(text)
+    return read_job(None, environment or {}, [path]).launches
+
+
+def one(tmp_path, text, environment=None):
+    [launch] = launches(tmp_path, text, environment)
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("line", "launcher", "target", "arguments", "ranks", "nodes"),
+    [
+        ("python train.py --lr 3e-4", "python", "train.py", ("--lr", "3e-4"), None, None),
+        ("python3.11 -u -X dev train.py a", "python", "train.py", ("a",), None, None),
+        ("/opt/venv/bin/python train.py", "python", "train.py", (), None, None),
+        ("./train.py --x", "python", "./train.py", ("--x",), None, None),
+        ("python -m pkg.train --b", "python", "pkg.train", ("--b",), None, None),
+        ("torchrun --nproc_per_node=4 train.py", "torchrun", "train.py", (), 4, None),
+        ("torchrun --nproc-per-node 8 --nnodes=2 -m pkg.t --x 1", "torchrun", "pkg.t", ("--x", "1"), 8, 2),
+        ("torchrun --standalone --nproc_per_node 2 train.py", "torchrun", "train.py", (), 2, 1),
+        ("torchrun --nnodes=1:4 --max-restarts 3 train.py cfg", "torchrun", "train.py", ("cfg",), 1, 1),
+        ("python -m torch.distributed.run --nproc_per_node 3 t.py", "torchrun", "t.py", (), 3, None),
+        ("python -m torch.distributed.launch --nproc_per_node=4 --use_env m.py --a", "torchrun", "m.py", ("--a",), 4, None),
+        ("accelerate launch --multi_gpu --num_processes 4 t.py --a b", "accelerate", "t.py", ("--a", "b"), 4, None),
+        ("accelerate launch --config_file acc.yaml t.py", "accelerate", "t.py", (), None, None),
+        ("accelerate launch --num_machines 2 --num_processes=16 -m pkg.x --a", "accelerate", "pkg.x", ("--a",), 8, 2),
+        ("deepspeed --num_gpus=4 t.py --deepspeed ds.json", "deepspeed", "t.py", ("--deepspeed", "ds.json"), 4, None),
+        ("deepspeed --include localhost:0,1 t.py", "deepspeed", "t.py", (), 2, 1),
+        ("srun -N 2 --ntasks-per-node=4 --cpu-bind=none python -u t.py", "srun", "t.py", (), 4, 2),
+        ("srun -n8 -N2 python t.py", "srun", "t.py", (), 4, 2),
+        ("srun --label torchrun --nproc_per_node 4 t.py", "torchrun", "t.py", (), 4, None),
+        ("mpirun -np 16 -H a:8,b:8 -x A=1 --mca btl ^openib python t.py", "mpirun", "t.py", (), 8, 2),
+        ("mpirun --allow-run-as-root -np 4 python3 t.py", "mpirun", "t.py", (), 4, None),
+        ("horovodrun -np 4 -H localhost:4 python t.py", "mpirun", "t.py", (), 4, 1),
+        ("uv run --with foo python t.py", "python", "t.py", (), None, None),
+        ("uv run t.py --x", "python", "t.py", ("--x",), None, None),
+        ("poetry run torchrun --nproc_per_node 2 t.py", "torchrun", "t.py", (), 2, None),
+        ("conda run -n env --no-capture-output python t.py", "python", "t.py", (), None, None),
+        ("singularity exec --nv -B /a:/b img.sif python t.py", "python", "t.py", (), None, None),
+        ("docker run --gpus all --rm -v a:b img:tag python t.py --z", "python", "t.py", ("--z",), None, None),
+        ("time nohup python t.py", "python", "t.py", (), None, None),
+        ("exec python t.py", "python", "t.py", (), None, None),
+        ("timeout -k 5 3h python t.py", "python", "t.py", (), None, None),
+        ("numactl --cpunodebind=0 --membind=0 python t.py", "python", "t.py", (), None, None),
+        ("env -u X A=1 python t.py", "python", "t.py", (), None, None),
+        ("CUDA_VISIBLE_DEVICES=0,1 A=2 python t.py", "python", "t.py", (), None, None),
+        ("nsys profile -o out --trace=cuda python t.py", "python", "t.py", (), None, None),
+        ("gpudoctor run -- torchrun --nproc_per_node=4 t.py", "torchrun", "t.py", (), 4, None),
+        ("bash -lc 'cd x && torchrun --nproc_per_node=2 t.py'", "torchrun", "t.py", (), 2, None),
+        ("! python t.py", "python", "t.py", (), None, None),
+        ("(python t.py) &", "python", "t.py", (), None, None),
+        ("python t.py 2>&1 | tee log.txt", "python", "t.py", (), None, None),
+        ("python t.py > log.txt < in.txt &", "python", "t.py", (), None, None),
+        ("cd x && python t.py || exit 1", "python", "t.py", (), None, None),
+        ("if ! python t.py; then exit 1; fi", "python", "t.py", (), None, None),
+    ],
+)  # fmt: skip
+def test_one_line(tmp_path, line, launcher, target, arguments, ranks, nodes):
+    found = one(tmp_path, f"#!/bin/bash\n{line}\n")
+    assert (found.launcher, found.script or found.module) == (launcher, target)
+    assert (found.arguments, found.ranks_per_node, found.nodes) == (arguments, ranks, nodes)
+    assert found.line == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python -m pip install -r requirements.txt",
+        "pip install torch",
+        "python setup.py install",
+        'python -c "import torch; print(torch.__version__)"',
+        "python --version",
+        "gpudoctor check train.py",
+        "srun hostname",
+        "nvidia-smi",
+        "torchrun",
+        "# python train.py",
+        "echo python train.py",
+        "cat <<EOF > run.txt\npython train.py\nEOF",
+        "cat <<-'END'\n\tpython train.py\n\tEND",
+        "MESSAGE='python train.py'",
+        "module load python/3.11",
+    ],
+)
+def test_lines_that_launch_nothing(tmp_path, line):
+    assert launches(tmp_path, line + "\n") == ()
+
+
+def test_variables_arrays_defaults_and_continuations(tmp_path):
+    found = one(
+        tmp_path,
+        """#!/bin/bash
+NPROC=${NPROC:-4}
+export NODES=2
+ARGS=(
+  --lr 3e-4   # the rate
+  --name "my run"
+)
+ARGS+=(--bf16)
+OPTS="--bs 8 --epochs 3"
+PY=python
+torchrun --nproc_per_node=$NPROC \\
+    --nnodes "${NODES}" --master_port $((29500 + NODES)) \\
+    train.py "${ARGS[@]}" $OPTS --out "$UNKNOWN/x/${NODES}" "$@" \\
+    2>&1 | tee log.txt
+""",
+    )
+    assert (found.ranks_per_node, found.nodes, found.line) == (4, 2, 11)
+    assert found.arguments == (
+        "--lr", "3e-4", "--name", "my run", "--bf16", "--bs", "8", "--epochs", "3", "--out", "$UNKNOWN/x/2",
+    )  # fmt: skip
+    assert found.text.startswith("torchrun --nproc_per_node=$NPROC --nnodes")
+    assert "\n" not in found.text
+
+
+def test_a_command_in_variables(tmp_path):
+    found = one(
+        tmp_path,
+        """
+HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+LAUNCHER="torchrun --nproc_per_node 4 --rdzv_endpoint $HEAD:29500"
+CMD="train.py --lr 1"
+srun $LAUNCHER $CMD
+""",
+    )
+    assert (found.launcher, found.script, found.arguments) == ("torchrun", "train.py", ("--lr", "1"))
+
+
+def test_the_environment_fills_what_the_script_leaves_open(tmp_path):
+    text = "torchrun --nproc_per_node ${NPROC:-4} train.py --data $DATA\n"
+    found = one(tmp_path, text, {"NPROC": "2", "DATA": "/data"})
+    assert (found.ranks_per_node, found.arguments) == (2, ("--data", "/data"))
+
+
+def test_a_shell_script_that_is_called_is_followed(tmp_path):
+    (tmp_path / "run.sh").write_text("#!/bin/bash\n\npython train.py --a\n")
+    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --ntasks-per-node=4\nsrun bash run.sh\n")
+    [found] = read_job(None, {}, [tmp_path / "job.sbatch"]).launches
+    assert (found.launcher, found.script, found.ranks_per_node) == ("srun", "train.py", 4)
+    assert found.path == str(tmp_path / "run.sh")
+    assert found.line == 3
+
+
+def test_scripts_that_call_each_other_end(tmp_path):
+    (tmp_path / "job.sh").write_text("bash other.sh\npython t.py\n")
+    (tmp_path / "other.sh").write_text("bash job.sh\n")
+    assert {item.script for item in read_job(None, {}, [tmp_path / "job.sh"]).launches} == {"t.py"}
+
+
+def test_several_launches_in_order(tmp_path):
+    found = launches(tmp_path, "python prepare.py\ntorchrun --nproc_per_node 2 train.py; python export.py\n")
+    assert [item.script for item in found] == ["prepare.py", "train.py", "export.py"]
+
+
+def test_secrets_on_the_line_are_masked(tmp_path):
+    found = one(tmp_path, "python train.py --hub-token hf_abcdefghijklmnopqrstuvwx --lr 1\n")
+    assert found.arguments == ("--hub-token", "***", "--lr", "1")
+    assert "hf_abc" not in found.text
+
+
+def test_a_command_given_directly():
+    job = read_job(None, {}, [], ["torchrun", "--nproc_per_node=4", "train.py", "--x", "a b"])
+    [found] = job.launches
+    assert (found.arguments, found.path, job.ranks_per_node) == (("--x", "a b"), None, 4)

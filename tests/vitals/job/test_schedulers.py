@@ -1,0 +1,274 @@
+"""What schedulers grant: directives, their variables, manifests; and the environment that a script gives."""
+
+import pytest
+
+from gpudoctor.model import Unavailable
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Profile
+from gpudoctor.vitals.job import detect_profile, is_job_manifest, job_environment, read_job
+
+GIB = 1 << 30
+
+
+def slurm(tmp_path, *lines, then="srun python train.py"):
+    path = tmp_path / "job.sbatch"
+    path.write_text("\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in lines), then, ""]))
+    return read_job(None, {}, [path])
+
+
+def test_sbatch_lines(tmp_path):
+    job = slurm(
+        tmp_path, "--job-name=x -N 2", "--ntasks-per-node=4", "--gres=gpu:a100:4", "-c 8   # cores", "--mem=64G",
+        "-t 1-12", "--signal=B:USR1@120", "--requeue",
+    )  # fmt: skip
+    assert job.profile is Profile.SLURM
+    assert (job.gpus_granted, job.nodes, job.ranks_per_node) == (4, 2, 4)
+    assert job.gpus_origin.startswith("--gres=gpu:a100:4 in ")
+    assert (job.cpus_granted, job.cpus_per_task, job.memory_granted) == (32.0, 8, 64 * GIB)
+    assert (job.time_limit, job.preemptible, job.signal) == (129600.0, True, "B:USR1@120")
+
+
+@pytest.mark.parametrize(
+    ("lines", "gpus"),
+    [
+        (("--gres=gpu:2",), 2),
+        (("--gres=gpu",), 1),
+        (("--gres=gpu:h100:8,nvme:1",), 8),
+        (("--gres=nvme:1",), None),
+        (("--gpus-per-node=a100:4",), 4),
+        (("--gpus-per-node 4",), 4),
+        (("-G 8", "--nodes=2"), 4),
+        (("--gpus-per-task=1", "--ntasks-per-node=4"), 4),
+        (("--gpus-per-task=1", "--ntasks=8", "--nodes=2"), 4),
+        ((), None),
+    ],
+)
+def test_gpus_on_a_node(tmp_path, lines, gpus):
+    assert slurm(tmp_path, *lines).gpus_granted == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800), ("30:15", 1815), ("2:00:00", 7200), ("1-0", 86400), ("1-12:30", 131400), ("2-01:02:03", 176523),
+        ("0", None), ("UNLIMITED", None), ("soon", None),
+    ],
+)  # fmt: skip
+def test_time_forms(tmp_path, text, seconds):
+    assert slurm(tmp_path, f"--time={text}").time_limit == seconds
+
+
+def test_memory_a_cpu_and_a_gpu(tmp_path):
+    assert slurm(tmp_path, "--mem-per-cpu=2000", "-c 8", "-n 1").memory_granted == 16000 << 20
+    assert slurm(tmp_path, "--mem-per-gpu=40G", "--gres=gpu:2").memory_granted == 80 * GIB
+    assert slurm(tmp_path, "--mem=0").memory_granted is None
+
+
+def test_directives_after_the_first_command_do_not_count(tmp_path):
+    path = tmp_path / "job.sbatch"
+    path.write_text("#!/bin/bash\n#SBATCH -N 2\n##SBATCH -N 3\necho\n#SBATCH --gres=gpu:4\n")
+    job = read_job(None, {}, [path])
+    assert (job.nodes, job.gpus_granted) == (2, None)
+
+
+def test_slurm_variables_are_resolved_from_the_directives(tmp_path):
+    job = slurm(
+        tmp_path, "--nodes=2", "--gres=gpu:4", "-c 16",
+        then="srun torchrun --nnodes $SLURM_NNODES --nproc_per_node ${SLURM_GPUS_ON_NODE} train.py",
+    )  # fmt: skip
+    assert (job.launches[0].nodes, job.launches[0].ranks_per_node, job.ranks_per_node) == (2, 4, 4)
+
+
+def test_a_process_for_every_gpu_takes_the_granted_number(tmp_path):
+    job = slurm(tmp_path, "--gres=gpu:4", then="torchrun --nproc_per_node=gpu train.py")
+    assert job.ranks_per_node == 4
+
+
+def test_plain_python_in_a_batch_script_is_not_the_number_of_tasks(tmp_path):
+    job = slurm(tmp_path, "--ntasks-per-node=4", then="python train.py")
+    assert job.ranks_per_node is None
+
+
+def test_the_running_job_by_its_variables():
+    variables = {
+        "SLURM_JOB_ID": "1", "SLURM_GPUS_ON_NODE": "4", "SLURM_CPUS_ON_NODE": "32", "SLURM_MEM_PER_NODE": "65536",
+        "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_CPUS_PER_TASK": "8",
+        "SLURM_JOB_START_TIME": "1000", "SLURM_JOB_END_TIME": "8200",
+    }  # fmt: skip
+    job = read_job(None, variables)
+    assert (job.profile, job.gpus_granted, job.gpus_origin) == (Profile.SLURM, 4, "SLURM_GPUS_ON_NODE")
+    assert (job.cpus_granted, job.cpus_per_task, job.memory_granted) == (32.0, 8, 64 * GIB)
+    assert (job.nodes, job.ranks_per_node, job.time_limit) == (2, 4, 7200.0)
+    listed = read_job(None, {"SLURM_JOB_ID": "1", "SLURM_STEP_GPUS": "0,2-4"})
+    assert listed.gpus_granted == 4
+
+
+def test_flags_count_most(tmp_path):
+    path = tmp_path / "job.sh"
+    path.write_text("torchrun --nproc_per_node 4 t.py\n")
+    job = read_job(Profile.TORCHRUN, {"LOCAL_WORLD_SIZE": "2"}, [path], ranks=8, gpus=8)
+    assert (job.profile, job.ranks_per_node, job.gpus_granted, job.gpus_origin) == (
+        Profile.TORCHRUN,
+        8,
+        8,
+        "--gpus",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "profile"),
+    [
+        ({}, Profile.NONE),
+        ({"SLURM_JOB_ID": "1", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Profile.SLURM),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Profile.KUBERNETES),
+        ({"TORCHELASTIC_RUN_ID": "x"}, Profile.TORCHRUN),
+        ({"RANK": "0", "LOCAL_WORLD_SIZE": "4"}, Profile.TORCHRUN),
+        ({"RANK": "0"}, Profile.NONE),
+        ({"SLURM_CONF": "/etc/slurm.conf"}, Profile.NONE),
+    ],
+)
+def test_profiles(variables, profile):
+    assert detect_profile(variables) is profile
+    assert read_job(None, variables).profile is profile
+
+
+def test_ranks_inside_torchrun():
+    assert read_job(None, {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4"}).ranks_per_node == 4
+
+
+def test_pbs(tmp_path):
+    path = tmp_path / "job.pbs"
+    path.write_text(
+        "#!/bin/bash\n#PBS -l select=2:ncpus=16:ngpus=4:mem=64gb:mpiprocs=4\n#PBS -l walltime=12:00:00\npython t.py\n"
+    )
+    job = read_job(None, {}, [path])
+    assert (job.nodes, job.gpus_granted, job.cpus_granted) == (2, 4, 16.0)
+    assert (job.memory_granted, job.time_limit) == (64 * GIB, 43200.0)
+
+
+MANIFEST = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: x}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: x
+              command: ["/bin/bash", "-c"]
+              args:
+                - |
+                  pip install -r r.txt
+                  export NCCL_P2P_DISABLE=1
+                  torchrun --nproc_per_node=4 train.py \\
+                     --lr 1
+              env:
+                - name: NCCL_DEBUG
+                  value: INFO
+                - {name: S, valueFrom: {secretKeyRef: {name: a, key: b}}}
+              resources: {limits: {nvidia.com/gpu: 4, cpu: 7500m, memory: 64Gi}}
+              volumeMounts: [{name: shm, mountPath: /dev/shm}]
+          volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]
+    Worker: {replicas: 3, template: {spec: {}}}
+"""
+
+
+def test_a_kubernetes_manifest(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(MANIFEST)
+    job = read_job(None, {}, [path])
+    assert (job.profile, job.gpus_granted, job.cpus_granted) == (Profile.KUBERNETES, 4, 7.5)
+    assert (job.memory_granted, job.shared_memory_granted) == (64 * GIB, 2 * GIB)
+    assert (job.nodes, job.ranks_per_node) == (4, 4)
+    [launch] = job.launches
+    assert (launch.script, launch.arguments, launch.line) == ("train.py", ("--lr", "1"), 13)
+    environment = job_environment(path, Environment(variables={}))
+    assert environment.variables == {"NCCL_DEBUG": "INFO", "NCCL_P2P_DISABLE": "1"}
+    assert environment.exports["NCCL_DEBUG"] == (str(path), 22)
+    assert is_job_manifest(path)
+
+
+def test_a_plain_config_is_no_manifest(tmp_path):
+    (tmp_path / "train.yaml").write_text("model: x\nkind: y\n")
+    assert not is_job_manifest(tmp_path / "train.yaml")
+    assert not is_job_manifest(tmp_path / "missing.yaml")
+    assert not is_job_manifest(tmp_path / "job.sh")
+
+
+def test_malformed_yaml_is_a_sentence_with_the_line(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text("kind: Job\nspec: [1, 2\nx: {\n")
+    with pytest.raises(Unavailable, match=r"job\.yaml: line \d+: not valid YAML"):
+        read_job(None, {}, [path])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "- 1\n- 2\n", "a: &a [*a]\n", "kind: Job\nspec: {template: {spec: {containers: [1, {command: 3}]}}}\n",
+     "kind: Pod\nspec: {containers: [{command: [null, {a: b}], resources: {limits: 5}, env: [7, {name: x}]}]}\n"],
+)  # fmt: skip
+def test_odd_manifests_do_not_crash(tmp_path, text):
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    assert read_job(None, {}, [path]).launches == ()
+
+
+def test_docker_shared_memory(tmp_path):
+    path = tmp_path / "run.sh"
+    path.write_text("docker run --gpus all --shm-size=8g img python t.py\n")
+    assert read_job(None, {}, [path]).shared_memory_granted == 8 * GIB
+
+
+def test_the_environment_that_a_script_gives(tmp_path):
+    path = tmp_path / "job.sh"
+    path.write_text(
+        """export OMP_NUM_THREADS=8 WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567
+NCCL_DEBUG=INFO
+export NCCL_DEBUG
+export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH
+export MASTER_ADDR=$(hostname)
+export CUDA_VISIBLE_DEVICES=$(pick-gpus)
+if [ -n "$DEBUG" ]; then
+  export CUDA_LAUNCH_BLOCKING=1
+fi
+[ -f x ] && export TORCH_LOGS=all
+[ -d y ] || export A=1
+unset HTTP_PROXY
+LOCAL=1
+TOKENIZERS_PARALLELISM=false python train.py
+"""
+    )
+    base = Environment(variables={"HTTP_PROXY": "x", "HOME": "/home/me", "CUDA_VISIBLE_DEVICES": "3"})
+    found = job_environment(path, base)
+    assert found.variables == {
+        "HOME": "/home/me",
+        "OMP_NUM_THREADS": "8",
+        "WANDB_API_KEY": "***",
+        "NCCL_DEBUG": "INFO",
+        "LD_LIBRARY_PATH": "/opt/lib:",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    assert found.exports["NCCL_DEBUG"] == (str(path), 3)
+    assert found.evidence("OMP_NUM_THREADS").line == 1
+    assert base.variables["HTTP_PROXY"] == "x"
+
+
+def test_the_script_never_runs(tmp_path):
+    trap = tmp_path / "trap"
+    path = tmp_path / "job.sh"
+    path.write_text(f"touch {trap}\nX=$(touch {trap})\npython `touch {trap}` t.py ${{Y:=$(touch {trap})}}\n")
+    read_job(None, {}, [path])
+    job_environment(path, Environment(variables={}))
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("name", ["missing.sh", "folder.sh", "binary.sh"])
+def test_what_cannot_be_read_is_a_sentence(tmp_path, name):
+    (tmp_path / "folder.sh").mkdir()
+    (tmp_path / "binary.sh").write_bytes(b"\x7fELF\0\0")
+    with pytest.raises(Unavailable, match=name):
+        read_job(None, {}, [tmp_path / name])

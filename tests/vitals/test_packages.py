@@ -1,0 +1,196 @@
+"""Packages by their metadata: environments made by hand in a temporary folder."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.model import Unavailable
+from gpudoctor.vitals.packages import read_packages
+
+
+def site_of(prefix, series="3.11"):
+    return prefix / "lib" / f"python{series}" / "site-packages"
+
+
+def make_venv(folder, *, home=None, system=False, version="3.11.4"):
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    site_of(folder).mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text(
+        f"home = {home or '/nowhere/bin'}\ninclude-system-site-packages = {str(system).lower()}\nversion = {version}\n"
+    )
+    return folder
+
+
+def install(site, name, version, requires=(), text=""):
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {item}" for item in requires]
+    (folder / "METADATA").write_text("\n".join(lines) + "\n\n" + text)
+    return folder
+
+
+def test_a_virtual_environment_by_its_folder_and_by_its_interpreter(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    install(site_of(venv), "Huggingface_Hub", "1.2", ["requests>=2; extra == 'x'"], "Version: 9\nName: no\n")
+    for name in (venv, venv / "bin" / "python"):
+        found = read_packages(str(name), {})
+        assert found.prefix == str(venv)
+        assert found.python == "3.11.4"
+        assert list(found.distributions) == ["huggingface-hub"]
+        [item] = found.distributions.values()
+        assert (item.version, item.requires) == ("1.2", ("requests>=2; extra == 'x'",))
+        assert item.location == str(site_of(venv))
+
+
+def test_the_active_environment_wins_over_path(tmp_path):
+    active, other = make_venv(tmp_path / "active"), make_venv(tmp_path / "other")
+    install(site_of(active), "torch", "2.5.1")
+    variables = {"VIRTUAL_ENV": str(active), "PATH": str(other / "bin")}
+    assert read_packages(None, variables).prefix == str(active)
+    assert (
+        read_packages(None, {"CONDA_PREFIX": str(active), "PATH": str(other / "bin")}).version("torch")
+        == "2.5.1"
+    )
+
+
+def test_the_first_python_of_path_without_an_active_environment(tmp_path):
+    first, second = make_venv(tmp_path / "a"), make_venv(tmp_path / "b")
+    install(site_of(first), "torch", "2.4.0")
+    variables = {"PATH": f"/nowhere:{first / 'bin'}:{second / 'bin'}"}
+    assert read_packages(None, variables).prefix == str(first)
+
+
+def test_a_venv_does_not_see_its_base_unless_it_says_so(tmp_path):
+    base = tmp_path / "base"
+    install(site_of(base), "torch", "2.5.1")
+    install(site_of(base), "numpy", "1.26.4")
+    closed = make_venv(tmp_path / "closed", home=base / "bin")
+    opened = make_venv(tmp_path / "open", home=base / "bin", system=True)
+    install(site_of(opened), "numpy", "2.1.0")
+    assert read_packages(str(closed), {}).version("torch") is None
+    found = read_packages(str(opened), {})
+    assert found.version("torch") == "2.5.1"
+    assert found.version("numpy") == "2.1.0"
+    assert [item.version for item in found.duplicates] == ["1.26.4"]
+
+
+def test_user_site_belongs_to_the_base_and_not_to_a_closed_venv(tmp_path):
+    home = tmp_path / "home"
+    install(home / ".local" / "lib" / "python3.11" / "site-packages", "torch", "2.0.0")
+    base = tmp_path / "base"
+    site_of(base).mkdir(parents=True)
+    closed = make_venv(tmp_path / "closed", home=base / "bin")
+    opened = make_venv(tmp_path / "open", home=base / "bin", system=True)
+    assert read_packages(str(closed), {"HOME": str(home)}).version("torch") is None
+    assert read_packages(str(opened), {"HOME": str(home)}).version("torch") == "2.0.0"
+    assert read_packages(str(opened), {"HOME": str(home), "PYTHONNOUSERSITE": "1"}).version("torch") is None
+
+
+def test_path_files_add_folders_and_never_run(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    project = tmp_path / "project"
+    (project / "mine.egg-info").mkdir(parents=True)
+    (project / "mine.egg-info" / "PKG-INFO").write_text("Name: mine\nVersion: 0.3\n")
+    (project / "mine.egg-info" / "requires.txt").write_text(
+        "torch>=2\n\n[dev]\npytest\n\n[:python_version<'3.8']\nx\n"
+    )
+    trap = tmp_path / "trap"
+    (site_of(venv) / "easy-install.pth").write_text(
+        f"# a comment\nimport os; open({str(trap)!r}, 'w')\n{project}\n/does/not/exist\n\0bad\n"
+    )
+    [item] = read_packages(str(venv), {}).distributions.values()
+    assert (item.name, item.version) == ("mine", "0.3")
+    assert item.requires[:2] == ("torch>=2", 'pytest; extra == "dev"')
+    assert not trap.exists()
+
+
+def test_pythonpath_comes_first(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    install(site_of(venv), "torch", "2.5.1")
+    install(tmp_path / "own", "torch", "2.6.0a0")
+    found = read_packages(str(venv), {"PYTHONPATH": f"{tmp_path / 'own'}:relative:"})
+    assert found.version("torch") == "2.6.0a0"
+    assert [item.version for item in found.duplicates] == ["2.5.1"]
+
+
+def test_broken_metadata_is_passed_over(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    site = site_of(venv)
+    install(site, "good", "1.0")
+    (site / "empty-1.0.dist-info").mkdir()
+    (site / "binary-1.0.dist-info").mkdir()
+    (site / "binary-1.0.dist-info" / "METADATA").write_bytes(os.urandom(4096))
+    (site / "folder-1.0.dist-info" / "METADATA").mkdir(parents=True)
+    (site / "~orch-2.0.dist-info").mkdir()
+    (site / "~orch-2.0.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.0\n")
+    (site / "file-1.0.egg-info").write_text("Name: file\nVersion: 1.0\n")
+    (site / "crlf-2.dist-info").mkdir()
+    (site / "crlf-2.dist-info" / "METADATA").write_bytes(b"Name: crlf\r\nVersion: 2\r\n\r\nVersion: 3\r\n")
+    found = read_packages(str(venv), {}).distributions
+    assert {"good": "1.0", "file": "1.0", "crlf": "2"}.items() <= {
+        k: v.version for k, v in found.items()
+    }.items()
+    assert "torch" not in found
+
+
+def test_of_two_installs_in_one_folder_the_later_counts(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    new = install(site_of(venv), "torch", "2.4.0")
+    old = install(site_of(venv), "torch", "2.5.1")
+    os.utime(old, (1, 1))
+    os.utime(new, (9, 9))
+    found = read_packages(str(venv), {})
+    assert (found.version("torch"), [item.version for item in found.duplicates]) == ("2.4.0", ["2.5.1"])
+
+
+@pytest.mark.parametrize("name", ["missing", "missing-python"])
+def test_a_named_interpreter_that_is_not_there_is_a_sentence(tmp_path, name):
+    with pytest.raises(Unavailable, match="missing"):
+        read_packages(str(tmp_path / name), {})
+
+
+def test_a_named_file_that_is_no_interpreter_is_a_sentence(tmp_path):
+    (tmp_path / "python").write_text("not a program")
+    with pytest.raises(Unavailable, match="neither a Python interpreter nor an environment"):
+        read_packages(str(tmp_path / "python"), {})
+
+
+def test_a_shim_is_seen_through(tmp_path):
+    real = make_venv(tmp_path / "pyenv" / "versions" / "3.11.4")
+    shim = tmp_path / "pyenv" / "shims" / "python"
+    shim.parent.mkdir()
+    shim.write_text("#!/bin/sh\nexit 1\n")
+    shim.chmod(0o755)
+    found = read_packages(None, {"PATH": str(shim.parent), "PYENV_VERSION": "3.11.4"})
+    assert found.prefix == str(real)
+
+
+def test_an_unknown_layout_is_asked_in_a_child(tmp_path):
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    wrapper.chmod(0o755)
+    assert read_packages(str(wrapper), {}).prefix == sys.prefix
+
+
+def test_our_own_environment_is_the_last_resort():
+    found = read_packages(None, {"PATH": ""})
+    assert Path(found.prefix) == Path(sys.prefix)
+    assert "pytest" in found.distributions
+
+
+def test_two_hundred_distributions_are_read_quickly(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    for number in range(200):
+        install(site_of(venv), f"package-{number}", "1.0", ["torch>=2"] * 20, "text " * 8000)
+    read_packages(str(venv), {})
+    best = 1.0
+    for _ in range(5):
+        start = time.perf_counter()
+        assert len(read_packages(str(venv), {}).distributions) == 200
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.06

@@ -1,0 +1,186 @@
+"""The torch build from its files; imports that fail, crash and hang, in a child."""
+
+import sys
+import time
+
+import pytest
+
+from gpudoctor.model import Absent, Unavailable
+from gpudoctor.model.signs.packages import Distribution, Packages
+from gpudoctor.vitals.native_build import read_native_build
+from gpudoctor.vitals.torch_build import import_torch, read_torch
+
+
+def packages_in(folder, version="2.5.1+cu124", *, there=True):
+    torch = Distribution(name="torch", version=version, requires=(), location=str(folder))
+    return Packages(
+        prefix=str(folder),
+        python="3.11.7",
+        executable=sys.executable,
+        distributions={"torch": torch} if there else {},
+    )
+
+
+def make_torch(folder, source, arches=None, symbol=None):
+    (folder / "torch" / "lib").mkdir(parents=True)
+    (folder / "torch" / "version.py").write_text(source)
+    padding = b"\x7fELF" + bytes(range(256)) * 40
+    if arches is not None:
+        noise = b"\0sm_80 and text\0sm_\0nvcc -arch=sm_90\0"
+        (folder / "torch" / "lib" / "libtorch_python.so").write_bytes(
+            padding + noise + b"\0" + arches + b"\0" + padding
+        )
+    if symbol is not None:
+        (folder / "torch" / "lib" / "libc10.so").write_bytes(
+            padding + b"\0_ZN3c106detail14" + symbol + b"\0" + padding
+        )
+
+
+CUDA = "from typing import Optional\n__version__ = '2.5.1+cu124'\ndebug = False\ncuda: Optional[str] = '12.4'\nhip: Optional[str] = None\n"
+OLD = b"torchCheckFailEPKcS2_jRKSs"
+NEW = b"torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+
+
+def test_a_cuda_build_is_read_from_its_files(tmp_path):
+    make_torch(tmp_path, CUDA, b"sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90", OLD)
+    torch = read_torch(packages_in(tmp_path))
+    assert (torch.version, torch.cuda, torch.hip) == ("2.5.1+cu124", "12.4", None)
+    assert torch.arch_list == ("sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90")
+    assert torch.cxx11_abi is False
+
+
+def test_one_architecture_intermediate_code_and_suffixes(tmp_path):
+    make_torch(tmp_path, CUDA, b"sm_90a sm_100f sm_120 compute_120", NEW)
+    torch = read_torch(packages_in(tmp_path))
+    assert torch.arch_list == ("sm_90a", "sm_100f", "sm_120", "compute_120")
+    assert torch.cxx11_abi is True
+
+
+def test_a_rocm_build(tmp_path):
+    make_torch(tmp_path, "__version__='2.9.0+rocm6.4'\ncuda = None\nhip = '6.4.1'\n", b"gfx90a gfx942")
+    torch = read_torch(packages_in(tmp_path, "2.9.0+rocm6.4"))
+    assert (torch.cuda, torch.hip, torch.arch_list) == (None, "6.4.1", ("gfx90a", "gfx942"))
+
+
+def test_a_cpu_build_has_no_architectures(tmp_path):
+    make_torch(tmp_path, "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\nhip = None\n", symbol=NEW)
+    torch = read_torch(packages_in(tmp_path, "2.13.0+cpu"))
+    assert (torch.cuda, torch.arch_list, torch.cxx11_abi) == (None, (), True)
+
+
+def test_stripped_or_missing_libraries_are_absent_and_not_empty(tmp_path):
+    make_torch(tmp_path, CUDA, b"no such list", b"nothing")
+    torch = read_torch(packages_in(tmp_path))
+    assert isinstance(torch.arch_list, Absent)
+    assert isinstance(torch.cxx11_abi, Absent)
+    (tmp_path / "torch" / "lib" / "libtorch_python.so").write_bytes(b"")
+    assert isinstance(read_torch(packages_in(tmp_path)).arch_list, Absent)
+
+
+def test_without_a_version_file_the_local_version_tells(tmp_path):
+    torch = read_torch(packages_in(tmp_path, "2.6.0+cu126"))
+    assert torch.cuda == "12.6"
+    assert read_torch(packages_in(tmp_path, "2.6.0+cpu")).cuda is None
+    with pytest.raises(Unavailable, match="do not say what it was built for"):
+        read_torch(packages_in(tmp_path, "2.6.0"))
+
+
+def test_a_version_file_full_of_rubbish_does_not_crash(tmp_path):
+    make_torch(tmp_path, "def (:\n\0")
+    assert read_torch(packages_in(tmp_path)).cuda == "12.4"
+
+
+def test_no_torch_is_a_sentence(tmp_path):
+    with pytest.raises(Unavailable, match="torch is not installed in"):
+        read_torch(packages_in(tmp_path, there=False))
+    with pytest.raises(Unavailable, match="torch is not installed in"):
+        import_torch(packages_in(tmp_path, there=False))
+
+
+def fake_import(tmp_path, monkeypatch, source):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return packages_in(tmp_path)
+
+
+def test_an_import_that_segfaults(tmp_path, monkeypatch):
+    packages = fake_import(tmp_path, monkeypatch, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    result = import_torch(packages, limit=20)
+    assert not result.succeeded
+    assert result.words == "import torch crashed with a segmentation fault (SIGSEGV)"
+
+
+def test_an_import_that_hangs(tmp_path, monkeypatch):
+    packages = fake_import(tmp_path, monkeypatch, "import time\ntime.sleep(600)\n")
+    start = time.monotonic()
+    result = import_torch(packages, limit=1.0)
+    assert result.words == "import torch did not return within 1 s"
+    assert time.monotonic() - start < 10
+
+
+def test_an_import_that_raises_gives_its_last_line(tmp_path, monkeypatch):
+    source = "raise ImportError('libcudart.so.12: cannot open shared object file')\n"
+    result = import_torch(fake_import(tmp_path, monkeypatch, source), limit=20)
+    assert result.words == "import torch failed: ImportError: libcudart.so.12: cannot open shared object file"
+
+
+def test_an_import_that_exits_silently(tmp_path, monkeypatch):
+    result = import_torch(fake_import(tmp_path, monkeypatch, "import os\nos._exit(3)\n"), limit=20)
+    assert result.words == "import torch failed: exit code 3 without a message"
+
+
+def test_an_import_that_works_tells_the_architectures(tmp_path, monkeypatch):
+    source = "print('noise')\n__version__ = '2.5.1'\nclass cuda:\n    get_arch_list = staticmethod(lambda: ['sm_80'])\n"
+    result = import_torch(fake_import(tmp_path, monkeypatch, source), limit=20)
+    assert (result.succeeded, result.arch_list) == (True, ("sm_80",))
+
+
+def test_an_interpreter_that_does_not_start(tmp_path):
+    packages = packages_in(tmp_path)
+    broken = Packages(
+        prefix=packages.prefix,
+        python="3.11",
+        executable="/nowhere/python",
+        distributions=packages.distributions,
+    )
+    assert "does not start" in import_torch(broken, limit=5).words
+
+
+def test_companions_of_torch(tmp_path):
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "version.py").write_text("__version__ = '0.20.1+cu124'\ncuda = '12.4'\n")
+    assert read_native_build("torchvision", "0.20.1", tmp_path, tmp_path).cuda == "12.4"
+    assert read_native_build("torchaudio", "2.5.1+cpu", tmp_path, tmp_path).cuda == "cpu"
+    assert read_native_build("torchaudio", "2.5.1", tmp_path, tmp_path).cuda is None
+    assert read_native_build("numpy", "2.0", tmp_path, tmp_path) is None
+
+
+def test_flash_attention_says_what_it_was_built_for(tmp_path):
+    metadata = tmp_path / "flash_attn-2.7.4.dist-info"
+    metadata.mkdir()
+    name = "flash_attn-2.7.4%2Bcu12torch2.5cxx11abiFALSE-cp311-cp311-linux_x86_64.whl"
+    (metadata / "direct_url.json").write_text(f'{{"url": "https://example.org/{name}"}}')
+    built = read_native_build("flash-attn", "2.7.4", tmp_path, metadata)
+    assert (built.torch, built.cuda, built.cxx11_abi) == ("2.5", "12", False)
+    # The library itself knows better than its name.
+    (tmp_path / "flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so").write_bytes(
+        b"\0_ZN3c106detail14" + NEW + b"\0"
+    )
+    assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).cxx11_abi is True
+    (metadata / "direct_url.json").write_text("[]")
+    assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).torch is None
+
+
+def test_bitsandbytes_and_xformers(tmp_path):
+    (tmp_path / "bitsandbytes").mkdir()
+    for name in ("libbitsandbytes_cuda124.so", "libbitsandbytes_cpu.so", "other.so"):
+        (tmp_path / "bitsandbytes" / name).touch()
+    built = read_native_build("bitsandbytes", "0.45", tmp_path, tmp_path)
+    assert built.libraries == ("libbitsandbytes_cpu.so", "libbitsandbytes_cuda124.so")
+    assert not built.nearest
+    (tmp_path / "xformers").mkdir()
+    (tmp_path / "xformers" / "cpp_lib.json").write_text('{"version": {"cuda": 1204, "torch": "2.5.1+cu124"}}')
+    assert read_native_build("xformers", "0.0.29", tmp_path, tmp_path).cuda == "12.4"
+    (tmp_path / "xformers" / "cpp_lib.json").write_text("{")
+    assert read_native_build("xformers", "0.0.29", tmp_path, tmp_path).torch is None
