@@ -177,7 +177,8 @@ def test_guards_of_call_sites_come_first() -> None:
     text = HEAD.replace("{test}", "if i % 10 == 0:").replace("probe(loss)", "report(loss)")
     text += "\n"
     text = text.replace(
-        "done = False", "def report(loss):\n    if rank != 0:\n        return\n    probe(loss.item())\ndone = False"
+        "done = False",
+        "def report(loss):\n    if rank != 0:\n        return\n    probe(loss.item())\ndone = False",
     )
     loop = training(read_main(text))
     found = event(loop, "torch.Tensor.item")

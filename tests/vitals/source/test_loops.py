@@ -242,4 +242,8 @@ for x, y in train_loader:
 def test_every_loop_is_there_once_with_its_end() -> None:
     text = "for a in b:\n    while c:\n        pass\ndef f():\n    for d in e:\n        pass\n"
     script = read_main(text)
-    assert [(loop.span.line, loop.end_line, loop.function) for loop in script.loops] == [(1, 3, ""), (2, 3, ""), (5, 6, "f")]
+    assert [(loop.span.line, loop.end_line, loop.function) for loop in script.loops] == [
+        (1, 3, ""),
+        (2, 3, ""),
+        (5, 6, "f"),
+    ]

@@ -24,10 +24,16 @@ from torch.utils.data import DataLoader, Dataset
         ("from torch.amp import GradScaler\nGradScaler('cuda')", "torch.amp.GradScaler"),
         ("from torch.cuda import amp\namp.autocast()", "torch.cuda.amp.autocast"),
         ("import torch\ntorch.amp.autocast('cuda')", "torch.autocast"),
-        ("from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)", "torch.nn.parallel.DistributedDataParallel"),
+        (
+            "from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)",
+            "torch.nn.parallel.DistributedDataParallel",
+        ),
         ("from torch.nn.parallel import DataParallel\nDataParallel(m)", "torch.nn.DataParallel"),
         ("from torch.optim.adamw import AdamW\nAdamW(p)", "torch.optim.AdamW"),
-        ("from torch.utils.data.distributed import DistributedSampler\nDistributedSampler(d)", "torch.utils.data.DistributedSampler"),
+        (
+            "from torch.utils.data.distributed import DistributedSampler\nDistributedSampler(d)",
+            "torch.utils.data.DistributedSampler",
+        ),
         ("import pytorch_lightning as pl\npl.Trainer()", "lightning.Trainer"),
         ("from lightning.pytorch import Trainer\nTrainer()", "lightning.Trainer"),
         ("from transformers.trainer import Trainer\nTrainer()", "transformers.Trainer"),
@@ -36,8 +42,14 @@ from torch.utils.data import DataLoader, Dataset
         ("from tensorboardX import SummaryWriter\nSummaryWriter()", "torch.utils.tensorboard.SummaryWriter"),
         ("log = print\nlog(1)", "log"),
         ("import torch\nempty = torch.cuda.empty_cache\nempty()", "torch.cuda.empty_cache"),
-        ("import torch\nclass A:\n    def f(self):\n        torch.cuda.synchronize()", "torch.cuda.synchronize"),
-        ("try:\n    from apex import amp\nexcept ImportError:\n    amp = None\namp.initialize()", "apex.amp.initialize"),
+        (
+            "import torch\nclass A:\n    def f(self):\n        torch.cuda.synchronize()",
+            "torch.cuda.synchronize",
+        ),
+        (
+            "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\namp.initialize()",
+            "apex.amp.initialize",
+        ),
         ("try:\n    import fast as f\nexcept ImportError:\n    import slow as f\nf.go()", "fast.go"),
         ("def evaluate():\n    pass\nevaluate()", "evaluate"),
         ("def print(x):\n    pass\nprint(1)", "main.print"),
@@ -157,7 +169,9 @@ for x, y in loader:
     assert script.types["opt"] == "torch.optim.AdamW"
     assert script.types["out"] == "torch.Tensor"
     assert script.types["Net.self.fc"] == "torch.nn.Linear"
-    devices = {name: script.devices.get(name) for name in ("device", "model", "big", "small", "half", "x", "z", "out")}
+    devices = {
+        name: script.devices.get(name) for name in ("device", "model", "big", "small", "half", "x", "z", "out")
+    }
     assert devices == {
         "device": "maybe-cuda", "model": "maybe-cuda", "big": "cuda", "small": "cpu", "half": "cuda", "x": "cpu",
         "z": "maybe-cuda", "out": "maybe-cuda",

@@ -127,7 +127,9 @@ def test_argparse(name: str, expected: object, words: list[str], given: object) 
 def test_argparse_origins() -> None:
     script = read_main(ARGPARSE.replace("{name}", "num_workers"))
     assert argument(script) == Known(value=4, origin="default of --num-workers", text="args.num_workers")
-    assert script.arguments["num_workers"] == Known(value=4, origin="default of --num-workers", text="--num-workers")
+    assert script.arguments["num_workers"] == Known(
+        value=4, origin="default of --num-workers", text="--num-workers"
+    )
     launched = read_main(ARGPARSE.replace("{name}", "num_workers"), ["-j", "9"])
     assert launched.arguments["num_workers"] == Known(value=9, origin="command line", text="--num-workers")
 
@@ -285,11 +287,17 @@ def test_an_unknown_keyword_dict_leaves_arguments_open() -> None:
 
 
 def test_constants_of_local_modules() -> None:
-    files = {"settings.py": "WORKERS = 4\nclass Opt:\n    lr = 2\n", "pack/__init__.py": "from .deep import N\n", "pack/deep.py": "N = 7\n"}
+    files = {
+        "settings.py": "WORKERS = 4\nclass Opt:\n    lr = 2\n",
+        "pack/__init__.py": "from .deep import N\n",
+        "pack/deep.py": "N = 7\n",
+    }
     text = "from settings import WORKERS\nimport settings\nfrom settings import Opt\nimport pack\nprobe((WORKERS, settings.WORKERS, Opt.lr, pack.N))\n"
     assert plain(argument(read_main(text, files=files))) == (4, 4, 2, 7)
 
 
 def test_a_parser_in_another_module() -> None:
-    files = {"opts.py": "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--n', type=int, default=4)\n    return p.parse_args()\n"}
+    files = {
+        "opts.py": "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--n', type=int, default=4)\n    return p.parse_args()\n"
+    }
     assert plain(argument(read_main("import opts\nargs = opts.get()\nprobe(args.n)\n", files=files))) == 4

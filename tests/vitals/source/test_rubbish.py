@@ -1,0 +1,204 @@
+"""Whatever a file holds: never an exception, always within time."""
+
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpudoctor.model.signs.source import Source
+from gpudoctor.vitals.source import read_source
+
+SCRIPT = """
+import argparse
+import torch, os
+import torch.nn as nn
+from torch.utils.data import DataLoader
+from accelerate import Accelerator
+
+class Net(nn.Module):
+    def __init__(self, n=3):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(n, n) for _ in range(n)])
+
+    @property
+    def device(self):
+        return next(self.parameters()).device
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+def train(args, model, loader, optimizer, **extra):
+    scaler = torch.amp.GradScaler("cuda")
+    for step, (x, y) in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = model(x.to(args.device, non_blocking=True)).sum()
+        scaler.scale(loss).backward()
+        if (step + 1) % args.accumulate == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad(set_to_none=True)
+        if args.rank == 0 and step % 10 == 0:
+            print(f"{step}: {loss.item():.3f}")
+            extra["log"].append(loss)
+        try:
+            torch.save(model.state_dict(), "x.pt")
+        except OSError as error:
+            raise RuntimeError from error
+    return loss
+
+def main(argv=None):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--accumulate", type=int, default=4)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args(argv)
+    args.rank = int(os.environ.get("RANK", 0))
+    kwargs = {"num_workers": 4, **({"pin_memory": True} if args.rank else {})}
+    kwargs.update(batch_size=3)
+    model = Net().to(args.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for epoch in range(3):
+        train(args, model, DataLoader([1, 2], **kwargs), optimizer, log=[])
+
+if __name__ == "__main__":
+    main()
+"""
+
+TOKENS = [
+    "for", "while", "if", "else:", "def f(self, *a, k=1, **b):", "class C(C):", "return", "yield", "x", "self", "x.y", "loss",
+    "model", ".backward()", ".step()", "optimizer", "loader", "(", ")", "[", "]", "{", "}", ":", "=", "+=", "%", "==", "in", "not",
+    "and", "or", "0", "1", "'a'", "f'{x}'", "\n", "\n    ", "\n        ", ",", "lambda:", "import torch", "from a import *",
+    "with", "as", "try:", "except:", "global x", "nonlocal x", "del", "*", "**", "@", "async", "await", "match x:", "case _:", "->",
+    "torch.no_grad()", "print(x)", "range(3)", "DataLoader(x)", "args", "parse_args()", "\\", "#", "'''", ":=", ".", ";", "None",
+]  # fmt: skip
+
+
+def read_text(text: str) -> Source:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "main.py")
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        source = read_source([path], {str(path): ["--accumulate", "3"]})
+    for script in source.scripts:
+        for loop in script.loops:
+            for event in list(loop.events)[:500]:
+                dict(event.types)
+                dict(event.devices)
+                assert event.period is None or event.period is not None
+    return source
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=60))
+@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+def test_token_soup(tokens: list[str]) -> None:
+    read_text(" ".join(tokens))
+
+
+@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda b: b.decode("latin-1")))
+@settings(max_examples=100, deadline=2000)
+def test_any_text(text: str) -> None:
+    read_text(text)
+
+
+@given(st.integers(0, 10**9), st.integers(1, 12))
+@settings(max_examples=150, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
+def test_mutated_scripts(seed: int, mutations: int) -> None:
+    """Lines and words swapped, dropped and doubled; what still parses is interpreted."""
+    chance = random.Random(seed)
+    lines = SCRIPT.split("\n")
+    for _ in range(mutations):
+        place, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+        kind = chance.randrange(4)
+        if kind == 0:
+            lines[place], lines[other] = lines[other], lines[place]
+        elif kind == 1:
+            indent = len(lines[place]) - len(lines[place].lstrip())
+            lines[place] = " " * indent + lines[other].strip()
+        elif kind == 2:
+            lines.insert(place, lines[place])
+        else:
+            names = [
+                "model",
+                "loss",
+                "loader",
+                "args",
+                "torch",
+                "step",
+                "self",
+                "x",
+                "3",
+                "None",
+                "kwargs",
+                "train",
+                "Net",
+            ]
+            lines[place] = lines[place].replace(chance.choice(names), chance.choice(names))
+    read_text("\n".join(lines))
+
+
+STATEMENTS = st.sampled_from(
+    ["x = 1", "x += y", "y = x", "del x", "f(x)", "return x", "continue", "break", "x.a = y", "x[0] = y", "x, *y = y",
+     "global x", "x.backward()", "o.step()", "raise x", "pass", "x = f", "f = x", "x = [x, y]", "x = {'a': x}", "y = x['a']",
+     "x = {**x}", "x = x + x", "x = x.a", "C.x = C", "x = C()", "x.m()", "from . import x", "import x.y", "y = yield x",
+     "x = lambda: x()", "x = [y for y in x]", "assert x", "x.append(x)", "x.update(x)", "x = (yield from y)"]
+)  # fmt: skip
+HEADS = st.sampled_from(
+    ["if x:", "for x in y:", "while x:", "def f(x=1, *y):", "class C(C if x else object):", "with x as y:", "try:", "else:",
+     "def m(self, y):", "async def g():", "if x % 3 == 0:", "@f\ndef h(x):", "for i, (x, y) in enumerate(x):"]
+)  # fmt: skip
+
+
+def block(depth: int) -> st.SearchStrategy[list[str]]:
+    if depth == 0:
+        return st.lists(STATEMENTS, min_size=1, max_size=4)
+    nested = st.tuples(HEADS, block(depth - 1)).map(lambda pair: _indented(*pair))
+    return st.lists(st.one_of(STATEMENTS.map(lambda s: [s]), nested), min_size=1, max_size=4).map(
+        lambda parts: [line for part in parts for line in part]
+    )
+
+
+def _indented(head: str, body: list[str]) -> list[str]:
+    lines = head.split("\n") + ["    " + line for line in body]
+    return lines + (["except x:", "    pass"] if head == "try:" else [])
+
+
+@given(block(3))
+@settings(max_examples=200, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
+def test_generated_programs(lines: list[str]) -> None:
+    read_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "+".join(["a"] * 3000),
+        "x = " + ".a".join(["x"] * 2) + ".b" * 900,
+        "f" + "(1)" * 900,
+        "x = " + "[" * 150 + "]" * 150,
+        "x = " + "lambda: " * 150 + "1",
+        "\n".join(" " * i + "if x:" for i in range(95)) + " pass",
+        "\n".join(" " * i + "for a in b:" for i in range(95)) + " f()",
+        "\n".join(" " * i + "def f():" for i in range(95)) + " pass",
+        "\n".join(f"def f{i}(): return f{i + 1}()" for i in range(600)) + "\nf0()",
+        "\n".join(f"def f{i}(x): f{i + 1}(x); f{i + 1}(x)" for i in range(60)) + "\nfor i in y: f0(i)",
+        "\n".join(f"class C{i + 1}(C{i}): pass" for i in range(400)),
+        "class A(A): pass\nclass B(A, B): pass\nA().x()",
+        "x = {}\n" + "\n".join(f"x['k{i}'] = {i}" for i in range(3000)),
+        "x = 1\n" + "\n".join(f"if y: x = {i}" for i in range(2000)),
+        "if a: pass\n" + "elif b: pass\n" * 800,
+        "x = x = x\n" * 500 + "for x in x:\n x = x\n x.append(x)",
+        "from main import *\nimport main\nmain.main.main.x()",
+        "def f(n): return f(f(n))\nf(f)",
+        "x = []\nx.append(x)\nx[0][0].append(x)\nfor y in x: x = y",
+        "a = lambda *a, **k: a(*a, **k)\na(a, b=a)",
+        "match x:\n case {'a': [1, *r], **z} if y: pass\n case C(a=1) | None: pass",
+    ],
+)
+def test_programs_that_are_hard_on_readers(text: str) -> None:
+    start = time.process_time()
+    read_text(text)
+    assert time.process_time() - start < 3
