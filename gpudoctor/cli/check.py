@@ -86,7 +86,18 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with waiting(patient, quiet=arguments.quiet):
         report = examine(patient, request, targets.problems)
-    return deliver(report, arguments, arguments.fail_on or settings.fail_on)
+    return deliver(report, arguments, arguments.fail_on or settings.fail_on, preflight=_in_a_job(patient))
+
+
+def _in_a_job(patient: "Patient") -> bool:
+    """Whether a scheduler or a launcher runs us, or the user says that it will."""
+    from gpudoctor.model import ReaderCrashed, Unavailable
+    from gpudoctor.model.signs.job import Profile
+
+    try:
+        return patient.job.profile is not Profile.NONE
+    except (Unavailable, ReaderCrashed):
+        return False
 
 
 def _take_what_was_named(patient: "Patient", arguments: argparse.Namespace) -> None:

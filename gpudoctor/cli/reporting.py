@@ -93,9 +93,13 @@ def check_output(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--output {path}: not writable by this user; choose another place")
 
 
-def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str) -> int:
-    """Render the report, write it where it was asked for, and return the exit code."""
+def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str, *, preflight: bool = False) -> int:
+    """Render the report, write it where it was asked for, and return the exit code.
+
+    `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more.
+    """
     from gpudoctor.engine.exit_codes import exit_code
+    from gpudoctor.ui.encoding import write_text
 
     if arguments.share:
         from gpudoctor.report.sharing import shareable
@@ -106,26 +110,26 @@ def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str) -> in
         from gpudoctor.report.nagios import exit_code as nagios_code
 
         code = nagios_code(report)
-    text = _render(report, arguments)
+    text = _render(report, arguments, fail_on, preflight)
     if arguments.output is None:
-        _write_stream(text)
+        write_text(text if text.endswith("\n") else text + "\n", sys.stdout)
     else:
         write_file(Path(arguments.output), text)
-        summary = f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n"
         with suppress(OSError, ValueError):
-            encoding = sys.stderr.encoding or "utf-8"
-            sys.stderr.write(summary.encode(encoding, "replace").decode(encoding))
+            write_text(f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n", sys.stderr)
     return code
 
 
-def _render(report: "Report", arguments: argparse.Namespace) -> str:
+def _render(report: "Report", arguments: argparse.Namespace, fail_on: str, preflight: bool) -> str:
     if arguments.format != TEXT:
         from gpudoctor.report import render
 
         return render(report, arguments.format)
-    from gpudoctor.ui.console import render_text
+    from gpudoctor.ui.console import render_preflight, render_text
 
     terminal = arguments.output is None and sys.stdout.isatty()
+    if preflight and not terminal and not arguments.verbose:
+        return render_preflight(report, width=PIPE_WIDTH, floor=fail_on)
     return render_text(
         report,
         width=_width() if terminal else PIPE_WIDTH,
@@ -147,14 +151,6 @@ def _colour(choice: str, terminal: bool) -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
-
-
-def _write_stream(text: str) -> None:
-    if not text.endswith("\n"):
-        text += "\n"
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()
 
 
 def write_file(path: Path, text: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
+from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
 from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.runner import run_checks, take_signs
@@ -14,12 +15,10 @@ from gpudoctor.engine.suppression import silence
 from gpudoctor.engine.verdict import pronounce
 from gpudoctor.model import (
     Absent,
-    Check,
     Code,
     Crashed,
     Finding,
     Found,
-    Named,
     Outcome,
     Passed,
     Patient,
@@ -71,7 +70,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         findings=ranked,
         silenced=tuple(silenced),
         outcomes=tuple(outcomes),
-        checks=tuple(_named(check) for check in registry.checks.values()),
+        checks=tuple(named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
     )
 
@@ -131,11 +130,6 @@ def _summary(
         skipped=sum(isinstance(item, Skipped) and not item.deselected for item in outcomes),
         crashed=sum(isinstance(item, Crashed) for item in outcomes),
     )
-
-
-def _named(check: type[Check]) -> Named:
-    title = (check.__doc__ or "").strip().partition("\n")[0].strip()
-    return Named(code=check.code, name=check.name, title=title)
 
 
 def describe(patient: Patient) -> Subject:

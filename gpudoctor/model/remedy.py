@@ -90,7 +90,16 @@ class TextEdit:
     """What stands there now; an editor that finds something else must refuse."""
 
 
-Edit: TypeAlias = KeywordEdit | TextEdit
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportEdit:
+    """Make sure that a Python file imports a module, after its docstring and its other imports."""
+
+    path: str
+    statement: str
+    """`import torch` or `from torch import nn`, one name."""
+
+
+Edit: TypeAlias = KeywordEdit | TextEdit | ImportEdit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +124,8 @@ class Remedy:
     """Resources that it uses more of."""
     edits: tuple[Edit, ...] = ()
     """The edit that does it, where there is one."""
+    patch: str | None = None
+    """The edits as a unified diff, once somebody has asked for it."""
     override: tuple[tuple[str, str], ...] = ()
     """Runtime overrides for a trial: the probe's names and values."""
     references: tuple[str, ...] = field(default_factory=tuple)

@@ -11,6 +11,8 @@ from gpudoctor.model import (
     Finding,
     Found,
     Json,
+    Edit,
+    ImportEdit,
     KeywordEdit,
     LogLine,
     Measurement,
@@ -26,7 +28,6 @@ from gpudoctor.model import (
     SourceSpan,
     Subject,
     Summary,
-    TextEdit,
 )
 from gpudoctor.report.closed import assert_never
 
@@ -180,7 +181,7 @@ def _remedy(remedy: Remedy) -> JsonObject:
         "sets": dict(remedy.sets),
         "edits": [_edit(edit) for edit in remedy.edits],
         "references": list(remedy.references),
-        "patch": None,  # an editor's work: it needs the file, a report does not hold it
+        "patch": remedy.patch,
         "proof": None,  # a trial's work
     }
 
@@ -195,7 +196,9 @@ def _effect(effect: Effect) -> JsonObject:
     }
 
 
-def _edit(edit: KeywordEdit | TextEdit) -> JsonObject:
+def _edit(edit: Edit) -> JsonObject:
+    if isinstance(edit, ImportEdit):
+        return {"kind": "import", "path": edit.path, "line": 1, "column": 1, "statement": edit.statement}
     place: JsonObject = {"path": edit.path, "line": edit.line, "column": edit.column}
     if isinstance(edit, KeywordEdit):
         return {"kind": "keywords", **place, "set": dict(edit.set), "remove": list(edit.remove)}

@@ -6,16 +6,18 @@ from gpudoctor.report.units import plural
 from gpudoctor.ui.console.canvas import Canvas
 
 
-def render_preflight(report: Report, *, width: int) -> str:
+def render_preflight(report: Report, *, width: int, floor: str = "error") -> str:
     """The verdict and what stands against the job: a line each, no blank lines, no colour.
 
-    Errors only: a job that may start needs no advice in its log. What could not be examined is said as well.
+    Only what stops the job (`floor`, the severity of --fail-on; errors for "never"): a job that may start needs
+    no advice in its log. What could not be examined is said as well.
     """
     shown = presentable(report)
+    lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
     canvas = Canvas(width, colour=False)
     canvas.paragraph(f"gpudoctor: {shown.summary.verdict}{_passes(shown)}", hang=2)
     for item in shown.findings:
-        if item.finding.severity is Severity.ERROR:
+        if item.finding.severity.rank >= lowest:
             canvas.paragraph_raw(_line(item), hang=2)
     for outcome in shown.outcomes:
         if isinstance(outcome, Crashed):

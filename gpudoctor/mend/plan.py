@@ -1,0 +1,229 @@
+"""The plan of a mend: which remedies' edits to apply to which files, and what is left with its reason."""
+
+import ast
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpudoctor.mend.python_edits import PythonFile
+from gpudoctor.mend.text import CannotMend, FileText, Splice, offset, read_file, splice
+from gpudoctor.model import Applicability, Edit, ImportEdit, KeywordEdit, Ranked, Remedy, TextEdit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """One remedy that a file's new text carries."""
+
+    remedy: str
+    """Its id."""
+    title: str
+    line: int
+    """1-based line of the finding in the old text, 0 when it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A remedy with an edit that was not applied."""
+
+    remedy: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMend:
+    """One file's new text."""
+
+    name: str
+    """The file in the user's words."""
+    old: FileText
+    new: str
+    applied: tuple[Applied, ...]
+
+    def diff(self) -> str:
+        """A unified diff that `patch -p1` and `git apply` take."""
+        name = self.name.lstrip("/")
+        lines = difflib.unified_diff(
+            self.old.text.splitlines(keepends=True),
+            self.new.splitlines(keepends=True),
+            fromfile=f"a/{name}",
+            tofile=f"b/{name}",
+        )
+        return "".join(
+            line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that would be written."""
+
+    files: tuple[FileMend, ...]
+    left: tuple[Left, ...]
+
+    @property
+    def diff(self) -> str:
+        """The diffs of all files."""
+        return "".join(item.diff() for item in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    remedy: Remedy
+    line: int
+
+
+def make_plan(ranked: Iterable[Ranked], *, unsafe: bool) -> Plan:
+    """Choose each finding's best remedy that carries edits and may be applied, and merge them file by file.
+
+    Remedies are taken in rank order; one whose edit meets an earlier one is left for a second run.
+    """
+    left: list[Left] = []
+    choices = [choice for item in ranked for choice in _choose(item, unsafe, left)]
+    drafts: dict[str, _Draft] = {}
+    for choice in choices:
+        _add(choice, drafts, left)
+    files = [mend for draft in drafts.values() for mend in draft.finish(left)]
+    return Plan(files=tuple(files), left=tuple(left))
+
+
+def _choose(item: Ranked, unsafe: bool, left: list[Left]) -> list[_Choice]:
+    allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
+    span = item.finding.span
+    for remedy in item.remedies:
+        if not remedy.edits:
+            continue
+        if remedy.applicability in allowed:
+            return [_Choice(remedy, span.line if span else 0)]
+        left.append(Left(remedy=remedy.id, path=remedy.edits[0].path, reason=_why_not(remedy)))
+    return []
+
+
+def _why_not(remedy: Remedy) -> str:
+    if remedy.applicability is Applicability.UNSAFE:
+        return "may change results; --unsafe applies it"
+    return "a person must decide"
+
+
+def _add(choice: _Choice, drafts: "dict[str, _Draft]", left: list[Left]) -> None:
+    """Add a remedy to the drafts of its files, to all of them or to none."""
+    paths = list(dict.fromkeys(edit.path for edit in choice.remedy.edits))
+    try:
+        for path in paths:
+            if path not in drafts:
+                drafts[path] = _Draft(path)
+        for path in paths:
+            drafts[path].check([edit for edit in choice.remedy.edits if edit.path == path])
+    except CannotMend as reason:
+        left.append(Left(remedy=choice.remedy.id, path=paths[0], reason=str(reason)))
+        return
+    for path in paths:
+        drafts[path].add(choice, [edit for edit in choice.remedy.edits if edit.path == path])
+
+
+class _Draft:
+    """The edits of one file, collected in rank order."""
+
+    def __init__(self, path: str) -> None:
+        if path.endswith(".ipynb"):
+            raise CannotMend("notebooks are examined, not edited; apply it by hand")
+        self._name = path
+        self._file = read_file(Path(path))
+        self._python: PythonFile | None = None
+        self._texts: list[Splice] = []
+        self._keywords: dict[tuple[int, int], list[KeywordEdit]] = {}
+        self._imports: dict[str, ImportEdit] = {}
+        self._applied: list[Applied] = []
+
+    def check(self, edits: Sequence[Edit]) -> None:
+        """Raise `CannotMend` when an edit does not fit the file, or meets one that is in already."""
+        splices = [item for edit in edits if isinstance(edit, TextEdit) for item in self._splice(edit)]
+        calls = [
+            self._parsed().keywords([*self._keywords.get((edit.line, edit.column), ()), edit])
+            for edit in edits
+            if isinstance(edit, KeywordEdit)
+        ]
+        others = [self._parsed().keywords(group) for group in self._keywords.values()]
+        met = any(new.meets(old) for new in splices for old in [*self._texts, *others])
+        if met or any(new.meets(old) for new in calls for old in self._texts):
+            raise CannotMend("it touches what another remedy changes; run --fix again")
+
+    def add(self, choice: _Choice, edits: Sequence[Edit]) -> None:
+        """Take the edits in; `check` has accepted them."""
+        for edit in edits:
+            if isinstance(edit, KeywordEdit):
+                self._keywords.setdefault((edit.line, edit.column), []).append(edit)
+            elif isinstance(edit, ImportEdit):
+                self._imports[edit.statement] = edit
+            else:
+                self._texts += self._splice(edit)
+        self._applied.append(Applied(remedy=choice.remedy.id, title=choice.remedy.title, line=choice.line))
+
+    def finish(self, left: list[Left]) -> list[FileMend]:
+        """The new text, parsed once more; nothing when it would not parse or nothing changes."""
+        if not self._applied:
+            return []
+        try:
+            splices = list(self._texts)
+            splices += [self._parsed().keywords(group) for group in self._outermost()]
+            splices += [
+                item for edit in self._imports.values() for item in [self._parsed().imports(edit)] if item
+            ]
+            new = splice(self._file.text, splices)
+            _must_parse(self._name, new)
+            self._file.encode(new)
+        except CannotMend as reason:
+            left += [Left(remedy=item.remedy, path=self._name, reason=str(reason)) for item in self._applied]
+            return []
+        if new == self._file.text:
+            return []
+        return [FileMend(name=self._name, old=self._file, new=new, applied=tuple(self._applied))]
+
+    def _outermost(self) -> list[list[KeywordEdit]]:
+        return list(self._keywords.values())
+
+    def _parsed(self) -> PythonFile:
+        if self._python is None:
+            self._python = PythonFile(self._file.text)
+        return self._python
+
+    def _splice(self, edit: TextEdit) -> list[Splice]:
+        """The splice of a text edit; none when the same one is in already (two findings, one cure)."""
+        text = self._file.text
+        start = offset(text, edit.line, edit.column)
+        end = offset(text, edit.end_line, edit.end_column)
+        if text[start:end] != edit.expected:
+            raise CannotMend(f"line {edit.line} has changed since it was examined")
+        item = Splice(start, end, edit.new_text)
+        return [] if item in self._texts else [item]
+
+
+def _must_parse(name: str, text: str) -> None:
+    """Raise `CannotMend` when the new text of a known kind of file no longer parses."""
+    suffix = Path(name).suffix.lower()
+    try:
+        if suffix in {".py", ".pyw"}:
+            ast.parse(text)
+        elif suffix == ".json":
+            _parse_json(text)
+        elif suffix in {".yaml", ".yml"}:
+            from ruamel.yaml import YAML
+
+            list(YAML(typ="safe", pure=True).compose_all(text))
+    except (SyntaxError, ValueError) as error:
+        raise CannotMend(f"the result would not parse ({error})") from error
+    except Exception as error:
+        if type(error).__module__.startswith("ruamel"):
+            raise CannotMend("the result would not parse as YAML") from error
+        raise
+
+
+def _parse_json(text: str) -> None:
+    """Parse JSON; a file with comments or trailing commas was none before either, and is left to its reader."""
+    try:
+        json.loads(text)
+    except ValueError:
+        if "//" not in text and "/*" not in text and not any(mark in text for mark in (",\n}", ",\n]")):
+            raise

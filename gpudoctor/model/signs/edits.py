@@ -1,0 +1,105 @@
+"""Edits of a script by its syntax: the text that stands there now goes along, so that nobody edits blindly.
+
+Python counts columns in bytes; an edit counts them in characters. Everything that makes an edit from
+a node comes through here.
+"""
+
+import ast
+
+from gpudoctor.model.remedy import TextEdit
+from gpudoctor.model.signs.source import Script
+
+
+def replace_node(script: Script, node: ast.AST, new_text: str) -> TextEdit:
+    """Replace an expression or a statement; a statement keeps what stands before and after it on its lines."""
+    line, end = _lineno(node), getattr(node, "end_lineno", None) or _lineno(node)
+    lines = script.text.splitlines()
+    column = _column(lines[line - 1], getattr(node, "col_offset", 0))
+    end_column = _column(lines[end - 1], getattr(node, "end_col_offset", None) or 0)
+    return TextEdit(
+        path=script.path,
+        line=line,
+        column=column,
+        end_line=end,
+        end_column=end_column,
+        new_text=new_text,
+        expected=_between(lines, line, column, end, end_column),
+    )
+
+
+def insert_before(script: Script, statement: ast.stmt, text: str) -> TextEdit:
+    """Put a line before a statement, indented like it. `text` is one line without its indentation."""
+    line = _lineno(statement)
+    column = _column(script.text.splitlines()[line - 1], statement.col_offset)
+    indent = script.text.splitlines()[line - 1][: column - 1]
+    return TextEdit(
+        path=script.path,
+        line=line,
+        column=column,
+        end_line=line,
+        end_column=column,
+        new_text=f"{text}\n{indent}",
+        expected="",
+    )
+
+
+def insert_after(script: Script, statement: ast.stmt, text: str) -> TextEdit:
+    """Put a line after a statement, indented like its first line."""
+    lines = script.text.splitlines()
+    first, last = _lineno(statement), statement.end_lineno or statement.lineno
+    indent = lines[first - 1][: _column(lines[first - 1], statement.col_offset) - 1]
+    end = len(lines[last - 1]) + 1
+    return TextEdit(
+        path=script.path,
+        line=last,
+        column=end,
+        end_line=last,
+        end_column=end,
+        new_text=f"\n{indent}{text}",
+        expected="",
+    )
+
+
+def delete_statement(script: Script, statement: ast.stmt, body: list[ast.stmt]) -> TextEdit:
+    """Remove a statement that has its lines for itself; `pass` takes its place when its block would be empty.
+
+    `body` is the block that holds it. Raises `ValueError` when it shares a line with another statement.
+    """
+    lines = script.text.splitlines()
+    first, last = _lineno(statement), statement.end_lineno or statement.lineno
+    others = [item for item in body if item is not statement]
+    if any(item.lineno <= last and (item.end_lineno or item.lineno) >= first for item in others):
+        raise ValueError("the statement shares a line with another one")
+    column = _column(lines[first - 1], statement.col_offset)
+    if lines[first - 1][: column - 1].strip():
+        raise ValueError("the statement stands behind its block's head")
+    if not others or last >= len(lines):
+        return replace_node(script, statement, "pass")
+    return TextEdit(
+        path=script.path,
+        line=first,
+        column=1,
+        end_line=last + 1,
+        end_column=1,
+        new_text="",
+        expected="".join(line + "\n" for line in lines[first - 1 : last]),
+    )
+
+
+def _lineno(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 1))
+
+
+def _column(line: str, offset: int) -> int:
+    """The 1-based character column of a byte offset."""
+    if line.isascii():
+        return offset + 1
+    return len(line.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
+
+
+def _between(lines: list[str], line: int, column: int, end_line: int, end_column: int) -> str:
+    """The text of a span; lines joined by a plain newline."""
+    if line == end_line:
+        return lines[line - 1][column - 1 : end_column - 1]
+    middle = lines[line : end_line - 1]
+    return "\n".join([lines[line - 1][column - 1 :], *middle, lines[end_line - 1][: end_column - 1]])
