@@ -391,8 +391,11 @@ LINES = st.sampled_from(
         "4:memory:/x",
         "file 5",
         "Max processes  -5  x",
+        V2.format(root="/").strip(),
+        V2.format(root="/a").strip(),
+        "MemTotal: 5 kB",
+        "99999999999999999999999",
     ]
-    + [V2.format(root="/").strip(), V2.format(root="/a").strip(), "MemTotal: 5 kB", "99999999999999999999999"]
 )
 
 

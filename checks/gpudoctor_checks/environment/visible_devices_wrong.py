@@ -88,12 +88,12 @@ class VisibleDevicesWrong(Check):
             seen = _resolve(given.value, survey) if given is not None else _Seen(gpus=len(survey.gpus))
             if given is not None and seen.fault:
                 yield self._faulty(given, seen, survey)
-        elif given is not None:
-            seen = _Seen(gpus=_entries(given.value))
         else:
             job = optional(lambda: patient.job)
-            if job is None or not job.gpus_granted:
+            if job is None or ranks_here(patient) < 2 or (given is None and not job.gpus_granted):
                 raise Unavailable(survey.absence if survey is not None else "the GPUs were not examined")
+            if given is not None:
+                seen = _Seen(gpus=_entries(given.value))
         yield from self._too_few(patient, given, seen, survey if here else None)
 
     def _given(self, patient: Patient) -> _Given | None:

@@ -50,7 +50,8 @@ class LimitsTooLowRule(Rule):
         flag = "-1" if wanted is None else text
         if container in {"docker", "podman"}:
             extra = f"--pids-limit={flag}" if kind == "processes" else f"--ulimit {name}={flag}:{flag}"
-            title, steps, effort = f"{container} run {extra}", (f"{container} run {extra} ...",), Effort.SETTING
+            title, effort = f"{container} run {extra}", Effort.SETTING
+            steps: tuple[str, ...] = (f"{container} run {extra} ...",)
         elif container == "kubernetes":
             title = f"raise {kind} for pods to {text} on the node"
             steps = (

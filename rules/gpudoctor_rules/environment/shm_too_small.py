@@ -53,7 +53,7 @@ class ShmTooSmallRule(Rule):
 
 
 def _size(finding: Finding, patient: Patient) -> int:
-    """Bytes: what the workers of all ranks hold ready, a power of two of at least 2 GiB, half the memory at most."""
+    """Bytes: what all workers hold ready, a power of two of at least 2 GiB, half the memory at most."""
     workers, ranks = int(finding.fact("workers") or 0), int(finding.fact("ranks") or 1)
     need = max(int(finding.fact("need") or 0), ranks * (workers or _USUAL_WORKERS) * _PER_WORKER)
     wanted = 2 * GIB

@@ -1,0 +1,110 @@
+"""ENV011: free space against checkpoints and caches."""
+
+import pytest
+from scripts import script_patient
+
+from gpudoctor.model import Confidence, Unavailable
+from gpudoctor.model.signs.host import Disk, SilentFolder
+from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
+from gpudoctor_checks.environment.disk_too_small import DiskTooSmall
+from gpudoctor_rules.environment.disk_too_small import DiskTooSmallRule
+
+MIB = 1 << 20
+
+
+def disk(role, free, mount="/data", **changes):
+    values = {"path": f"{mount}/x", "kind": "ext4", "total": 1000 * GIB} | changes
+    return Disk(role=role, mount=mount, free=free, **values)
+
+
+def host(*disks, **changes):
+    return make_host(disks=disks, **changes)
+
+
+def finetune(model="meta-llama/Llama-2-7b-hf", keep="", extra="", **signs):
+    return script_patient(
+        f"""
+        from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+        model = AutoModelForCausalLM.from_pretrained("{model}")
+        {extra}
+        args = TrainingArguments("out"{keep})
+        Trainer(model=model, args=args, train_dataset=data).train()
+        """,
+        **signs,
+    )
+
+
+def test_sick_checkpoints_that_do_not_fit():
+    patient = finetune(keep=", save_total_limit=5", host=host(disk("working folder", 400 * GIB)))
+    [finding] = examine(DiskTooSmall, patient)
+    one = int(7e9 * 16)
+    assert finding.cost.bytes == 6 * one - 400 * GIB
+    assert finding.confidence is Confidence.SUSPECTED
+    keep = prescribe(DiskTooSmallRule, finding, patient)[0]
+    assert keep.title == f"save_total_limit={400 * GIB // one - 1}" == "save_total_limit=2"
+
+
+def test_sick_not_even_two_checkpoints():
+    roomy = disk("temporary files", 900 * GIB, mount="/scratch")
+    patient = finetune(host=host(disk("output", 150 * GIB), roomy))
+    [finding] = examine(DiskTooSmall, patient)
+    assert "without a limit" in finding.message
+    move, clear = prescribe(DiskTooSmallRule, finding, patient)
+    assert "/scratch" in move.title
+    assert "/data/x" in clear.title
+
+
+@pytest.mark.parametrize(
+    ("role", "free"),
+    [("output", 500 * MIB), ("Hugging Face cache", 500 * MIB), ("temporary files", 100 * MIB)],
+)
+def test_sick_all_but_full(role, free):
+    patient = make_patient(host=host(disk(role, free)), gpus=[make_gpu()])
+    [finding] = examine(DiskTooSmall, patient)
+    assert finding.confidence is Confidence.CONFIRMED
+    assert role in finding.message
+    assert prescribe(DiskTooSmallRule, finding, patient)
+
+
+def test_sick_one_disk_is_one_finding():
+    patient = make_patient(
+        host=host(disk("working folder", MIB), disk("Hugging Face cache", MIB)), gpus=[make_gpu()]
+    )
+    assert len(examine(DiskTooSmall, patient)) == 1
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [
+        finetune(keep=", save_total_limit=2", host=host(disk("working folder", 400 * GIB))),
+        finetune(model="gpt2", host=host(disk("working folder", 20 * GIB))),
+        finetune(model="mistralai/Mixtral-8x7B-v0.1", host=host(disk("working folder", 20 * GIB))),
+        finetune(
+            extra="import peft; model = peft.get_peft_model(model, config)",
+            host=host(disk("working folder", 20 * GIB)),
+        ),
+        make_patient(host=host(disk("working folder", MIB))),
+        make_patient(host=host(disk("Hugging Face cache", 0, read_only=True)), gpus=[make_gpu()]),
+        make_patient(host=host(disk("temporary files", 2 * GIB)), gpus=[make_gpu()]),
+        make_patient(host=host(disk("output", 0, total=0)), gpus=[make_gpu()]),
+    ],
+    ids=[
+        "fits",
+        "no size in the name",
+        "a mixture",
+        "adapters",
+        "no purpose",
+        "read-only",
+        "enough",
+        "no real disk",
+    ],
+)
+def test_healthy(patient):
+    assert examine(DiskTooSmall, patient) == []
+
+
+def test_healthy_a_silent_folder_is_a_skip_and_no_pass():
+    silent = SilentFolder(role="output", path="/nfs/out", reason="no answer in 2 s")
+    patient = make_patient(host=host(disk("working folder", 9 * GIB), silent_folders=(silent,)))
+    with pytest.raises(Unavailable, match="no answer"):
+        examine(DiskTooSmall, patient)

@@ -1,0 +1,75 @@
+"""ENV009: host memory against what the job takes."""
+
+import pytest
+from scripts import script_patient
+
+from gpudoctor.model import Absent, Confidence, Severity
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
+from gpudoctor_checks.environment.host_memory_tight import HostMemoryTight
+from gpudoctor_rules.environment.host_memory_tight import HostMemoryTightRule
+
+MIB = 1 << 20
+
+
+def script(workers, **signs):
+    return script_patient(
+        f"""
+        from torch.utils.data import DataLoader
+        loader = DataLoader(data, num_workers={workers})
+        """,
+        **signs,
+    )
+
+
+def test_sick_ranks_and_workers_do_not_fit():
+    patient = script(
+        8, host=make_host(memory_available=20 * GIB), job=Job(profile=Profile.SLURM, ranks_per_node=8)
+    )
+    [finding] = examine(HostMemoryTight, patient)
+    assert finding.fact("need") == 8 * (1.5 * GIB + 8 * 256 * MIB)
+    assert finding.cost.bytes == 8 * GIB
+    memory, workers = prescribe(HostMemoryTightRule, finding, patient)
+    assert memory.steps == ("#SBATCH --mem=56G",)
+    assert workers.sets == (("DataLoader.num_workers", "4"),)
+
+
+def test_sick_the_schedulers_grant_is_held_too():
+    job = Job(profile=Profile.SLURM, ranks_per_node=4, memory_granted=4 * GIB, script_path="job.sbatch")
+    [finding] = examine(HostMemoryTight, make_patient(host=make_host(), job=job, environment={}))
+    assert "4 GiB of host memory are granted" in finding.message
+
+
+def test_sick_a_limit_that_is_small_beside_the_gpus():
+    host = make_host(memory_limit=4 * GIB, memory_available=4 * GIB, container="docker")
+    patient = make_patient(host=host, gpus=[make_gpu()])
+    [finding] = examine(HostMemoryTight, patient)
+    assert finding.severity is Severity.NOTE
+    [remedy] = prescribe(HostMemoryTightRule, finding, patient)
+    assert remedy.steps == ("docker run --memory=80g ...",)
+
+
+def test_sick_swapping():
+    host = make_host(swap_total=8 * GIB, swap_used=3 * GIB, swap_rate=40.0 * MIB)
+    patient = make_patient(host=host)
+    [finding] = examine(HostMemoryTight, patient)
+    assert finding.confidence is Confidence.CONFIRMED
+    assert "40 MiB a second" in finding.message
+    assert len(prescribe(HostMemoryTightRule, finding, patient)) == 1
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [
+        script(8, host=make_host(), gpus=[make_gpu()]),
+        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=0.0)),
+        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=4096.0)),
+        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=Absent("no counters"))),
+        make_patient(host=make_host(memory_available=300 * MIB)),
+        make_patient(host=make_host(memory_limit=64 * GIB), gpus=[make_gpu()]),
+        make_patient(host=make_host(memory_limit=64 * GIB), gpus=[make_gpu(i) for i in range(8)]),
+    ],
+    ids=["plenty", "parked pages", "a page or two", "untold", "a laptop", "a limit", "one rank of eight GPUs"],
+)
+def test_healthy(patient):
+    assert examine(HostMemoryTight, patient) == []

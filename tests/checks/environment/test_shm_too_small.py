@@ -1,0 +1,144 @@
+"""ENV006: shared memory against the loader's workers."""
+
+import pytest
+from configs import config_patient
+from scripts import script_patient
+
+from gpudoctor.model import Absent, Resource, Severity, Unavailable
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
+from gpudoctor_checks.environment.shm_too_small import ShmTooSmall
+from gpudoctor_rules.environment.shm_too_small import ShmTooSmallRule
+
+MIB = 1 << 20
+SCRIPT = """
+    import argparse, torch
+    from torch.utils.data import DataLoader
+    from torchvision import transforms
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int{default})
+    args = parser.parse_args()
+    crop = transforms.RandomResizedCrop(224)
+    loader = DataLoader(data, batch_size=256, num_workers={workers})
+    for x in loader:
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def script(workers, default=", default=4", **signs):
+    return script_patient(SCRIPT.format(workers=workers, default=default), **signs)
+
+
+def docker(shm=64 * MIB, **changes):
+    return make_host(shm_total=shm, shm_free=shm, container="docker", **changes)
+
+
+@pytest.mark.parametrize("workers", ["8", "args.workers"])
+def test_sick_workers_with_dockers_default(workers):
+    [finding] = examine(ShmTooSmall, script(workers, host=docker()))
+    assert finding.severity is Severity.ERROR
+    assert finding.cost.breaks
+    assert "64 MiB" in finding.message and "1 GiB" in finding.message
+    assert finding.span is not None and finding.span.line == 9
+    assert Resource.SHARED_MEMORY in finding.scarce
+
+
+def test_sick_workers_in_a_config():
+    patient = config_patient("output_dir: out\nlearning_rate: 1e-4\ndataloader_num_workers: 6\n", host=docker())
+    [finding] = examine(ShmTooSmall, patient)
+    assert finding.severity is Severity.ERROR
+    assert finding.fact("workers") == 6
+
+
+def test_sick_without_workers_known_on_a_gpu_machine():
+    [finding] = examine(ShmTooSmall, make_patient(host=docker(), gpus=[make_gpu()]))
+    assert finding.severity is Severity.WARNING
+    assert finding.cost.breaks is None
+
+
+def test_sick_workers_that_only_a_run_tells():
+    [finding] = examine(ShmTooSmall, script("args.workers", default="", host=docker()))
+    assert finding.severity is Severity.WARNING
+
+
+def test_sick_ranks_need_it_even_without_workers():
+    job = Job(profile=Profile.TORCHRUN, ranks_per_node=4)
+    [finding] = examine(ShmTooSmall, script("0", host=docker(), job=job))
+    assert finding.severity is Severity.WARNING
+    assert "4 ranks" in finding.message
+
+
+def test_sick_batches_that_do_not_fit():
+    patient = script("16", host=docker(4 * GIB))
+    [finding] = examine(ShmTooSmall, patient)
+    need = 16 * 2 * 256 * 3 * 224 * 224 * 4
+    assert finding.fact("need") == need
+    assert finding.severity is Severity.WARNING
+    [remedy] = prescribe(ShmTooSmallRule, finding, patient)
+    assert remedy.title == "give /dev/shm 8 GiB"
+
+
+def test_sick_full_of_left_overs():
+    patient = script("2", host=docker(8 * GIB))
+    [finding] = examine(ShmTooSmall, script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB)))
+    assert "200 MiB" in finding.message
+    [remedy] = prescribe(ShmTooSmallRule, finding, patient)
+    assert any(step.startswith("rm /dev/shm/torch_") for step in remedy.steps)
+
+
+def test_sick_the_size_that_the_launch_asks_for():
+    job = Job(profile=Profile.KUBERNETES, shared_memory_granted=256 * MIB, script_path="pod.yaml")
+    [finding] = examine(ShmTooSmall, script("8", host=make_host(), job=job))
+    assert "256 MiB" in finding.message
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [
+        script("8", host=docker(16 * GIB)),
+        script("0", host=docker()),
+        make_patient(host=docker()),
+        make_patient(host=make_host()),
+        script("8", host=docker(), job=Job(profile=Profile.NONE, shared_memory_granted=16 * GIB)),
+    ],
+    ids=["enough", "no workers", "no purpose", "bare metal", "launch gives more"],
+)
+def test_healthy(patient):
+    assert examine(ShmTooSmall, patient) == []
+
+
+def test_healthy_elsewhere_is_a_skip():
+    with pytest.raises(Unavailable, match="no /dev/shm"):
+        examine(ShmTooSmall, script("8", host=make_host(shm_total=Absent("no /dev/shm on this system"))))
+    job = Job(profile=Profile.SLURM, script_path="job.sbatch", ranks_per_node=4)
+    with pytest.raises(Unavailable, match="another machine"):
+        examine(ShmTooSmall, script("8", host=docker(), job=job, environment={}))
+
+
+@pytest.mark.parametrize(
+    ("container", "line"),
+    [
+        ("docker", "docker run --shm-size=2g ..."),
+        ("podman", "podman run --shm-size=2g ..."),
+        ("kubernetes", "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]"),
+        (None, "sudo mount -o remount,size=2G /dev/shm"),
+    ],
+)
+def test_remedy_names_the_line_for_the_container(container, line):
+    host = make_host(shm_total=64 * MIB, shm_free=64 * MIB, container=container)
+    patient = script("8", host=host)
+    [finding] = examine(ShmTooSmall, patient)
+    [remedy] = prescribe(ShmTooSmallRule, finding, patient)
+    assert line in remedy.steps
+    assert remedy.uses == {Resource.HOST_MEMORY}
+
+
+def test_remedy_grows_with_the_ranks_and_stays_below_half_of_the_memory():
+    job = Job(profile=Profile.TORCHRUN, ranks_per_node=8)
+    for memory, size in ((256, 16), (12, 6)):
+        patient = script("8", host=docker(memory_total=memory * GIB), job=job)
+        [finding] = examine(ShmTooSmall, patient)
+        [remedy] = prescribe(ShmTooSmallRule, finding, patient)
+        assert remedy.title == f"give /dev/shm {size} GiB"

@@ -1,0 +1,136 @@
+"""ENV013: CUDA_VISIBLE_DEVICES against the GPUs and the ranks."""
+
+import pytest
+from scripts import script_patient
+
+from gpudoctor.model import Absent, Severity, Unavailable
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrong
+from gpudoctor_rules.environment.visible_devices_wrong import VisibleDevicesWrongRule
+
+NAME = "CUDA_VISIBLE_DEVICES"
+UUIDS = [f"GPU-{index}a1b2c3d-0000-1111-2222-333344445555" for index in range(4)]
+
+
+def four(**changes):
+    return [make_gpu(index, uuid=UUIDS[index], **changes) for index in range(4)]
+
+
+def shell(value, **signs):
+    return make_patient(environment={} if value is None else {NAME: value}, **({"gpus": four()} | signs))
+
+
+def job(ranks, **changes):
+    return Job(profile=Profile.TORCHRUN, ranks_per_node=ranks, **changes)
+
+
+@pytest.mark.parametrize(
+    ("value", "visible", "words"),
+    [
+        ("", 0, "empty"),
+        (" ", 0, "empty"),
+        ("-1", 0, "hides every GPU"),
+        ("NoDevFiles", 0, "hides every GPU"),
+        ("0,1,9", 2, "names GPU 9"),
+        ("4", 0, "names GPU 4"),
+        ("0,-1,2", 1, "'-1'"),
+        ("0,,1", 1, "empty entry"),
+        ("cuda:0", 0, "'cuda:0'"),
+        ("1,1", 0, "1 twice"),
+        ("0,1,0", 0, "0 twice"),
+        ("GPU-ffffffff", 0, "no GPU has"),
+        (f"{UUIDS[0]},GPU-ffff,{UUIDS[1]}", 1, "no GPU has"),
+        ("GPU-", 0, "fits several"),
+        ("MIG-11111111-2222", 0, "no MIG device"),
+    ],
+)
+def test_sick_values(value, visible, words):
+    [finding] = examine(VisibleDevicesWrong, shell(value))
+    assert finding.severity is Severity.ERROR
+    assert finding.cost.breaks
+    assert finding.fact("visible") == visible
+    assert words in finding.message
+
+
+def test_sick_a_value_that_the_script_sets():
+    patient = script_patient(f'import os\nos.environ["{NAME}"] = "7"\n', environment={}, gpus=four())
+    [finding] = examine(VisibleDevicesWrong, patient)
+    assert finding.span is not None and finding.span.line == 2
+    assert "7" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("value", "ranks", "visible"), [("0,1", 4, 2), (None, 8, 4), (",".join(UUIDS[:3]), 4, 3)]
+)
+def test_sick_fewer_than_the_ranks(value, ranks, visible):
+    patient = shell(value, job=job(ranks))
+    [finding] = examine(VisibleDevicesWrong, patient)
+    assert finding.fact("visible") == visible
+    assert finding.severity is Severity.ERROR
+    fewer, _ = prescribe(VisibleDevicesWrongRule, finding, patient)
+    assert fewer.title == f"launch {visible} ranks on this node"
+
+
+def test_sick_a_job_script_that_contradicts_itself():
+    environment = Environment(variables={NAME: "0,1"}, exports={NAME: ("job.sbatch", 9)})
+    script = Job(profile=Profile.SLURM, ranks_per_node=4, script_path="job.sbatch")
+    [finding] = examine(VisibleDevicesWrong, make_patient(environment=environment, job=script))
+    assert "4 ranks" in finding.message and "2 GPUs" in finding.message
+    asks = Job(
+        profile=Profile.SLURM, ranks_per_node=8, gpus_granted=4, gpus_origin="--gres", script_path="j.sbatch"
+    )
+    [finding] = examine(VisibleDevicesWrong, make_patient(environment={}, gpus=four(), job=asks))
+    assert "--gres grants 4 GPUs" in finding.message
+
+
+def test_sick_fewer_than_the_scheduler_granted():
+    grant = Job(profile=Profile.SLURM, gpus_granted=4, gpus_origin="SLURM_GPUS_ON_NODE")
+    patient = make_patient(environment={NAME: "0,1", "SLURM_JOB_ID": "7"}, gpus=four(), job=grant)
+    [finding] = examine(VisibleDevicesWrong, patient)
+    assert finding.subject == "granted GPUs"
+
+
+@pytest.mark.parametrize(("ranks", "title"), [(None, "0,1,2,3"), (2, "0,1")])
+def test_remedy_names_the_value(ranks, title):
+    patient = shell("", job=job(ranks) if ranks else None)
+    [finding] = examine(VisibleDevicesWrong, patient)
+    [remedy] = prescribe(VisibleDevicesWrongRule, finding, patient)
+    assert remedy.title == f"export {NAME}={title}"
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [
+        shell(None),
+        shell("0"),
+        shell(" 3 , 1 "),
+        shell("0,1,2,3", job=job(4)),
+        shell(None, job=job(4)),
+        shell("0,1", job=job(1)),
+        shell(UUIDS[2]),
+        shell(f"{UUIDS[2][:8]},{UUIDS[1][:9]}"),
+        shell("MIG-1", gpus=[make_gpu(mig_enabled=True, mig_instances=("MIG-1", "MIG-2"))]),
+        shell(
+            None,
+            job=Job(profile=Profile.SLURM, ranks_per_node=8, gpus_granted=8, script_path="job.sbatch"),
+        ),
+        script_patient(
+            f'import os\nos.environ.setdefault("{NAME}", "9")\n', environment={NAME: "0"}, gpus=four()
+        ),
+    ],
+)
+def test_healthy(patient):
+    assert examine(VisibleDevicesWrong, patient) == []
+
+
+@pytest.mark.parametrize("value", [None, "", "0,1", "-1"])
+def test_healthy_a_machine_without_a_gpu_is_a_skip(value):
+    with pytest.raises(Unavailable):
+        examine(VisibleDevicesWrong, shell(value, gpus=[]))
+
+
+def test_healthy_gpus_that_do_not_tell_their_names_are_a_skip():
+    with pytest.raises(Unavailable, match="UUID"):
+        examine(VisibleDevicesWrong, shell(UUIDS[0], gpus=[make_gpu(uuid=Absent("no permission"))]))
