@@ -9,7 +9,15 @@ from fake_nvml import SCENARIOS, compiler
 from fake_nvml import run as fake
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
-CHOSEN = ("healthy 8x H100", "row remap failed", "one GPU lost", "driver hangs at start", "driver crashes")
+CHOSEN = (
+    "healthy 8x H100",
+    "row remap failed",
+    "one GPU lost",
+    "driver crashes",
+    pytest.param(
+        "driver hangs at start", marks=pytest.mark.slow
+    ),  # waits for the ten seconds that a driver has
+)
 
 
 def run(scenario, tmp_path, *arguments):
@@ -24,6 +32,7 @@ def test_the_command_says_what_the_checks_say(name, tmp_path):
     scenario = next(item for item in SCENARIOS if item.name == name)
     # GPU004 reads this machine's own kernel log.
     done = run(scenario, tmp_path, "--ignore", "GPU004", "--format", "json")
+    assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     found = sorted(f"{item['code']} {item['severity']}" for item in report["findings"])
     # The container that the tests run in may turn an error of ENV001 into a note.
