@@ -18,7 +18,7 @@ from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, Ro
 from gpudoctor.model.signs.host import Disk, Host, Limit
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.packages import Packages, TorchBuild
+from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.source import Source
 
 GIB = 1 << 30
@@ -136,6 +136,44 @@ def make_survey(gpus: Iterable[Gpu] = (), **changes: object) -> GpuSurvey:
 def make_host(**changes: object) -> Host:
     """A healthy 32-core node, with the fields to change."""
     return replace(_HOST, **changes)  # type: ignore[arg-type]
+
+
+def make_packages(
+    python: str = "3.11.7", requires: Mapping[str, Iterable[str]] | None = None, **versions: str
+) -> Packages:
+    """An environment with these distributions, `make_packages(torch="2.5.1", huggingface_hub="0.30.0")`.
+
+    `requires` gives a distribution's `Requires-Dist` lines by its normalised name.
+    """
+    lines = requires or {}
+    names = {name.replace("_", "-"): version for name, version in versions.items()}
+    return Packages(
+        prefix="/env",
+        python=python,
+        executable="/env/bin/python",
+        distributions={
+            name: Distribution(
+                name=name,
+                version=version,
+                requires=tuple(lines.get(name, ())),
+                location="/env/lib/site-packages",
+            )
+            for name, version in names.items()
+        },
+    )
+
+
+def make_torch(version: str = "2.9.1+cu128", **changes: object) -> TorchBuild:
+    """A CUDA build of torch, with the fields to change."""
+    build = TorchBuild(
+        version=version,
+        cuda="12.8",
+        hip=None,
+        arch_list=("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"),
+        cxx11_abi=True,
+        path="/env/lib/site-packages/torch",
+    )
+    return replace(build, **changes)  # type: ignore[arg-type]
 
 
 def make_patient(

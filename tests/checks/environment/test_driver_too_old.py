@@ -1,0 +1,126 @@
+import json
+from importlib import resources
+
+import pytest
+
+from gpudoctor.model import Absent, Severity, Unavailable
+from gpudoctor.model.signs.gpu import DriverState
+from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_survey, make_torch, prescribe
+from gpudoctor_checks.environment.driver_too_old import DriverTooOld
+from gpudoctor_rules.environment.driver_too_old import DriverTooOldRule
+
+
+def patient(version, cuda, driver, speaks, gpu=None, **survey):
+    return make_patient(
+        survey=make_survey([gpu or make_gpu()], driver_version=driver, cuda_driver_version=speaks, **survey),
+        torch=make_torch(version, cuda=cuda),
+        packages=make_packages(torch=version),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "speaks", "floor"),
+    [
+        ("13.0", "570.86.15", (12, 8), "580.65.06"),
+        ("13.2", "575.51.03", (12, 9), "580.65.06"),
+        ("12.8", "470.57.02", (11, 4), "525.60.13"),
+        ("12.1", "520.61.05", (11, 8), "525.60.13"),
+        ("11.8", "440.33", (10, 2), "450.80.02"),
+        ("12.8", "525.53", Absent("this driver is too old"), "525.60.13"),
+        ("10.2", "418.39", Absent("this driver is too old"), "440.33"),
+    ],
+)
+def test_sick_a_driver_below_the_floor(cuda, driver, speaks, floor):
+    [finding] = examine(DriverTooOld, patient("2.x", cuda, driver, speaks))
+    assert finding.severity is Severity.ERROR
+    assert finding.cost.breaks
+    assert finding.fact("floor") == floor
+    assert f"needs {floor} or newer; the driver is {driver}" in finding.message
+
+
+def test_sick_a_cuda_newer_than_the_table_by_what_the_driver_speaks():
+    [finding] = examine(DriverTooOld, patient("3.0", "14.0", "580.65.06", (13, 0)))
+    assert "needs a driver for CUDA 14.0" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "speaks"),
+    [
+        ("12.8", "525.60.13", (12, 0)),
+        ("12.9", "535.54.03", (12, 2)),
+        ("13.2", "580.65.06", (13, 0)),
+        ("11.8", "999.1.1", (20, 0)),
+        ("14.0", "700.10", (14, 1)),
+        ("14.0", "700.10", Absent("not answered")),
+        ("12.4", "999.1.1", Absent("not answered")),
+    ],
+)
+def test_healthy_at_the_floor_within_the_major_and_newer_than_the_table(cuda, driver, speaks):
+    assert examine(DriverTooOld, patient("2.x", cuda, driver, speaks)) == []
+
+
+def test_healthy_forward_compatibility_lifts_the_floor():
+    one = patient(
+        "2.9.1+cu130", "13.0", "550.54.14", (12, 4), compat_libcuda="/usr/local/cuda/compat/libcuda.so.1"
+    )
+    assert examine(DriverTooOld, one) == []
+
+
+def test_healthy_cpu_rocm_and_jetson():
+    assert examine(DriverTooOld, patient("2.9.1+cpu", None, "470.1", (11, 4))) == []
+    jetson = make_gpu(name="Orin (nvgpu)", compute_capability=(8, 7))
+    assert examine(DriverTooOld, patient("2.5.0", "13.0", "540.4.0", (12, 6), jetson)) == []
+
+
+@pytest.mark.parametrize("state", [DriverState.HUNG, DriverState.NO_LIBRARY])
+def test_healthy_without_a_driver_it_is_skipped(state):
+    one = make_patient(
+        survey=make_survey([], driver=state), torch=make_torch(), packages=make_packages(torch="2.9.1")
+    )
+    with pytest.raises(Unavailable):
+        examine(DriverTooOld, one)
+
+
+def test_an_unreadable_driver_version_is_skipped_with_the_reason():
+    with pytest.raises(Unavailable, match="no permission"):
+        examine(DriverTooOld, patient("2.9", "13.0", Absent("no permission"), Absent("no permission")))
+
+
+def test_the_remedies_name_the_build_the_driver_and_the_package():
+    one = patient("2.9.1+cu130", "13.0", "550.54.14", (12, 4))
+    [finding] = examine(DriverTooOld, one)
+    build, driver, forward = prescribe(DriverTooOldRule, finding, one)
+    assert build.steps[0].startswith("pip install torch==2.9.1+cu126 --index-url ")
+    assert "550.54.14" in build.title
+    assert driver.title == "ask the administrator for driver 580.65.06 or newer"
+    assert forward.steps[0].startswith("apt-get install cuda-compat-13-0 ")
+    assert all(remedy.effect is None for remedy in (build, driver, forward))
+
+
+def test_an_older_torch_is_named_as_such():
+    one = patient("2.9.1+cu128", "12.8", "470.57.02", (11, 4))
+    [finding] = examine(DriverTooOld, one)
+    build, driver, _ = prescribe(DriverTooOldRule, finding, one)
+    assert "an older torch, 2.7.1" in build.title
+    assert "the driver that came with CUDA 12.8 is 570.86.10" in driver.steps
+
+
+def test_no_forward_compatibility_on_a_consumer_card():
+    card = make_gpu(name="NVIDIA GeForce RTX 3090", compute_capability=(8, 6))
+    one = patient("2.9.1+cu130", "13.0", "550.54.14", (12, 4), card)
+    [finding] = examine(DriverTooOld, one)
+    assert [remedy.id for remedy in prescribe(DriverTooOldRule, finding, one)] == [
+        "ENV003-torch-build",
+        "ENV003-driver",
+    ]
+
+
+def test_the_two_tables_agree_and_have_sources():
+    def table(package, name):
+        return json.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+
+    floors = table("gpudoctor_checks.environment", "driver_floors.json")
+    builds = table("gpudoctor_rules.environment", "torch_builds.json")
+    assert builds["floors"].items() <= floors["floors"].items()
+    assert floors["sources"] and builds["sources"]
+    assert all(tag[2:-1] in builds["floors"] for item in builds["releases"] for tag in item["builds"])

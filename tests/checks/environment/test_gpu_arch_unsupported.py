@@ -1,0 +1,128 @@
+import pytest
+
+from gpudoctor.model import Absent, Severity, Unavailable
+from gpudoctor.model.cuda import runs_on
+from gpudoctor.model.signs.gpu import DriverState
+from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_survey, make_torch, prescribe
+from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupported
+from gpudoctor_rules.environment.gpu_arch_unsupported import GpuArchUnsupportedRule
+
+CU126 = ("sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90")
+CU130 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120")
+
+
+def patient(arches, *capabilities, version="2.9.1+cu126", names=(), **survey):
+    gpus = [
+        make_gpu(index, compute_capability=card, name=names[index] if names else f"card {card}")
+        for index, card in enumerate(capabilities)
+    ]
+    return make_patient(
+        survey=make_survey(gpus, **survey),
+        torch=make_torch(version, cuda="12.6", arch_list=arches),
+        packages=make_packages(torch=version),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arches", "card"),
+    [
+        (CU126, (12, 0)),
+        (CU126, (10, 0)),
+        (CU130, (7, 0)),
+        (CU130, (6, 1)),
+        (("sm_80",), (7, 5)),
+        (("sm_86",), (8, 0)),
+        (("sm_90a",), (9, 1)),
+        (("sm_100a",), (10, 3)),
+        (("compute_90",), (8, 0)),
+        (("compute_90a",), (10, 0)),
+    ],
+)
+def test_sick_no_code_for_the_card(arches, card):
+    [finding] = examine(GpuArchUnsupported, patient(arches, card))
+    assert finding.severity is Severity.ERROR
+    assert finding.cost.breaks
+    assert f"compute capability {card[0]}.{card[1]}" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("arches", "card"),
+    [
+        (CU126, (9, 0)),
+        (CU126, (8, 9)),  # sm_86 runs on Ada
+        (CU126, (6, 1)),
+        (CU130, (12, 1)),  # sm_120 runs on 12.1
+        (CU130, (13, 0)),  # compiled by the driver from compute_120
+        (("sm_100f",), (10, 3)),
+        (("sm_90a",), (9, 0)),
+        (("sm_80", "compute_80"), (9, 0)),
+    ],
+)
+def test_healthy_the_same_major_intermediate_code_and_families(arches, card):
+    assert examine(GpuArchUnsupported, patient(arches, card)) == []
+
+
+def test_one_finding_for_cards_of_a_kind_and_a_warning_while_others_run():
+    [finding] = examine(GpuArchUnsupported, patient(CU130, (7, 0), (7, 0)))
+    assert finding.message.startswith("2 GPUs (")
+    [mixed] = examine(GpuArchUnsupported, patient(CU130, (9, 0), (6, 1)))
+    assert (mixed.severity, mixed.cost.breaks, mixed.subject) == (Severity.WARNING, None, "GPU 1")
+    assert len(examine(GpuArchUnsupported, patient(CU126, (12, 0), (10, 0)))) == 2
+
+
+def test_healthy_jetson_cpu_and_rocm():
+    assert examine(GpuArchUnsupported, patient(("sm_80",), (7, 2), names=["Xavier (nvgpu)"])) == []
+    for build in (
+        make_torch("2.9.1+cpu", cuda=None, arch_list=()),
+        make_torch("2.9.1+rocm6.4", cuda=None, hip="6.4", arch_list=("gfx942",)),
+    ):
+        one = make_patient(gpus=[make_gpu()], torch=build, packages=make_packages(torch="2.9.1"))
+        assert examine(GpuArchUnsupported, one) == []
+
+
+@pytest.mark.parametrize(
+    "arches", [Absent("libtorch_python.so does not tell the architectures"), (), ("gfx90a",)]
+)
+def test_healthy_an_unknown_list_is_no_finding(arches):
+    with pytest.raises(Unavailable, match="architectures"):
+        examine(GpuArchUnsupported, patient(arches, (9, 0)))
+
+
+def test_healthy_without_a_gpu_it_is_skipped():
+    one = make_patient(
+        survey=make_survey([], driver=DriverState.HUNG), torch=make_torch(), packages=make_packages()
+    )
+    with pytest.raises(Unavailable):
+        examine(GpuArchUnsupported, one)
+
+
+def remedy_of(one):
+    [finding] = examine(GpuArchUnsupported, one)
+    [remedy] = prescribe(GpuArchUnsupportedRule, finding, one)
+    return remedy
+
+
+def test_the_build_that_has_the_architecture_and_that_this_driver_runs():
+    one = patient(CU126, (12, 0), driver_version="570.86.15", cuda_driver_version=(12, 8))
+    assert remedy_of(one).steps[0].startswith("pip install torch==2.9.1+cu128 --index-url")
+    one = patient(
+        CU130, (7, 0), version="2.14.0+cu130", driver_version="580.65.06", cuda_driver_version=(13, 0)
+    )
+    assert remedy_of(one).steps[0].startswith("pip install torch==2.14.0+cu126 --index-url")
+
+
+def test_where_the_driver_stands_in_the_way_it_is_the_driver():
+    one = patient(CU126, (12, 0), driver_version="470.57.02", cuda_driver_version=(11, 4))
+    remedy = remedy_of(one)
+    assert remedy.id == "ENV004-driver"
+    assert "525.60.13" in remedy.title
+
+
+def test_where_no_build_has_it_the_source():
+    remedy = remedy_of(patient(CU126, (3, 5)))
+    assert (remedy.id, "TORCH_CUDA_ARCH_LIST=3.5" in remedy.steps[0]) == ("ENV004-source", True)
+
+
+def test_machine_code_is_preferred_to_intermediate_code():
+    assert runs_on(("compute_80", "sm_90"), (9, 0)) == "sm_90"
+    assert runs_on(("nonsense", "sm_x"), (9, 0)) is None

@@ -1,0 +1,270 @@
+from dataclasses import replace
+
+import pytest
+
+from gpudoctor.model import Absent, Severity, Unavailable
+from gpudoctor.model.signs.packages import NativeBuild
+from gpudoctor.testing import examine, make_packages, make_patient, make_torch, prescribe
+from gpudoctor_checks.environment.package_conflict import PackageConflict
+from gpudoctor_rules.environment.package_conflict import PackageConflictRule
+
+TRANSFORMERS = [
+    "tokenizers<0.24.0,>=0.23.1",
+    "huggingface-hub<3.0,>=1.31.0",
+    "safetensors>=0.4.3",
+    "numpy>=1.17",
+]
+
+
+def with_native(packages, name, **built):
+    item = replace(packages.distributions[name], native=NativeBuild(**built))
+    return replace(packages, distributions={**packages.distributions, name: item})
+
+
+def findings(packages, torch=None, environment=None):
+    return examine(PackageConflict, make_patient(packages=packages, torch=torch, environment=environment))
+
+
+def remedies(packages, torch=None):
+    one = make_patient(packages=packages, torch=torch)
+    [finding] = examine(PackageConflict, one)
+    return prescribe(PackageConflictRule, finding, one)
+
+
+def stack(**changes):
+    versions = {
+        "torch": "2.9.1+cu128", "transformers": "5.0.0", "tokenizers": "0.23.3", "huggingface_hub": "1.32.0",
+        "safetensors": "0.7.0", "numpy": "2.1.0",
+    }  # fmt: skip
+    versions |= changes
+    wanted = {"transformers": TRANSFORMERS, "tokenizers": ["huggingface-hub>=0.16"]}
+    return make_packages(requires=wanted, **{k: v for k, v in versions.items() if v})
+
+
+def test_sick_transformers_with_a_tokenizers_that_it_refuses_at_import():
+    [finding] = findings(stack(tokenizers="0.21.4"))
+    assert finding.severity is Severity.ERROR
+    assert finding.cost.breaks == "import transformers raises ImportError"
+    assert finding.message == (
+        "transformers 5.0.0 requires tokenizers<0.24.0,>=0.23.1; tokenizers 0.21.4 is installed."
+    )
+    first, second = remedies(stack(tokenizers="0.21.4"))
+    assert first.steps[0] == "pip install 'tokenizers>=0.23.1,<0.24.0'"
+    assert second.steps[0] == "pip install --upgrade transformers 'tokenizers==0.21.4'"
+
+
+def test_sick_a_missing_requirement():
+    [finding] = findings(stack(safetensors=None))
+    assert finding.severity is Severity.ERROR
+    assert finding.message.endswith("; safetensors is not installed.")
+
+
+def test_sick_one_finding_for_one_package_that_several_refuse():
+    packages = make_packages(
+        requires={"peft": ["accelerate>=0.30"], "trl": ["accelerate>=1.4"]},
+        torch="2.9.1", peft="0.17.0", trl="0.20.0", accelerate="0.20.0",
+    )  # fmt: skip
+    [finding] = findings(packages)
+    assert finding.severity is Severity.WARNING
+    assert finding.cost.breaks is None
+    assert remedies(packages)[0].steps[0] == "pip install 'accelerate>=1.4'"
+
+
+def test_requirements_that_contradict_each_other_are_not_answered_by_one_line():
+    packages = make_packages(
+        requires={"peft": ["accelerate<1"], "trl": ["accelerate>=1.4"]},
+        torch="2.9.1", peft="0.10.0", trl="0.20.0", accelerate="0.20.0",
+    )  # fmt: skip
+    assert [remedy.id for remedy in remedies(packages)] == ["ENV005-accelerate-requirer"]
+
+
+@pytest.mark.parametrize(
+    ("vision", "wanted", "severity"),
+    [("0.19.0", "torch==2.4.0", Severity.ERROR), ("0.20.0", "torch==2.5.0", Severity.WARNING)],
+)
+def test_sick_torchvision_for_another_torch(vision, wanted, severity):
+    packages = make_packages(requires={"torchvision": [wanted]}, torch="2.5.1+cu124", torchvision=vision)
+    [finding] = findings(packages)
+    assert finding.severity is severity
+    [remedy] = remedies(packages)
+    assert remedy.steps[0] == (
+        "pip install torchvision==0.20.1+cu124 --index-url https://download.pytorch.org/whl/cu124"
+    )
+
+
+def test_healthy_a_stack_that_fits():
+    assert findings(stack(), make_torch()) == []
+
+
+def test_healthy_extras_markers_and_packages_outside_the_stack():
+    packages = make_packages(
+        "3.11.7",
+        requires={
+            "transformers": [
+                "tokenizers>=9; extra == 'tok'", "numpy>=9; python_version < '3.10'", "requests>=99", "regex",
+                "torch>=99; extra == 'torch'", "huggingface-hub>=9; sys_platform == 'win32'", "broken requirement [",
+                "accelerate @ https://example.org/accelerate.whl",
+            ]
+        },
+        torch="2.9.1", transformers="5.0.0", tokenizers="0.23", numpy="2.0", huggingface_hub="1.0",
+    )  # fmt: skip
+    assert findings(packages, make_torch()) == []
+
+
+def test_markers_are_those_of_that_environments_python():
+    lines = {"transformers": ["numpy>=9; python_version < '3.10'"]}
+    assert findings(make_packages("3.9.18", requires=lines, torch="2.8", transformers="4.0", numpy="1.26"))
+
+
+def test_healthy_vendor_builds_and_local_versions():
+    packages = make_packages(
+        requires={"accelerate": ["torch>=2.6.0"], "torchvision": ["torch==2.6.0"]},
+        torch="2.6.0a0+ecf3bae40a.nv25.1", accelerate="1.5.0", torchvision="0.21.0",
+    )  # fmt: skip
+    assert findings(packages, make_torch("2.6.0a0+ecf3bae40a.nv25.1")) == []
+    pinned = make_packages(requires={"torchaudio": ["torch==2.5.1"]}, torch="2.5.1+cu124", torchaudio="2.5.1")
+    assert findings(pinned) == []
+
+
+def test_where_torch_is_absent_a_missing_package_is_a_note():
+    packages = make_packages(requires={"accelerate": ["torch>=2", "safetensors"]}, accelerate="1.5.0")
+    assert {finding.severity for finding in findings(packages)} == {Severity.NOTE}
+
+
+def test_sick_numpy_2_under_an_old_torch():
+    packages = make_packages(torch="2.2.2+cu121", numpy="2.0.1")
+    [finding] = findings(packages, make_torch("2.2.2+cu121", cuda="12.1"))
+    assert (finding.severity, finding.subject) == (Severity.ERROR, "numpy")
+    assert remedies(packages, make_torch("2.2.2+cu121"))[0].steps == ("pip install 'numpy<2'",)
+
+
+@pytest.mark.parametrize(("torch", "numpy"), [("2.3.0", "2.0.1"), ("2.10.0", "2.4.0"), ("2.2.2", "1.26.4")])
+def test_healthy_numpy_that_this_torch_knows(torch, numpy):
+    assert findings(make_packages(torch=torch, numpy=numpy), make_torch(torch)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "built", "own", "severity"),
+    [
+        ("torchvision", "cpu", "12.8", Severity.WARNING),
+        ("torchvision", "12.8", None, Severity.ERROR),
+        ("torchvision", "11.8", "12.8", Severity.ERROR),
+        ("torchaudio", "13.0", "12.8", Severity.ERROR),
+    ],
+)
+def test_sick_companions_of_another_build(name, built, own, severity):
+    packages = with_native(make_packages(torch="2.8.0", **{name: "0.1"}), name, cuda=built)
+    torch = make_torch("2.8.0", cuda=own)
+    [finding] = findings(packages, torch)
+    assert finding.severity is severity
+    [remedy] = remedies(packages, torch)
+    assert remedy.steps[0].endswith("whl/cu128" if own else "whl/cpu")
+
+
+@pytest.mark.parametrize(("built", "own"), [("12.6", "12.8"), ("cpu", None), (None, "12.8"), ("12.8", "12.8")])
+def test_healthy_companions(built, own):
+    packages = with_native(make_packages(torch="2.8.0", torchvision="0.23.0"), "torchvision", cuda=built)
+    assert findings(packages, make_torch("2.8.0", cuda=own)) == []
+
+
+@pytest.mark.parametrize(
+    ("built", "words"),
+    [
+        ({"torch": "2.5"}, "torch 2.5, and torch 2.8.0"),
+        ({"cxx11_abi": False}, "the old C++ ABI, and torch 2.8.0 uses the C++11 ABI"),
+        ({"cuda": "11"}, "CUDA 11, and torch 2.8.0 for CUDA 12.8"),
+    ],
+)
+def test_sick_flash_attention_for_another_torch(built, words):
+    packages = with_native(make_packages(torch="2.8.0", flash_attn="2.7.4"), "flash-attn", **built)
+    [finding] = findings(packages, make_torch("2.8.0"))
+    assert finding.severity is Severity.ERROR
+    assert words in finding.message
+    [remedy] = remedies(packages, make_torch("2.8.0"))
+    assert "torch2.8" in " ".join(remedy.steps)
+
+
+@pytest.mark.parametrize("built", [{}, {"torch": "2.8"}, {"cxx11_abi": True}, {"cuda": "12"}, {"cuda": "12.4"}])
+def test_healthy_flash_attention(built):
+    packages = with_native(make_packages(torch="2.8.0", flash_attn="2.8.3"), "flash-attn", **built)
+    assert findings(packages, make_torch("2.8.0")) == []
+    assert findings(packages, make_torch("2.8.0", cxx11_abi=Absent("unknown"))) == []
+
+
+LIBRARIES = ("libbitsandbytes_cpu.so", "libbitsandbytes_cuda121.so", "libbitsandbytes_cuda126.so")
+
+
+def bitsandbytes(libraries=LIBRARIES, nearest=False):
+    packages = make_packages(torch="2.9.1", bitsandbytes="0.45.0")
+    return with_native(packages, "bitsandbytes", libraries=libraries, nearest=nearest)
+
+
+@pytest.mark.parametrize(
+    ("packages", "cuda", "variables"),
+    [
+        (bitsandbytes(), "12.8", {}),
+        (bitsandbytes(nearest=True), "13.0", {}),
+        (bitsandbytes(), "12.6", {"BNB_CUDA_VERSION": "117"}),
+        (bitsandbytes(("libbitsandbytes_cpu.so",)), "12.6", {}),
+    ],
+)
+def test_sick_bitsandbytes_without_the_library(packages, cuda, variables):
+    [finding] = findings(packages, make_torch(cuda=cuda), variables)
+    assert (finding.severity, finding.subject) == (Severity.ERROR, "bitsandbytes")
+
+
+@pytest.mark.parametrize(
+    ("packages", "cuda", "variables"),
+    [
+        (bitsandbytes(), "12.6", {}),
+        (bitsandbytes(nearest=True), "12.8", {}),
+        (bitsandbytes(), "12.8", {"BNB_CUDA_VERSION": "126"}),
+        (bitsandbytes(), "12.6", {"BNB_CUDA_VERSION": ""}),
+        (bitsandbytes(), None, {}),
+        (bitsandbytes(()), "12.8", {}),
+    ],
+)
+def test_healthy_bitsandbytes(packages, cuda, variables):
+    assert findings(packages, make_torch(cuda=cuda), variables) == []
+
+
+def test_sick_two_cuda_stacks():
+    packages = make_packages(
+        requires={"torch": ["nvidia-nccl-cu12==2.27.5"]},
+        torch="2.9.1", nvidia_nccl_cu12="2.27.5", nvidia_nccl_cu13="2.28.9", nvidia_cudnn_cu12="9.1", nvidia_cudnn_cu13="9.2",
+    )  # fmt: skip
+    [finding] = findings(packages)
+    assert finding.severity is Severity.WARNING
+    assert "CUDA 12 and CUDA 13" in finding.message
+    assert "cudnn, nccl" in finding.message
+    [remedy] = remedies(packages)
+    assert remedy.steps[0] == "pip uninstall -y nvidia-cudnn-cu13 nvidia-nccl-cu13"
+
+
+def test_healthy_one_stack_and_unnumbered_libraries():
+    packages = make_packages(
+        torch="2.9.1", nvidia_nccl_cu13="2.28.9", nvidia_cublas="13.0.0", nvidia_cufile_cu12="1.0", nvidia_ml_py="13.1",
+    )  # fmt: skip
+    assert findings(packages) == []
+
+
+def test_sick_legacy_pynvml():
+    for beside in ({}, {"nvidia_ml_py": "12.560"}):
+        [finding] = findings(make_packages(torch="2.9.1", pynvml="11.5.3", **beside))
+        assert finding.severity is Severity.NOTE
+        [remedy] = remedies(make_packages(torch="2.9.1", pynvml="11.5.3", **beside))
+        assert remedy.steps[0] == "pip uninstall -y pynvml"
+
+
+def test_healthy_pynvml_that_only_depends_on_the_new_one():
+    assert findings(make_packages(pynvml="13.0.1", nvidia_ml_py="13.580")) == []
+
+
+def test_healthy_an_empty_environment():
+    assert findings(make_packages()) == []
+    assert findings(make_packages(numpy="garbage", torch="not-a-version")) == []
+
+
+def test_healthy_without_packages_it_is_skipped():
+    with pytest.raises(Unavailable):
+        examine(PackageConflict, make_patient())
