@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 
 TRACKERS = {
     "wandb": {"log"},
@@ -159,17 +159,24 @@ class LoggingTooOften(Check):
 
 def _passes(event: Event) -> int | None:
     """Passes between two writes: trackers usually stand behind a switch of unknown default, taken as on."""
-    if any(
-        guard.never or guard.kind in {GuardKind.ONCE, GuardKind.FAILURE, GuardKind.OTHER}
-        for guard in event.guards
-    ):
-        return None
-    periods = [guard.period for guard in event.guards if guard.kind is GuardKind.PERIOD]
+    periods = []
+    for guard in event.guards:
+        if guard.kind is GuardKind.PERIOD:
+            periods.append(guard.period)
+        elif not (guard.mostly or guard.kind is GuardKind.RANK or _tracker_switch(guard)):
+            return None
     if not periods:
         return 1
     if len(periods) == 1 and isinstance(periods[0], Known) and isinstance(periods[0].value, int):
         return max(1, periods[0].value)
     return None
+
+
+def _tracker_switch(guard: Guard) -> bool:
+    """`if writer:`, `if self.logger is not None`, `if args.use_wandb`: on, or of unknown default."""
+    if guard.kind is not GuardKind.SWITCH or guard.never:
+        return False
+    return isinstance(guard.value, Known) or re.fullmatch(r"[\w.]+( is not None)?", guard.text) is not None
 
 
 def _kind(call: Call, loop: Loop) -> str | None:
@@ -205,7 +212,7 @@ def _file_kind(receiver: str) -> str | None:
 
 def _is_epoch(loop: Loop) -> bool:
     """A full-batch loop `for epoch in range(...)`: a line for each pass is a line for each epoch."""
-    return any(re.search(r"epoch|\bep\b", target.lower()) for target in loop.targets)
+    return any(re.search(r"epoch|episode|^ep$", target.lower()) for target in loop.targets)
 
 
 def _shown(call: Call) -> str:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
-from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, LoopRole, Script, Source, Value
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _PARENTS: "WeakKeyDictionary[ast.Module, Mapping[ast.AST, ast.AST]]" = WeakKeyDictionary()
 
@@ -122,7 +122,7 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
 
     A switch whose default cannot be told counts as off: nobody could say that the call runs.
     """
-    if any(rarely(guard.kind) and not _surely_on(guard.kind, guard.value) for guard in call.guards):
+    if any(rarely(guard) for guard in call.guards):
         return True
     if not call.function or depth == 0:
         return False
@@ -135,13 +135,11 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
     return bool(callers) and all(switched_off(source, other, depth - 1) for other in callers)
 
 
-def rarely(kind: GuardKind) -> bool:
-    """Whether a condition of this kind keeps what it guards from running in the ordinary course."""
-    return kind in {GuardKind.ONCE, GuardKind.SWITCH, GuardKind.FAILURE, GuardKind.OTHER}
-
-
-def _surely_on(kind: GuardKind, value: Value | None) -> bool:
-    return kind is GuardKind.SWITCH and isinstance(value, Known) and bool(value.value)
+def rarely(guard: Guard) -> bool:
+    """Whether a condition may keep what it guards from running in the ordinary course."""
+    if guard.mostly or guard.kind in {GuardKind.PERIOD, GuardKind.RANK}:
+        return False
+    return not (guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value))
 
 
 def steady(event: Event) -> bool:
