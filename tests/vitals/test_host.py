@@ -214,18 +214,40 @@ def test_container_kinds(tmp_path, files, variables, kind):
     assert read(machine(tmp_path, files), **variables).container == kind
 
 
-def test_swap_is_looked_at_only_when_it_is_used(tmp_path):
+def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     meminfo = f"MemTotal: {GIB} kB\nMemAvailable: {GIB} kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n"
     tree = machine(tmp_path, {"/proc/meminfo": meminfo, "/proc/vmstat": "pswpin 0\npswpout 100\n"})
-    later = threading.Timer(0.01, lambda: plant(tmp_path, {"/proc/vmstat": "pswpin 600\npswpout 100\n"}))
-    later.start()
+    naps = []
+
+    def swap_meanwhile(seconds):
+        naps.append(seconds)
+        plant(tmp_path, {"/proc/vmstat": "pswpin 600\npswpout 100\n"})
+
+    monkeypatch.setattr("gpudoctor.vitals.host.memory.time.sleep", swap_meanwhile)
     host = read(tree)
-    later.join()
     assert host.swap_used == 3072 * KIB
     assert not isinstance(host.swap_rate, Absent)
-    assert host.swap_rate > 600 * 4096  # in 50 ms
+    assert host.swap_rate > 600 * 4096
+    assert naps == [0.05]
     absent = read(machine(tmp_path / "other", {"/proc/meminfo": meminfo}))
     assert isinstance(absent.swap_rate, Absent)
+    assert read(machine(tmp_path / "third", {})).swap_rate == 0.0
+    assert len(naps) == 1
+
+
+def test_without_proc_and_sys_psutil_tells_what_it_can(monkeypatch):
+    monkeypatch.setattr(Tree, "data", lambda *_: None)
+    monkeypatch.setattr(Tree, "names", lambda *_: ())
+    monkeypatch.setattr(Tree, "exists", lambda *_: False)
+    host = read_host([("output", "/nowhere/yet")])
+    assert host.memory_total >= host.memory_available > 0
+    assert 1 <= host.cpus_affinity <= host.cpus_installed
+    assert {disk.role for disk in host.disks} >= {"output", "working folder"}
+    assert all(disk.total > 0 for disk in host.disks if disk.role == "output")
+    assert host.open_files.soft is None or host.open_files.soft > 0
+    assert isinstance(host.shm_total, Absent)
+    assert isinstance(host.iommu, Absent)
+    assert host.hostname and host.system
 
 
 def test_infiniband_counts_ports_that_are_up(tmp_path):
