@@ -155,24 +155,24 @@ class DeviceTensors:
         self._calls: dict[int, Call] = {
             id(event.call.node): event.call for event in loop.events if event.call is not None
         }
-        self._names: dict[str, bool] = {}
+        self._names: dict[tuple[tuple[int, ...], str], bool] = {}
         for target in loop.targets:
-            self._names[target] = False  # a batch comes from the host until it is moved
+            self._names[(), target] = False  # a batch comes from the host until it is moved
         for event in loop.events:
             if (
                 event.call is not None
                 and event.call.method == "backward"
                 and event.call.receiver.isidentifier()
             ):
-                self._names[event.call.receiver] = True
+                self._names[_scope(event), event.call.receiver] = True
         for event in loop.events:
             if isinstance(event.node, ast.Assign):
                 for assigned in event.node.targets:
                     self._assign(assigned, event.node.value, event)
             elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event):
-                self._names[ast.unparse(event.node.target)] = True
+                self._names[_scope(event), ast.unparse(event.node.target)] = True
             elif isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
-                self._names[event.node.func.id] = False  # what is called is no tensor
+                self._names[_scope(event), event.node.func.id] = False  # what is called is no tensor
 
     def holds(self, value: ast.expr, event: Event | None = None) -> bool:
         """Whether an expression is a tensor on the device."""
@@ -202,8 +202,9 @@ class DeviceTensors:
             return False
         if kind is not None and device is not None and not (device == "cpu" and self._engine):
             return device != "cpu"
-        if text in self._names:
-            return self._names[text]
+        told = self._names.get((_scope(event), text))
+        if told is not None:
+            return told
         if kind is not None:
             return True
         if isinstance(value, ast.Attribute) and value.attr in _TENSOR_ATTRIBUTES:
@@ -267,16 +268,17 @@ class DeviceTensors:
                 if several and isinstance(value, ast.Tuple | ast.List):
                     self._assign(item, value.elts[place], event)
                 elif self._moves(value) or self.holds(value, event):
-                    self._names[ast.unparse(item)] = True
+                    self._names[_scope(event), ast.unparse(item)] = True
             return
         if isinstance(target, ast.Name | ast.Attribute):
             text = ast.unparse(target)
+            key = (_scope(event), text)
             if _on_host(value):
-                self._names[text] = False
+                self._names[key] = False
                 return
             moved = self.holds(value, event) or self._moves(value)
-            if moved or text in self._names:
-                self._names[text] = moved or (self._names[text] and _touches(value, text))
+            if moved or key in self._names:
+                self._names[key] = moved or (self._names[key] and _touches(value, text))
 
     def _moves(self, value: ast.expr) -> bool:
         """`{k: v.to(device) for k, v in batch.items()}` and its like."""
@@ -291,6 +293,11 @@ class DeviceTensors:
         )
 
 
+def _scope(event: Event | None) -> tuple[int, ...]:
+    """The call sites that lead to an event: names of two functions, or of two calls of one, are apart."""
+    return tuple(span.line * 1000 + span.column for span in event.via) if event is not None else ()
+
+
 def _on_host(value: ast.expr) -> bool:
     """Whether an expression ends in a copy on the host: `x.detach().cpu().view(-1)`."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
@@ -303,4 +310,8 @@ def _on_host(value: ast.expr) -> bool:
 
 
 def _touches(value: ast.expr, text: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == text for node in ast.walk(value))
+    """Whether a name is made from itself, and not from a copy of it on the host."""
+    nodes = list(ast.walk(value))
+    if any(isinstance(node, ast.Call) and _on_host(node) for node in nodes):
+        return False
+    return any(isinstance(node, ast.Name) and node.id == text for node in nodes)
