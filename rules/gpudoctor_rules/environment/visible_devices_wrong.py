@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.budget import ranks_here
 
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
 
 class VisibleDevicesWrongRule(Rule):
     """The value that names GPUs that are there, or the ranks that they allow."""
@@ -18,9 +20,11 @@ class VisibleDevicesWrongRule(Rule):
         elif kind == "ranks":
             if gpus > 0:
                 yield self._ranks(gpus)
-            yield self._unset("let every rank have a GPU: unset it, or ask the scheduler for more GPUs")
+            yield self._unset(
+                "let every rank have a GPU: unset it, or ask the scheduler for more GPUs", finding
+            )
         else:
-            yield self._unset("unset it: the scheduler has chosen the GPUs")
+            yield self._unset("unset it: the scheduler has chosen the GPUs", finding)
 
     def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
         value = ",".join(str(index) for index in range(wanted))
@@ -49,11 +53,15 @@ class VisibleDevicesWrongRule(Rule):
             sets=(("ranks_per_node", str(gpus)),),
         )
 
-    def _unset(self, title: str) -> Remedy:
+    def _unset(self, title: str, finding: Finding) -> Remedy:
+        span = finding.span
+        line = (
+            f"delete {span.path}, line {span.line}: {span.text}" if span is not None else f"unset {_VARIABLE}"
+        )
         return Remedy(
             id=f"{self.answers}-unset",
             title=title,
-            steps=("unset CUDA_VISIBLE_DEVICES", "nvidia-smi -L"),
+            steps=(line, "nvidia-smi -L"),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             sets=(("CUDA_VISIBLE_DEVICES", ""),),

@@ -73,6 +73,14 @@ def test_sick_fewer_than_the_ranks(value, ranks, visible):
     assert fewer.title == f"launch {visible} ranks on this node"
 
 
+def test_sick_a_value_of_the_script_that_leaves_too_few():
+    text = f'import os\nos.environ["{NAME}"] = "0,1"\n'
+    patient = script_patient(text, environment={}, gpus=four(), job=job(4))
+    [finding] = examine(VisibleDevicesWrong, patient)
+    _, unset = prescribe(VisibleDevicesWrongRule, finding, patient)
+    assert "line 2" in unset.steps[0]
+
+
 def test_sick_a_job_script_that_contradicts_itself():
     environment = Environment(variables={NAME: "0,1"}, exports={NAME: ("job.sbatch", 9)})
     script = Job(profile=Profile.SLURM, ranks_per_node=4, script_path="job.sbatch")
