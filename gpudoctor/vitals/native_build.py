@@ -78,14 +78,18 @@ def cuda_of_local(version: str) -> str | None:
 
 
 def _torch_companion(folder: str) -> Callable[[str, Path, Path], NativeBuild]:
-    """torchvision says its CUDA in version.py, torchaudio in its local version only."""
+    """torchvision and torchaudio: the version file has the local part that wheels on PyPI leave out."""
 
     def read(version: str, site: Path, _metadata: Path) -> NativeBuild:
         source = site / folder / "version.py"
         words = plain_assignments(source)
         if "cuda" in words:
             return NativeBuild(cuda=words["cuda"] or "cpu", origin=str(source))
-        return NativeBuild(cuda=cuda_of_local(version), origin=f"version {version}")
+        for stated, origin in ((words.get("__version__") or "", str(source)), (version, f"version {version}")):
+            cuda = cuda_of_local(stated)
+            if cuda is not None:
+                return NativeBuild(cuda=cuda, origin=origin)
+        return NativeBuild(origin=str(source))
 
     return read
 
@@ -122,19 +126,6 @@ def _bitsandbytes(_version: str, site: Path, _metadata: Path) -> NativeBuild:
     return NativeBuild(libraries=tuple(names), nearest="same major" in loader, origin=str(folder))
 
 
-def _xformers(_version: str, site: Path, _metadata: Path) -> NativeBuild:
-    """xformers writes the torch and CUDA of its build into a JSON file."""
-    source = site / "xformers" / "cpp_lib.json"
-    try:
-        stated = json.loads(source.read_text(encoding="utf-8", errors="replace"))
-        words = stated["version"]
-        torch, cuda = words.get("torch"), words.get("cuda")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return NativeBuild(origin=str(source))
-    number = f"{cuda // 100}.{cuda % 100}" if isinstance(cuda, int) and not isinstance(cuda, bool) else None
-    return NativeBuild(torch=torch if isinstance(torch, str) else None, cuda=number, origin=str(source))
-
-
 def _files(folder: Path, pattern: str) -> Iterator[Path]:
     try:
         names = sorted(os.listdir(folder))
@@ -148,5 +139,4 @@ _READERS: dict[str, Callable[[str, Path, Path], NativeBuild]] = {
     "torchaudio": _torch_companion("torchaudio"),
     "flash-attn": _flash_attention,
     "bitsandbytes": _bitsandbytes,
-    "xformers": _xformers,
 }

@@ -149,7 +149,10 @@ def test_an_interpreter_that_does_not_start(tmp_path):
 
 def test_companions_of_torch(tmp_path):
     (tmp_path / "torchvision").mkdir()
-    (tmp_path / "torchvision" / "version.py").write_text("__version__ = '0.20.1+cu124'\ncuda = '12.4'\n")
+    version_file = tmp_path / "torchvision" / "version.py"
+    version_file.write_text("__version__ = '0.20.1+cu121'\nif check():\n    cuda = check()\n")
+    assert read_native_build("torchvision", "0.20.1", tmp_path, tmp_path).cuda == "12.1"
+    version_file.write_text("__version__ = '0.20.1'\ncuda = '12.4'\n")
     assert read_native_build("torchvision", "0.20.1", tmp_path, tmp_path).cuda == "12.4"
     assert read_native_build("torchaudio", "2.5.1+cpu", tmp_path, tmp_path).cuda == "cpu"
     assert read_native_build("torchaudio", "2.5.1", tmp_path, tmp_path).cuda is None
@@ -172,15 +175,13 @@ def test_flash_attention_says_what_it_was_built_for(tmp_path):
     assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).torch is None
 
 
-def test_bitsandbytes_and_xformers(tmp_path):
-    (tmp_path / "bitsandbytes").mkdir()
+def test_bitsandbytes_by_the_names_of_its_libraries(tmp_path):
+    folder = tmp_path / "bitsandbytes"
+    folder.mkdir()
     for name in ("libbitsandbytes_cuda124.so", "libbitsandbytes_cpu.so", "other.so"):
-        (tmp_path / "bitsandbytes" / name).touch()
+        (folder / name).touch()
     built = read_native_build("bitsandbytes", "0.45", tmp_path, tmp_path)
     assert built.libraries == ("libbitsandbytes_cpu.so", "libbitsandbytes_cuda124.so")
     assert not built.nearest
-    (tmp_path / "xformers").mkdir()
-    (tmp_path / "xformers" / "cpp_lib.json").write_text('{"version": {"cuda": 1204, "torch": "2.5.1+cu124"}}')
-    assert read_native_build("xformers", "0.0.29", tmp_path, tmp_path).cuda == "12.4"
-    (tmp_path / "xformers" / "cpp_lib.json").write_text("{")
-    assert read_native_build("xformers", "0.0.29", tmp_path, tmp_path).torch is None
+    (folder / "cextension.py").write_text("# 2. Highest packaged version <= runtime version, same major\n")
+    assert read_native_build("bitsandbytes", "0.50", tmp_path, tmp_path).nearest
