@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -127,6 +128,11 @@ def _by_name() -> Mapping[str, Entry]:
     return {str(row["name"]): row for row in table()["calls"] if not row.get("prefix")}
 
 
+@cache
+def _prefixes() -> tuple[Entry, ...]:
+    return tuple(row for row in table()["calls"] if row.get("prefix"))
+
+
 def _uses(script: Script) -> Iterator[_Use]:
     found: dict[str, tuple[Entry, list[SourceSpan]]] = {}
     for what, entry, span in [*_calls(script), *_imports(script), *_decorators(script)]:
@@ -144,8 +150,8 @@ def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
             continue
         if call.name in names:
             yield f"{call.name}()", names[call.name], call.span
-        for row in table()["calls"]:
-            if row.get("prefix") and call.name.startswith(f"{row['name']}."):
+        for row in _prefixes():
+            if call.name.startswith(f"{row['name']}."):
                 yield str(row["name"]), row, call.span
         for row in table()["arguments"]:
             if _matches(call, row) and _passed(call, str(row["keyword"])):
@@ -180,17 +186,19 @@ def _passed(call: Call, keyword: str) -> bool:
 
 def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     """Imports of removed modules fail by themselves, used or not."""
-    gone = {str(row["name"]): row for row in table()["calls"] if row.get("prefix")}
-    for node in ast.walk(script.tree):
-        modules = []
-        if isinstance(node, ast.Import):
-            modules = [item.name for item in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
-        for name, row in gone.items():
-            if any(module == name or module.startswith(name + ".") for module in modules) and not _tried(
-                script, node
-            ):
+    text = script.text
+    for row in _prefixes():
+        name = str(row["name"])
+        if name.rpartition(".")[2] not in text:
+            continue
+        for node in ast.walk(script.tree):
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [item.name for item in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+            taken = any(module == name or module.startswith(name + ".") for module in modules)
+            if taken and not _tried(script, node):
                 yield name, row, script.span(node)
 
 
@@ -207,7 +215,11 @@ def _tried(script: Script, node: ast.AST) -> bool:
 def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     """Decorators without parentheses are no calls: `@torch.cuda.amp.custom_fwd`."""
     names = _by_name()
-    for node in ast.walk(script.tree):
+    todo: list[ast.stmt] = list(script.tree.body)
+    while todo:
+        node = todo.pop()
+        for field in ("body", "orelse", "finalbody"):
+            todo += getattr(node, field, [])
         for decorator in getattr(node, "decorator_list", []):
             if isinstance(decorator, ast.Name | ast.Attribute):
                 first, _, rest = ast.unparse(decorator).partition(".")
@@ -224,9 +236,11 @@ def _torch_version(patient: Patient) -> str | None:
 
 
 def _reaches(version: str, floor: str) -> bool:
-    from packaging.version import InvalidVersion, Version
+    """Whether a release is at or above another, by its leading numbers: `2.13.0a0+git` reaches `2.13`."""
+    return _numbers(version) >= _numbers(floor)
 
-    try:
-        return Version(Version(version).base_version) >= Version(floor)
-    except InvalidVersion:
-        return False
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    parts = [int(part) for part in found.group().split(".")] if found else []
+    return tuple([*parts, 0, 0, 0][:3])

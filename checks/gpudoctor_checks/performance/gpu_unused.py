@@ -106,9 +106,11 @@ class GpuUnused(Check):
 
     def _half_moved(self, source: Source) -> Iterator[Finding]:
         """Model and batches on different devices; said only where every move in the program is understood."""
+        if _device_keyword(source) or not _plain(source):
+            return
         found = [move for move in moves(source) if move.device != "cpu"]
         kinds = {move.what for move in found}
-        if Moved.OTHER in kinds or len(kinds) != 1 or _device_keyword(source) or not _plain(source):
+        if Moved.OTHER in kinds or len(kinds) != 1:
             return
         if not any(_apart(loop) for _, loop in source.training_loops):
             return

@@ -95,6 +95,8 @@ def _period(event: Event) -> float | None:
         return None
     if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner) or event.evaluation:
         return None
+    if event.no_grad:
+        return None  # a phase of its own beside the step: generation, scoring, evaluation
     period = event.period
     if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
         return float(period.value)

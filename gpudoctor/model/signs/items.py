@@ -327,6 +327,8 @@ def _optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
 
 def _works(loop: ast.For | ast.While) -> bool:
     """Whether a loop inside an item is real work: many passes, or passes that nobody can count."""
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop)):
+        return False  # it walks over the items
     if isinstance(loop, ast.While):
         return True
     iterable = loop.iter

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.signs.device_use import device_of
-from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 
 class Moved(Enum):
@@ -74,18 +74,25 @@ def batch_moves(script: Script, loop: Loop) -> tuple[Move, ...]:
 def moves(source: Source) -> Iterator[Move]:
     """Every copy to a device in the program."""
     for script in source.scripts:
-        batches = {
-            name for loop in script.loops for name in batch_names(loop) | _comprehended(loop, batch_names(loop))
-        }
+        batches: set[str] | None = None
         for call in script.calls:
             device = _destination(script, call)
             if device is None:
                 continue
-            if _is_model(source, script, call):
-                what = Moved.MODEL
-            else:
+            what = Moved.MODEL if _is_model(source, script, call) else Moved.OTHER
+            if what is Moved.OTHER:
+                batches = _all_batches(script) if batches is None else batches
                 what = Moved.BATCH if _root(call.node.func) in batches else Moved.OTHER
             yield Move(script=script, call=call, what=what, device=device)
+
+
+def _all_batches(script: Script) -> set[str]:
+    found: set[str] = set()
+    for loop in script.loops:
+        if loop.role in (LoopRole.TRAINING, LoopRole.EVALUATION):
+            names = batch_names(loop)
+            found |= names | _comprehended(loop, names)
+    return found
 
 
 def _destination(script: Script, call: Call) -> str | None:
