@@ -4,6 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.mending import (
+    add_mend_flags,
+    apply_fix,
+    check_mend_flags,
+    load_baseline,
+    print_diff,
+    write_baseline,
+)
 from gpudoctor.cli.reporting import (
     add_report_flags,
     check_output,
@@ -14,7 +22,12 @@ from gpudoctor.cli.reporting import (
 from gpudoctor.errors import IncompleteError, UsageError
 
 if TYPE_CHECKING:
-    from gpudoctor.model import Patient
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.engine.registry import Registry
+    from gpudoctor.engine.settings import Settings
+    from gpudoctor.model import Patient, Report
+    from gpudoctor.vitals.admit import Admission
+    from gpudoctor.vitals.targets import Targets
 
 PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
 
@@ -44,49 +57,83 @@ def configure(parser: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--pid", type=_positive, metavar="PID", help="take environment variables from this process"
     )
+    parser.add_argument(
+        "--wait",
+        type=_seconds,
+        default=None,
+        metavar="SECONDS",
+        help="patience with a driver that does not answer",
+    )
+    add_mend_flags(parser)
     add_report_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine and report; the exit code is DESIGN 4.4's."""
-    from gpudoctor.engine.examination import Request, examine
     from gpudoctor.engine.registry import load_registry
-    from gpudoctor.model.signs.job import Profile
-    from gpudoctor.ui.live import waiting
-    from gpudoctor.vitals.admit import Admission, admit
+    from gpudoctor.vitals.admit import admit
     from gpudoctor.vitals.targets import sort_targets
 
     check_output(arguments)
+    check_mend_flags(arguments)
     registry = load_registry()
-    start = Path(arguments.targets[0]) if arguments.targets else Path()
-    settings = load_settings(arguments, registry, start)
-    selection = choose_checks(arguments, registry, settings)
+    settings = load_settings(arguments, registry, Path(arguments.targets[0]) if arguments.targets else Path())
+    request = _request(arguments, registry, settings)
     targets = sort_targets(arguments.targets)
+    admission = _admission(arguments, targets)
+    patient = admit(admission)
+    _take_what_was_named(patient, arguments)
+    report = _examine(patient, request, arguments, targets)
+    if arguments.write_baseline:
+        return write_baseline(report, arguments.write_baseline)
+    fail_on = arguments.fail_on or settings.fail_on
+    if arguments.diff:
+        return print_diff(report, arguments, fail_on)
+    if arguments.fix and apply_fix(report, arguments):
+        report = _examine(admit(admission), request, arguments, targets)
+    return deliver(report, arguments, fail_on, preflight=_in_a_job(patient))
+
+
+def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Request":
+    from gpudoctor.engine.examination import Request
+
+    return Request(
+        registry=registry,
+        selection=choose_checks(arguments, registry, settings),
+        settings=settings,
+        baseline=load_baseline(arguments, settings),
+        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
+    )
+
+
+def _admission(arguments: argparse.Namespace, targets: "Targets") -> "Admission":
+    from gpudoctor.model.signs.job import Profile
+    from gpudoctor.vitals.admit import DRIVER_LIMIT, Admission
+
     if arguments.script_arguments and not targets.items:
         raise UsageError(
             "arguments after -- belong to a script, and none was named: gpudoctor check train.py -- --lr 3e-4"
         )
-    patient = admit(
-        Admission(
-            targets=targets,
-            arguments=arguments.script_arguments,
-            profile=None if arguments.profile == "auto" else Profile(arguments.profile),
-            python=arguments.python,
-            pid=arguments.pid,
-            ranks=arguments.ranks,
-            gpus=arguments.gpus,
-        )
+    return Admission(
+        targets=targets,
+        arguments=arguments.script_arguments,
+        profile=None if arguments.profile == "auto" else Profile(arguments.profile),
+        python=arguments.python,
+        pid=arguments.pid,
+        ranks=arguments.ranks,
+        gpus=arguments.gpus,
+        driver_limit=arguments.wait or DRIVER_LIMIT,
     )
-    _take_what_was_named(patient, arguments)
-    request = Request(
-        registry=registry,
-        selection=selection,
-        settings=settings,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
-    )
+
+
+def _examine(
+    patient: "Patient", request: "Request", arguments: argparse.Namespace, targets: "Targets"
+) -> "Report":
+    from gpudoctor.engine.examination import examine
+    from gpudoctor.ui.live import waiting
+
     with waiting(patient, quiet=arguments.quiet):
-        report = examine(patient, request, targets.problems)
-    return deliver(report, arguments, arguments.fail_on or settings.fail_on, preflight=_in_a_job(patient))
+        return examine(patient, request, targets.problems)
 
 
 def _in_a_job(patient: "Patient") -> bool:
@@ -119,6 +166,16 @@ def _positive(text: str) -> int:
     number = _count(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
     return number
 
 

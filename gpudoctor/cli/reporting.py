@@ -101,6 +101,10 @@ def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str, *, pr
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.ui.encoding import write_text
 
+    if arguments.format == "json":
+        from gpudoctor.cli.mending import with_patches
+
+        report = with_patches(report)
     if arguments.share:
         from gpudoctor.report.sharing import shareable
 
@@ -153,7 +157,7 @@ def _colour(choice: str, terminal: bool) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str, flag: str = "--output") -> None:
     """Write a report whole or not at all: a new file beside it, then a rename.
 
     A pipe or a device is written directly. Raises `UsageError` with the system's reason.
@@ -176,7 +180,7 @@ def write_file(path: Path, text: str) -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise UsageError(f"--output {path}: cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"{flag} {path}: cannot be written: {error.strerror or error}") from error
 
 
 def _umask() -> int:

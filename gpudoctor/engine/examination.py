@@ -1,5 +1,6 @@
 """One examination: from a patient and a request to a report."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -45,6 +46,8 @@ class Request:
     registry: Registry
     selection: Selection
     settings: Settings = field(default_factory=Settings)
+    baseline: Counter[str] = field(default_factory=Counter)
+    """Fingerprints of findings that were known before, with how often each may appear."""
     signs_first: tuple[str, ...] = ()
     """Signs to take at the same time before the first check."""
 
@@ -87,10 +90,11 @@ def _silence(
 ) -> tuple[list[Outcome], list[Silenced]]:
     """Take silenced findings out of their outcomes; a check with none left has passed."""
     result: list[Outcome] = []
+    baseline = request.baseline.copy()
     all_silenced: list[Silenced] = []
     for item in outcomes:
         if isinstance(item, Found):
-            kept, silenced = silence(item.findings, patient, request.selection, request.settings)
+            kept, silenced = silence(item.findings, patient, request.selection, request.settings, baseline)
             all_silenced += silenced
             if kept:
                 item = replace(item, findings=tuple(kept))

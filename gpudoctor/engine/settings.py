@@ -14,7 +14,7 @@ from gpudoctor.model import Code
 Toml: TypeAlias = "str | int | float | bool | list[Toml] | dict[str, Toml] | object"
 
 FAIL_ON = ("error", "warning", "note", "never")
-_KEYS = ("select", "ignore", "per-file-ignores", "fail-on", "thresholds")
+_KEYS = ("select", "ignore", "per-file-ignores", "fail-on", "thresholds", "baseline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,8 @@ class Settings:
     """One of `FAIL_ON`."""
     thresholds: Mapping[Code, Mapping[str, float]] = field(default_factory=dict)
     """Overrides by code and threshold name."""
+    baseline: Path | None = None
+    """The baseline file, relative to the settings file's folder."""
 
     @property
     def where(self) -> str:
@@ -83,6 +85,7 @@ def read_settings(path: Path, registry: Registry) -> Settings:
         per_file_ignores=_per_file(table.get("per-file-ignores", {}), path, registry),
         fail_on=_fail_on(table.get("fail-on", "error"), path),
         thresholds=_thresholds(table.get("thresholds", {}), path, registry),
+        baseline=_baseline(table.get("baseline"), path),
     )
 
 
@@ -127,6 +130,14 @@ def _per_file(value: Toml, path: Path, registry: Registry) -> tuple[tuple[str, f
         words = _strings(codes, path, f"per-file-ignores.{pattern!r}")
         result.append((pattern, frozenset().union(*(resolve(word, registry, str(path)) for word in words))))
     return tuple(result)
+
+
+def _baseline(value: Toml, path: Path) -> Path | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{path}: baseline is {value!r}; it should be the path of a baseline file")
+    return path.parent / value
 
 
 def _fail_on(value: Toml, path: Path) -> str:

@@ -1,24 +1,45 @@
 """Silencing: comments in the source, per-file ignores, ignored codes. What is silenced is still counted."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
 
+from gpudoctor.engine.baseline import known_from
 from gpudoctor.engine.selection import Selection
 from gpudoctor.engine.settings import Settings
-from gpudoctor.model import Finding, Patient, Setting, Silenced, SourceSpan
-from gpudoctor.model.signs.source import Script
+from gpudoctor.model import Finding, Patient, ReaderCrashed, Setting, Silenced, SourceSpan, Unavailable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Comments:
+    """The `gpudoctor: ignore[...]` comments of one file."""
+
+    codes: Mapping[int, tuple[str, ...]]
+    reasons: Mapping[int, str]
 
 
 def silence(
-    findings: Iterable[Finding], patient: Patient, selection: Selection, settings: Settings
+    findings: Iterable[Finding],
+    patient: Patient,
+    selection: Selection,
+    settings: Settings,
+    baseline: Counter[str],
+    baseline_name: str = "baseline",
 ) -> tuple[list[Finding], list[Silenced]]:
-    """Split findings into those that stand and those that the user silenced."""
-    scripts = _scripts(patient)
+    """Split findings into those that stand and those that the user silenced; the baseline's counts go down."""
+    comments = _comments(patient)
     kept: list[Finding] = []
     silenced: list[Silenced] = []
     for finding in findings:
-        reason = _by_comment(finding, scripts) or _by_file(finding, settings) or _by_code(finding, selection)
+        reason = (
+            _by_comment(finding, comments)
+            or _by_file(finding, settings)
+            or _by_code(finding, selection)
+            or known_from(baseline, finding, baseline_name)
+        )
         if reason is None:
             kept.append(finding)
         else:
@@ -26,28 +47,39 @@ def silence(
     return kept, silenced
 
 
-def _scripts(patient: Patient) -> dict[str, Script]:
-    try:
-        return {script.path: script for script in patient.source.scripts}
-    except Exception:  # noqa: BLE001  # whatever ails the source reader is the runner's to report
-        return {}
+def _comments(patient: Patient) -> dict[str, _Comments]:
+    """Comments by path, of scripts and configs; what could not be read has none."""
+    found: dict[str, _Comments] = {}
+    with suppress(Unavailable, ReaderCrashed):
+        for script in patient.source.scripts:
+            found[script.path] = _Comments(codes=script.ignored, reasons=script.ignore_reasons)
+    with suppress(Unavailable, ReaderCrashed):
+        for file in patient.configs.files:
+            found[file.path] = _Comments(codes=file.ignored, reasons=file.ignore_reasons)
+    return found
 
 
-def _by_comment(finding: Finding, scripts: dict[str, Script]) -> Silenced | None:
-    """A `# gpudoctor: ignore[...]` on any line of the finding's first place in a script."""
-    span = finding.span
-    script = scripts.get(span.path) if span else None
-    if span is None or script is None:
+def _by_comment(finding: Finding, comments: Mapping[str, _Comments]) -> Silenced | None:
+    """A `# gpudoctor: ignore[...]` on any line of the finding's first place in a script or a config."""
+    for path, first, last in _places(finding):
+        there = comments.get(path)
+        for line in range(first, last + 1) if there else ():
+            codes = there.codes.get(line, ()) if there else ()
+            if "*" in codes or finding.code in codes or finding.name in codes:
+                reason = there.reasons.get(line) if there else None
+                return Silenced(finding=finding, where=f"comment in {path}:{line}", reason=reason or None)
         return None
-    for line in range(span.line, (span.end_line or span.line) + 1):
-        codes = script.ignored.get(line, ())
-        if "*" in codes or finding.code in codes or finding.name in codes:
-            return Silenced(
-                finding=finding,
-                where=f"comment in {span.path}:{line}",
-                reason=script.ignore_reasons.get(line) or None,
-            )
     return None
+
+
+def _places(finding: Finding) -> Iterator[tuple[str, int, int]]:
+    """Path, first and last line of the evidence that stands in a file, the finding's own place first."""
+    span = finding.span
+    if span is not None:
+        yield span.path, span.line, span.end_line or span.line
+    for item in finding.evidence:
+        if isinstance(item, Setting) and item.path and item.line:
+            yield item.path, item.line, item.line
 
 
 def _by_file(finding: Finding, settings: Settings) -> Silenced | None:

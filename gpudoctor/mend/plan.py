@@ -89,6 +89,17 @@ def make_plan(ranked: Iterable[Ranked], *, unsafe: bool) -> Plan:
     return Plan(files=tuple(files), left=tuple(left))
 
 
+def patch_of(remedy: Remedy) -> str | None:
+    """The unified diff of one remedy alone; None when it has no edit or the edit does not fit the file."""
+    if not remedy.edits:
+        return None
+    drafts: dict[str, _Draft] = {}
+    left: list[Left] = []
+    _add(_Choice(remedy, 0), drafts, left)
+    files = [mend for draft in drafts.values() for mend in draft.finish(left)]
+    return "".join(item.diff() for item in files) if files and not left else None
+
+
 def _choose(item: Ranked, unsafe: bool, left: list[Left]) -> list[_Choice]:
     allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
     span = item.finding.span

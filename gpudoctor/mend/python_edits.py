@@ -126,12 +126,26 @@ def _appended(arguments: "Sequence[cst.Arg]", added: "cst.Arg") -> "list[cst.Arg
         return [*items[:at], added.with_changes(comma=separator), *items[at:]]
     last = items[-1]
     trailing = last.comma if isinstance(last.comma, cst.Comma) else None
-    if trailing is not None:  # a trailing comma stays one: its white space leads to the closing parenthesis
-        return [*items[:-1], last.with_changes(comma=separator), added.with_changes(comma=trailing)]
+    if trailing is not None:
+        between, closing = _handed_over(separator, trailing)
+        return [*items[:-1], last.with_changes(comma=between), added.with_changes(comma=closing)]
     # The white space before the closing parenthesis belongs to the last argument and moves to the new one.
     moved = added.with_changes(whitespace_after_arg=last.whitespace_after_arg)
     plain = last.with_changes(comma=separator, whitespace_after_arg=cst.SimpleWhitespace(""))
     return [*items[:-1], plain, moved]
+
+
+def _handed_over(separator: "cst.Comma", trailing: "cst.Comma") -> "tuple[cst.Comma, cst.Comma]":
+    """The comma behind what was the last argument, its comment kept there, and the one that closes the list."""
+    import libcst as cst
+
+    before, after = separator.whitespace_after, trailing.whitespace_after
+    if isinstance(before, cst.ParenthesizedWhitespace) and isinstance(after, cst.ParenthesizedWhitespace):
+        separator = separator.with_changes(whitespace_after=before.with_changes(first_line=after.first_line))
+        trailing = trailing.with_changes(
+            whitespace_after=after.with_changes(first_line=cst.TrailingWhitespace())
+        )
+    return separator, trailing
 
 
 def _separator(items: "list[cst.Arg]") -> "cst.Comma":

@@ -1,12 +1,12 @@
 """SARIF 2.1.0, the format of code-scanning services (OASIS standard, section numbers below are its own)."""
 
-import hashlib
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from gpudoctor.engine.fingerprint import fingerprint
 from gpudoctor.model import (
     Applicability,
     Crashed,
@@ -181,15 +181,8 @@ def _location(finding: Finding, physical: list[JsonObject], report: Report) -> J
 
 
 def _fingerprint(finding: Finding, prints: Counter[str]) -> str:
-    """Stable while lines move: code, file and source text, not the line number; equal ones are numbered."""
-    parts = [str(finding.code)]
-    span = finding.span
-    if span is not None:
-        parts += [span.path.replace("\\", "/"), " ".join(span.text.split())]
-    else:
-        parts += [finding.subject]
-        parts += [f"{item.path}:{item.key}" for item in finding.evidence if isinstance(item, Setting)]
-    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    """Stable while lines move; equal findings are numbered."""
+    digest = fingerprint(finding)
     prints[digest] += 1
     return f"{digest}:{prints[digest]}"
 

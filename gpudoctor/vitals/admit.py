@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NVML_LIMIT = 10.0
-"""Seconds for the driver: an idle machine without persistence mode takes 2 to 4 s a card to wake up."""
+DRIVER_LIMIT = 30.0
+"""Seconds of silence after which the driver counts as hung.
+
+Waking an idle card takes 2 to 4 s without persistence mode, and the first call wakes all of them: 8 cards need
+more than 20 s.
+"""
 FILES_LIMIT = 20.0
 """Seconds for readers of files, which only a hung network mount can use up."""
 
@@ -45,6 +49,8 @@ class Admission:
     """Ranks a node, when the user says so."""
     gpus: int | None = None
     """GPUs that the job expects on this node, when the user says so."""
+    driver_limit: float = DRIVER_LIMIT
+    """Seconds to wait for the driver."""
 
 
 def admit(admission: Admission) -> Patient:
@@ -63,8 +69,8 @@ def admit(admission: Admission) -> Patient:
             packages=_limited("the packages", readers.packages, FILES_LIMIT),
             torch=_limited("torch", readers.torch, FILES_LIMIT),
             job=Sign("the job", readers.job),
-            source=Sign("the source", readers.source),
-            configs=Sign("the configs", readers.configs),
+            source=readers.source,
+            configs=readers.configs,
         ),
         targets=tuple(item.name for item in named),
     )
@@ -90,6 +96,8 @@ class _Readers:
         self._base = Sign("the environment", self._own_environment)
         self._job = Sign("the job", self._read_job)
         self._packages = Sign("the packages", self._read_packages)
+        self.source = Sign("the source", self._read_source)
+        self.configs = Sign("the configs", self._read_configs)
 
     def environment(self) -> Environment:
         base = self._base.take()
@@ -105,12 +113,18 @@ class _Readers:
     def host(self) -> "Host":
         from gpudoctor.vitals.host import read_host
 
-        return read_host()
+        return read_host(self._output_folders())
+
+    def _output_folders(self) -> list[tuple[str, str]]:
+        """Folders that the job's configs and scripts say they write to, as ("output", path)."""
+        from gpudoctor.vitals.outputs import output_folders
+
+        return output_folders(self.configs, self.source)
 
     def gpu_survey(self) -> "GpuSurvey":
         from gpudoctor.vitals.nvml import survey_gpus
 
-        return survey_gpus(limit=NVML_LIMIT, own_pids=_family(self._admission.pid))
+        return survey_gpus(limit=self._admission.driver_limit, own_pids=_family(self._admission.pid))
 
     def kernel_log(self) -> "KernelLog":
         from gpudoctor.vitals.kernel_log import read_kernel_log
@@ -128,7 +142,7 @@ class _Readers:
     def job(self) -> Job:
         return self._job.take()
 
-    def source(self) -> "Source":
+    def _read_source(self) -> "Source":
         paths, arguments = self._scripts()
         if not paths:
             raise Unavailable("no script was given")
@@ -136,7 +150,7 @@ class _Readers:
 
         return read_source(paths, arguments)
 
-    def configs(self) -> "Configs":
+    def _read_configs(self) -> "Configs":
         paths = self._targets.of(TargetKind.CONFIG)
         folders = self._targets.of(TargetKind.FOLDER)
         if not paths and not folders:

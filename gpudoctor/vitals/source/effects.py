@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call
-from gpudoctor.vitals.source.definitions import BACKWARD, EVAL, FORWARD, GUESS, STEP, TRAIN, WEAK
+from gpudoctor.vitals.source.definitions import BACKWARD, EVAL, FORWARD, GUESS, MANUAL, STEP, TRAIN, WEAK
 from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.things import MODULE, OPTIMIZER, SCHEDULER, Thing
 
@@ -45,8 +45,8 @@ def of_call(
         return STEP
     if found.callee is None and "scaler" in method.lower() and any(kind_of(a.type) == OPTIMIZER for a in args):
         return BACKWARD | STEP
-    if method.endswith("_") and found.callee is None and _uses_gradient(node):
-        return STEP
+    if method.endswith("_") and found.callee is None and not call.receiver.endswith(".grad") and _uses_gradient(node):
+        return MANUAL
     return 0
 
 
@@ -66,7 +66,9 @@ def _step(found: "Resolved", call: Call) -> int:
         return STEP | (GUESS if found.base.guessed else 0)
     if kind in _SCALERS or kind == _ENGINE or found.base.type == _ENGINE:
         return STEP
-    if kind in (None, "torch.nn.Module") and not _NOT_OPTIMIZER.search(call.receiver) and kind != SCHEDULER:
+    if kind == MODULE:
+        return STEP  # modules have no step: it is an engine
+    if kind is None and not _NOT_OPTIMIZER.search(call.receiver) and kind != SCHEDULER:
         return STEP | GUESS if _OPTIMIZER_NAME.search(call.receiver) else 0
     return 0
 

@@ -313,7 +313,7 @@ _GUESSES: tuple[tuple[re.Pattern[str], str], ...] = (
 @lru_cache(maxsize=4096)
 def guess(name: str) -> str | None:
     """The kind of object that a name usually holds."""
-    if name.startswith(("num_", "n_", "use_", "has_", "create_", "get_")) or name.isupper():
+    if name.startswith(("num_", "n_", "use_", "has_", "create_", "get_")) or name.isupper() or "param" in name:
         return None
     for pattern, kind in _GUESSES:
         if pattern.fullmatch(name):

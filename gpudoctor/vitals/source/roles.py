@@ -14,6 +14,7 @@ from gpudoctor.vitals.source.definitions import (
     EVAL,
     FORWARD,
     GUESS,
+    MANUAL,
     STEP,
     WEAK,
     Function,
@@ -69,28 +70,31 @@ class Roles:
         """The effects of one call of a function."""
         if function.record is None:
             return Effects()
-        effects = self.of_scope(function.record)
+        effects = self.of_scope(function.record, function.called)
         if not (effects.any & _STEPPING or effects.trains):
             named = _EVALUATION_NAME.search(function.name)
             if effects.any & FORWARD and (named or (function.no_grad and effects.any & EVAL)):
                 effects.evaluates = True
         return effects
 
-    def of_scope(self, record: Record) -> Effects:
-        """The effects of a scope, and the roles of its loops on the way."""
+    def of_scope(self, record: Record, called: bool = False) -> Effects:
+        """The effects of a scope, and the roles of its loops on the way.
+
+        `called` tells that another scope runs it, so that the other half of a training step may be there.
+        """
         key = id(record)
         if key in self._done:
             return self._done[key]
         if key in self._open or len(self._open) > 60:
             return Effects()
         self._open.add(key)
-        effects = self._solve(record)
+        effects = self._solve(record, called)
         self._open.discard(key)
         self._done[key] = effects
         self._kept.append(record)
         return effects
 
-    def _solve(self, record: Record) -> Effects:
+    def _solve(self, record: Record, called: bool) -> Effects:
         own: dict[int, _Own] = {id(loop): _Own() for loop in record.loops}
         top = _Own()
         for loop in record.loops:
@@ -100,10 +104,10 @@ class Roles:
         for item in record.items:
             flags, inside, trains = item.effect, item.effect, False
             if item.callee is not None:
-                called = self.of_function(item.callee)
-                flags |= called.top
-                inside |= called.any
-                trains = called.trains
+                callee = self.of_function(item.callee)
+                flags |= callee.top
+                inside |= callee.any
+                trains = callee.trains
             if not inside and not trains:
                 continue
             home = top
@@ -115,32 +119,37 @@ class Roles:
             home.any |= inside
             home.trains = home.trains or trains
             home.eval_context = home.eval_context or item.no_grad or item.evaluating
+        total = 0
         for part in (*own.values(), top):
             part.direct = part.flags
+            total |= part.any
+        half = called and not _settled(total) & STEP
         for loop in reversed(record.loops):
-            self._decide(record, loop, own, top)
+            self._decide(record, loop, own, top, half)
         return Effects(top=top.flags, any=top.any, trains=top.trains)
 
-    def _decide(self, record: Record, loop: LoopRecord, own: dict[int, _Own], top: _Own) -> None:
+    def _decide(self, record: Record, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool) -> None:
         mine = own[id(loop)]
         parent = own.get(id(loop.parents[-1]), top) if loop.parents else top
-        above = top.direct
+        above = _settled(top.direct)
         for outer in loop.parents:
             if id(outer) in own:
-                above |= own[id(outer)].direct
-        flags = mine.flags | (BACKWARD if mine.flags & WEAK and mine.flags & STEP else 0)
+                above |= _settled(own[id(outer)].direct)
+        flags = _settled(mine.flags)
         both = flags & _STEPPING == _STEPPING
         trains = False
-        if both and (not mine.trains or mine.direct & _STEPPING == _STEPPING):
+        if both and (not mine.trains or _settled(mine.direct) & _STEPPING == _STEPPING):
             trains = self._claim(mine, own)
         elif flags & BACKWARD and not mine.trains:
-            trains = draws(loop) if above & STEP else (_counts(loop) or not parent_loops(loop))
+            trains = draws(loop) if half or above & STEP else _counts(loop)
             if not trains:
                 parent.flags |= flags & (_STEPPING | GUESS)
         elif flags & STEP and not mine.trains:
             trains = not above & BACKWARD and _counts(loop) and not flags & GUESS
             if not trains:
                 parent.flags |= flags & (_STEPPING | GUESS)
+        elif flags & (MANUAL | WEAK):
+            parent.flags |= flags & (MANUAL | WEAK)
         parent.any |= mine.any
         parent.trains = parent.trains or mine.trains or trains
         if trains:
@@ -166,13 +175,8 @@ class Roles:
         return not kept
 
     def _evaluation(self, record: Record, loop: LoopRecord, mine: _Own) -> None:
-        if (
-            mine.any & _STEPPING
-            or not mine.any & FORWARD
-            or any(p.role is LoopRole.TRAINING for p in loop.parents)
-        ):
-            if not (mine.any & FORWARD) or mine.any & _STEPPING:
-                return
+        if mine.any & _STEPPING or not mine.any & FORWARD:
+            return
         context = loop.no_grad or mine.eval_context
         named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))
         if (context and (_counts(loop) or named)) or (draws(loop) and _data(loop)):
@@ -187,9 +191,13 @@ class Roles:
                 loop.role = LoopRole.OTHER if not draws(loop) else loop.role
 
 
-def parent_loops(loop: LoopRecord) -> bool:
-    """Whether it stands inside another loop."""
-    return bool(loop.parents)
+def _settled(flags: int) -> int:
+    """Backward passes and updates of the weaker kinds count where the other half is there."""
+    if flags & WEAK and flags & (STEP | MANUAL):
+        flags |= BACKWARD
+    if flags & MANUAL and flags & BACKWARD:
+        flags |= STEP
+    return flags
 
 
 def draws(loop: LoopRecord) -> bool:

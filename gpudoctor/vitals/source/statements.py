@@ -6,7 +6,7 @@ from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Unknown
 from gpudoctor.vitals.source import guards
-from gpudoctor.vitals.source.definitions import STEP, Function, LoopRecord, Mark
+from gpudoctor.vitals.source.definitions import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.frame import Frame, stores
 from gpudoctor.vitals.source.library import FAILED, element
@@ -79,7 +79,9 @@ def _aug_assign(program: Program, frame: Frame, node: ast.AugAssign) -> bool:
     old = evaluate(program, frame, node.target)
     value = evaluate(program, frame, node.value)
     thing = program.arithmetic(node.op, old, value)
-    effect = STEP if any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(node.value)) else 0
+    target_is_gradient = isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
+    from_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(node.value))
+    effect = MANUAL if from_gradient and not target_is_gradient else 0
     frame.add(node, graph=value.graph, effect=effect)
     assign(program, frame, node.target, thing)
     return False

@@ -1,0 +1,122 @@
+"""The flags of the mend and the baseline, and what is done about them."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.reporting import write_file
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from gpudoctor.engine.settings import Settings
+    from gpudoctor.mend.plan import Plan
+    from gpudoctor.model import Report
+
+
+def add_mend_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of `check` that change files, or remember findings."""
+    mend = parser.add_argument_group("the mend")
+    what = mend.add_mutually_exclusive_group()
+    what.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff")
+    what.add_argument("--fix", action="store_true", help="apply the safe edits, then report what is left")
+    mend.add_argument("--unsafe", action="store_true", help="also edits that may change results")
+    known = parser.add_argument_group("an old project")
+    known.add_argument("--baseline", metavar="FILE", help="silence the findings that FILE knows")
+    known.add_argument("--write-baseline", metavar="FILE", help="write the findings of now to FILE, exit 0")
+
+
+def check_mend_flags(arguments: argparse.Namespace) -> None:
+    """Refuse combinations that have no meaning."""
+    if arguments.unsafe and not (arguments.fix or arguments.diff):
+        raise UsageError("--unsafe says which edits --fix or --diff may use; name one of them")
+    if arguments.diff and arguments.format != "text":
+        raise UsageError("--diff prints a unified diff; the JSON report carries each remedy's patch without it")
+    if (arguments.fix or arguments.diff) and not arguments.targets:
+        raise UsageError("--fix and --diff edit scripts and configs; name one: gpudoctor check train.py --diff")
+    if arguments.write_baseline and arguments.baseline:
+        raise UsageError("--write-baseline makes a baseline of everything; leave --baseline out")
+
+
+def load_baseline(arguments: argparse.Namespace, settings: "Settings") -> "Counter[str]":
+    """The baseline of the flag or of the settings; empty without either, or while one is written."""
+    from collections import Counter
+
+    from gpudoctor.engine.baseline import read_baseline
+
+    if arguments.write_baseline:
+        return Counter()
+    if arguments.baseline:
+        return read_baseline(Path(arguments.baseline))
+    return read_baseline(settings.baseline) if settings.baseline else Counter()
+
+
+def write_baseline(report: "Report", path: str) -> int:
+    """Write the findings that stand; returns exit code 0."""
+    from gpudoctor.engine.baseline import baseline_text
+    from gpudoctor.ui.encoding import write_text
+
+    findings = [item.finding for item in report.findings]
+    write_file(Path(path), baseline_text(findings), flag="--write-baseline")
+    write_text(f"gpudoctor: {len(findings)} findings written to {path}\n", sys.stderr)
+    return 0
+
+
+def print_diff(report: "Report", arguments: argparse.Namespace, fail_on: str) -> int:
+    """The diff on standard output (or --output), what is left on standard error; returns the exit code."""
+    from gpudoctor.engine.exit_codes import exit_code
+    from gpudoctor.ui.encoding import write_text
+
+    plan = _plan(report, arguments)
+    if arguments.output:
+        write_file(Path(arguments.output), plan.diff)
+    else:
+        write_text(plan.diff, sys.stdout)
+    _tell_left(plan)
+    return exit_code(report, fail_on, arguments.strict)
+
+
+def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
+    """Write the files; say on standard error what was changed and what is left. True when a file changed."""
+    from gpudoctor.mend.write import write_plan
+    from gpudoctor.ui.encoding import write_text
+
+    plan = _plan(report, arguments)
+    write_plan(plan.files)
+    for item in plan.files:
+        for applied in item.applied:
+            place = f"{item.name}:{applied.line}" if applied.line else item.name
+            write_text(f"gpudoctor: fixed {place}  {applied.remedy}  {applied.title}\n", sys.stderr)
+    if not plan.files:
+        write_text("gpudoctor: nothing that may be fixed without you\n", sys.stderr)
+    _tell_left(plan)
+    return bool(plan.files)
+
+
+def _plan(report: "Report", arguments: argparse.Namespace) -> "Plan":
+    from gpudoctor.mend.plan import make_plan
+
+    return make_plan(report.findings, unsafe=arguments.unsafe)
+
+
+def _tell_left(plan: "Plan") -> None:
+    from gpudoctor.ui.encoding import write_text
+
+    for item in plan.left:
+        write_text(f"gpudoctor: left {item.path}  {item.remedy}: {item.reason}\n", sys.stderr)
+
+
+def with_patches(report: "Report") -> "Report":
+    """The report with each remedy's edits as a unified diff, for readers that apply them one at a time."""
+    from gpudoctor.mend.plan import patch_of
+
+    return replace(
+        report,
+        findings=tuple(
+            replace(item, remedies=tuple(replace(remedy, patch=patch_of(remedy)) for remedy in item.remedies))
+            for item in report.findings
+        ),
+    )

@@ -1,0 +1,60 @@
+"""A baseline: the findings of an old project, so that it starts at zero and only new ones count."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpudoctor.engine.fingerprint import fingerprint
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Finding, Silenced
+
+SCHEMA = "gpudoctor.baseline/1"
+
+
+def read_baseline(path: Path) -> Counter[str]:
+    """Fingerprints with how often each may appear; `UsageError` when the file is no baseline of ours."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        entries = data["findings"]
+        if data["schema"] != SCHEMA:
+            raise UsageError(
+                f"--baseline {path}: its schema is {data['schema']!r}, this gpudoctor reads {SCHEMA}; "
+                "write it again with --write-baseline"
+            )
+        return Counter({str(item["fingerprint"]): int(item["count"]) for item in entries})
+    except OSError as error:
+        raise UsageError(f"--baseline {path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--baseline {path}: not a baseline file; --write-baseline makes one") from error
+
+
+def baseline_text(findings: Iterable[Finding]) -> str:
+    """The baseline file for these findings: sorted and readable, so that its diff can be reviewed."""
+    counts: Counter[str] = Counter()
+    shown: dict[str, Finding] = {}
+    for finding in findings:
+        mark = fingerprint(finding)
+        counts[mark] += 1
+        shown.setdefault(mark, finding)
+    entries = [
+        {
+            "fingerprint": mark,
+            "count": counts[mark],
+            "code": str(finding.code),
+            "path": finding.span.path if finding.span else None,
+            "text": finding.span.text if finding.span else finding.subject,
+        }
+        for mark, finding in shown.items()
+    ]
+    entries.sort(key=lambda item: (str(item["path"]), str(item["code"]), str(item["fingerprint"])))
+    return json.dumps({"schema": SCHEMA, "findings": entries}, indent=1, ensure_ascii=False) + "\n"
+
+
+def known_from(baseline: Counter[str], finding: Finding, where: str) -> Silenced | None:
+    """The finding silenced, when the baseline still has one like it to spare; the count goes down."""
+    mark = fingerprint(finding)
+    if baseline[mark] <= 0:
+        return None
+    baseline[mark] -= 1
+    return Silenced(finding=finding, where=where, reason="known when the baseline was written")

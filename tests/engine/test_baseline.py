@@ -1,0 +1,87 @@
+"""A baseline: an old project starts at zero, and only new findings count."""
+
+import json
+
+import pytest
+from command import gpudoctor
+
+SICK = """\
+import torch
+
+def train(model, loader, optimizer):
+    total = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        total += loss
+        torch.cuda.empty_cache()
+    return total
+"""
+
+
+def codes(done):
+    return sorted(item["code"] for item in json.loads(done.stdout)["findings"])
+
+
+def check(folder, *words):
+    select = ("--select", "MEM003,SYNC002", "--format", "json")
+    return gpudoctor("check", "train.py", *select, *words, cwd=folder)
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "train.py").write_text(SICK)
+    assert codes(check(tmp_path)) == ["MEM003", "SYNC002"]
+    done = gpudoctor("check", "train.py", "--write-baseline", "known.json", cwd=tmp_path)
+    assert done.returncode == 0 and "findings written" in done.stderr
+    return tmp_path
+
+
+def test_known_findings_are_silenced_and_counted(project):
+    done = check(project, "--baseline", "known.json")
+    report = json.loads(done.stdout)
+    assert report["findings"] == [] and report["summary"]["silenced"] == 2
+
+
+def test_lines_may_move(project):
+    (project / "train.py").write_text("# a new first line\n\n" + SICK)
+    assert codes(check(project, "--baseline", "known.json")) == []
+
+
+def test_a_second_finding_like_the_first_is_new(project):
+    (project / "train.py").write_text(
+        SICK.replace("empty_cache()\n", "empty_cache()\n        torch.cuda.empty_cache()\n")
+    )
+    assert "SYNC002" in codes(check(project)), "the ailment is still one"
+    (project / "other.py").write_text(SICK)
+    done = gpudoctor(
+        "check", "other.py", "--select", "MEM003", "--format", "json", "--baseline", "known.json", cwd=project
+    )
+    assert codes(done) == ["MEM003"], "another file is another finding"
+
+
+def test_the_settings_may_name_it(project):
+    (project / "gpudoctor.toml").write_text('baseline = "known.json"\n')
+    assert codes(check(project)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not a baseline file"),
+        ("[]", "not a baseline file"),
+        ('{"schema": "gpudoctor.baseline/9", "findings": []}', "write it again"),
+        ('{"schema": "gpudoctor.baseline/1", "findings": [{}]}', "not a baseline file"),
+    ],
+)
+def test_a_broken_baseline_is_a_sentence(project, text, said):
+    (project / "known.json").write_text(text)
+    done = check(project, "--baseline", "known.json")
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_missing_baseline_is_a_sentence(project):
+    done = check(project, "--baseline", "nowhere.json")
+    assert done.returncode == 2 and "nowhere.json" in done.stderr

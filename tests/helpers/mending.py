@@ -1,0 +1,50 @@
+"""Mends a script or config in a scratch folder through the real command, as a user would."""
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gpudoctor.cli import main
+
+
+@contextlib.contextmanager
+def _inside(folder: str) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _check(name: str, *flags: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        main(["check", name, "--fail-on", "never", "--quiet", *flags])
+    return out.getvalue()
+
+
+def mended(text: str, name: str = "train.py", *, unsafe: bool = True, select: str = "ALL") -> str:
+    """The text after `gpudoctor check NAME --fix`."""
+    with TemporaryDirectory() as folder, _inside(folder):
+        path = Path(name)
+        path.write_text(text, encoding="utf-8")
+        _check(name, "--fix", "--select", select, *(["--unsafe"] if unsafe else []))
+        return path.read_text(encoding="utf-8")
+
+
+def found(text: str, name: str = "train.py", select: str = "ALL") -> list[str]:
+    """Codes found in the text by the whole command."""
+    with TemporaryDirectory() as folder, _inside(folder):
+        Path(name).write_text(text, encoding="utf-8")
+        report = json.loads(_check(name, "--format", "json", "--select", select))
+        return [item["code"] for item in report["findings"]]
+
+
+def gone(code: str, text: str, name: str = "train.py") -> bool:
+    """Whether the code is found before the mend, and no longer after it."""
+    return code in found(text, name, code) and code not in found(mended(text, name, select=code), name, code)
