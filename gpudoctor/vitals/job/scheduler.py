@@ -213,14 +213,17 @@ def _slurm_here(environment: Mapping[str, str]) -> Grants:
         each = byte_count(environment.get("SLURM_MEM_PER_CPU", ""), binary=True, default="M")
         memory = int(each * cpus) if each else None
     start, end = (_float(environment.get(f"SLURM_JOB_{name}_TIME")) for name in ("START", "END"))
+    tasks = whole(
+        environment.get("SLURM_STEP_TASKS_PER_NODE")
+        or environment.get("SLURM_NTASKS_PER_NODE")
+        or environment.get("SLURM_TASKS_PER_NODE")
+    )
+    if tasks == 1 and (gpus or 0) > 1:
+        tasks = None  # one task that holds several GPUs starts the ranks itself, with torchrun or the like
     return Grants(
         gpus=gpus,
         gpus_origin=origin if gpus is not None else "",
-        ranks_per_node=whole(
-            environment.get("SLURM_STEP_TASKS_PER_NODE")
-            or environment.get("SLURM_NTASKS_PER_NODE")
-            or environment.get("SLURM_TASKS_PER_NODE")
-        ),
+        ranks_per_node=tasks,
         nodes=whole(environment.get("SLURM_JOB_NUM_NODES") or environment.get("SLURM_NNODES")),
         cpus=cpus,
         cpus_per_task=whole(environment.get("SLURM_CPUS_PER_TASK")),

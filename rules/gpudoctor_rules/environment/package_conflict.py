@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Unavailable
 from gpudoctor.model.cuda import numbers
-from gpudoctor_rules.environment.torch_builds import INDEX
+from gpudoctor.model.unavailable import Absent
+from gpudoctor_rules.environment.torch_builds import INDEX, choose_for, install_line
 
 _FLASH = "https://github.com/Dao-AILab/flash-attention/releases"
 _BNB = "https://huggingface.co/docs/bitsandbytes/main/en/installation"
@@ -22,7 +23,8 @@ class PackageConflictRule(Rule):
         if kind == "requirement":
             yield from self._requirement(finding, patient)
         elif kind == "companion":
-            yield self._companion(name, str(finding.fact("torch")), str(finding.fact("cuda")))
+            torch, cuda = str(finding.fact("torch")), str(finding.fact("cuda"))
+            yield (None if cuda else self._both(name, torch, patient)) or self._companion(name, torch, cuda)
         elif kind == "numpy":
             yield self._remedy("numpy", "install NumPy 1", ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
             yield self._remedy("torch", "or a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",))
@@ -84,6 +86,24 @@ class PackageConflictRule(Rule):
                 f"move {' and '.join(by)} to a release that takes {name} {have}",
                 (f"pip install --upgrade {movers} '{name}=={have.partition('+')[0]}'", "pip check"),
             )
+
+    def _both(self, name: str, torch: str, patient: Patient) -> Remedy | None:
+        """On a machine with a GPU it is torch that has the wrong build: the CUDA build of both."""
+        try:
+            patient.gpus  # noqa: B018  # asked for its Unavailable
+        except Unavailable:
+            return None
+        driver = patient.gpu_survey.driver_version
+        build = choose_for(patient, "" if isinstance(driver, Absent) else driver, "", torch)
+        if build is None:
+            return None
+        return self._remedy(
+            "both",
+            f"install torch and {name} for {build.tag} together: this machine has a GPU",
+            (install_line(patient, build, torch),),
+            sets=(("torch", build.tag),),
+            references=(_VISION,),
+        )
 
     def _companion(self, name: str, torch: str, cuda: str) -> Remedy:
         """The release of torchvision or torchaudio for this torch, of the same CUDA build."""

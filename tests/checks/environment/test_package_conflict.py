@@ -4,7 +4,7 @@ import pytest
 
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.signs.packages import NativeBuild
-from gpudoctor.testing import examine, make_packages, make_patient, make_torch, prescribe
+from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_torch, prescribe
 from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_rules.environment.package_conflict import PackageConflictRule
 
@@ -159,6 +159,14 @@ def test_sick_companions_of_another_build(name, built, own, severity):
     assert finding.severity is severity
     [remedy] = remedies(packages, torch)
     assert remedy.steps[0].endswith("whl/cu128" if own else "whl/cpu")
+
+
+def test_on_a_machine_with_a_gpu_a_cpu_torch_is_what_changes():
+    packages = with_native(make_packages(torch="2.8.0+cpu", torchvision="0.23.0"), "torchvision", cuda="12.8")
+    one = make_patient(packages=packages, torch=make_torch("2.8.0+cpu", cuda=None), gpus=[make_gpu()])
+    [finding] = examine(PackageConflict, one)
+    [remedy] = prescribe(PackageConflictRule, finding, one)
+    assert "torch==2.8.0+cu128 torchvision==0.23.0+cu128" in remedy.steps[0]
 
 
 @pytest.mark.parametrize(("built", "own"), [("12.6", "12.8"), ("cpu", None), (None, "12.8"), ("12.8", "12.8")])

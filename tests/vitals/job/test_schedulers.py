@@ -99,6 +99,8 @@ def test_the_running_job_by_its_variables():
     assert (job.profile, job.gpus_granted, job.gpus_origin) == (Profile.SLURM, 4, "SLURM_GPUS_ON_NODE")
     assert (job.cpus_granted, job.cpus_per_task, job.memory_granted) == (32.0, 8, 64 * GIB)
     assert (job.nodes, job.ranks_per_node, job.time_limit) == (2, 4, 7200.0)
+    alone = read_job(None, {**variables, "SLURM_TASKS_PER_NODE": "1(x2)"})
+    assert alone.ranks_per_node is None  # torchrun will start them
     listed = read_job(None, {"SLURM_JOB_ID": "1", "SLURM_STEP_GPUS": "0,2-4"})
     assert listed.gpus_granted == 4
 
