@@ -108,6 +108,9 @@ class Roles:
                 flags |= callee.top
                 inside |= callee.any
                 trains = callee.trains
+            if item.no_grad:
+                flags &= ~BACKWARD  # it would raise: code for another mode
+                inside &= ~BACKWARD
             if not inside and not trains:
                 continue
             home = top

@@ -177,8 +177,8 @@ def join(a: Thing, b: Thing) -> Thing:
         origin=a.origin,
         device=join_devices(a.device, b.device),
         ref=a.ref if a.ref == b.ref else None,
-        definition=a.definition if a.definition is b.definition else None,
-        klass=a.klass if a.klass is b.klass or b.klass is None else (b.klass if a.klass is None else None),
+        definition=_join_definitions(a.definition, b.definition),
+        klass=_join_klasses(a.klass, b.klass),
         owner=a.owner or b.owner,
         attrs=_join_attrs(a.attrs, b.attrs),
         items=_join_items(a.items, b.items),
@@ -191,6 +191,24 @@ def join(a: Thing, b: Thing) -> Thing:
         guessed=a.guessed and b.guessed,
         made=a.made if a.made is b.made else None,
     )
+
+
+def _join_klasses(a: "Klass | None", b: "Klass | None") -> "Klass | None":
+    """The nearest class that both descend from; the known one where only one is."""
+    if a is b or a is None or b is None:
+        return a or b
+    others = b.lineage()
+    return next((klass for klass in a.lineage() if klass in others), None)
+
+
+def _join_definitions(
+    a: "Function | Klass | Module | None", b: "Function | Klass | Module | None"
+) -> "Function | Klass | Module | None":
+    from gpudoctor.vitals.source.definitions import Klass
+
+    if isinstance(a, Klass) and isinstance(b, Klass):
+        return _join_klasses(a, b)
+    return a if a is b else None
 
 
 def same_value(a: object, b: object) -> bool:
