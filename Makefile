@@ -22,7 +22,7 @@ docs: dev ## generate docs/ from the manual pages and the parser
 	$(BIN)/python docs/generate.py
 
 snapshots: dev ## accept the text reports as they are now
-	UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui
+	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui
 
 bench: dev ## speed of the command line beside its neighbours
 	$(BIN)/python benchmarks/cli_speed.py

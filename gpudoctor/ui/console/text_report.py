@@ -1,5 +1,6 @@
 """The text report: the verdict, the findings in their order, and one line about everything else."""
 
+import shlex
 from collections import Counter
 
 from rich.text import Text
@@ -124,7 +125,7 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
             _steps(canvas, remedy, len(remedy.steps))
             for reference in remedy.references:
                 canvas.literal(f"see {reference}", indent=_INDENT + 3)
-        elif place == 0 and not note:
+        elif place == 0 and not note and not remedy.edits:  # an edit shows itself: see the last line
             _steps(canvas, remedy, _STEPS)
     if len(item.remedies) > count:
         more = len(item.remedies) - count
@@ -213,4 +214,8 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
 
 
 def _next_step(canvas: Canvas, report: Report) -> None:
+    """What to type next: the edits, where there are some, and the manual page of the first finding."""
+    if any(remedy.edits for item in report.findings for remedy in item.remedies):
+        targets = " ".join(shlex.quote(target) for target in report.subject.targets)
+        canvas.literal(f"mend it: gpudoctor check {targets} --diff")
     canvas.literal(f"why: gpudoctor explain {report.findings[0].finding.code}")
