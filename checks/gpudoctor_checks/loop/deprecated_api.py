@@ -189,7 +189,7 @@ def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     text = script.text
     for row in _prefixes():
         name = str(row["name"])
-        if name.rpartition(".")[2] not in text:
+        if name.partition(".")[2] not in text:
             continue
         for node in ast.walk(script.tree):
             modules = []

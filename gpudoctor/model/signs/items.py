@@ -39,6 +39,9 @@ class ItemWork:
     """Random numbers drawn for one item, where that is the work and its size is written there."""
 
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
     """The work that one loader does for each item, in the process that draws from it when it has no workers."""
     return _Reader(source).loader(loader)
@@ -49,6 +52,10 @@ class _Reader:
         self.source = source
         self._calls = {id(call.node): (script, call) for script in source.scripts for call in script.calls}
         self._seen: set[tuple[str, str]] = set()
+        self._by_name: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
+        for script in source.scripts:
+            for found in _defined(script, script.tree.body, ""):
+                self._by_name.setdefault(found[2].name, []).append(found)
 
     def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
         found: list[ItemWork] = []
@@ -238,7 +245,7 @@ class _Reader:
                 yield ItemWork(what="draws random numbers", call=name, span=span, elements=size)
         else:
             local = owner is not None and method in owner.methods
-            if not local and not self._class(method) and not list(self._functions(method)):
+            if not local and not self._class(method) and not self._functions(method):
                 for part, what in PARTS:
                     if part in method.lower() and not name.startswith(("torch.", "numpy.")):
                         yield ItemWork(what=what, call=_text(node.func), span=span)
@@ -254,12 +261,8 @@ class _Reader:
                 return script, script.classes[name]
         return None
 
-    def _functions(self, name: str) -> Iterator[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-        if not name:
-            return
-        for script in self.source.scripts:
-            for node in script.tree.body:
-                yield from _named_functions(script, node, name, "")
+    def _functions(self, name: str) -> list[tuple[Script, str, FunctionNode]]:
+        return self._by_name.get(name, [])
 
     def _assignments(
         self, script: Script, scope: str, value: ast.Name | ast.Attribute
@@ -353,17 +356,17 @@ def _elements(node: ast.Call) -> int | None:
     return size if dimensions else None
 
 
-def _named_functions(
-    script: Script, node: ast.stmt, name: str, scope: str
-) -> Iterator[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        qualified = f"{scope}.{node.name}" if scope else node.name
-        if not isinstance(node, ast.ClassDef) and node.name == name:
-            yield script, qualified, node
-        scope = qualified
-    for child in [*getattr(node, "body", []), *getattr(node, "orelse", [])]:
-        if isinstance(child, ast.stmt):
-            yield from _named_functions(script, child, name, scope)
+def _defined(script: Script, body: list[ast.stmt], scope: str) -> Iterator[tuple[Script, str, FunctionNode]]:
+    for node in body:
+        inside = scope
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{scope}.{node.name}" if scope else node.name
+            if not isinstance(node, ast.ClassDef):
+                yield script, inside, node
+        for field in ("body", "orelse"):
+            children = getattr(node, field, [])
+            if isinstance(children, list):
+                yield from _defined(script, children, inside)
 
 
 def _assigned(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign]]:
