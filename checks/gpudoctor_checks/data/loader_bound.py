@@ -87,7 +87,7 @@ class LoaderBound(Check):
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(
                 ("engine", loader.engine),
-                ("keyword", "num_workers" in loader.call.keywords),
+                ("settable", loader.settable("num_workers", "pin_memory")),
                 ("iterable", any("__iter__" in item.call for item in heavy)),
                 ("option", workers.origin),
                 ("pinned", not isinstance(loader.pinned, Known) or bool(loader.pinned.value)),

@@ -55,7 +55,7 @@ class UnpinnedTransfer(Check):
                 evidence=(loader.call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(("kind", "engine"),),
+                facts=(("kind", "engine"), ("settable", loader.settable("pin_memory"))),
             )
 
     def _from_source(self, loader: Loader) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ class UnpinnedTransfer(Check):
             evidence=(loader.call.span, *(move.call.span for move in copies[:8])),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(("kind", kind), ("workers", _workers(loader))),
+            facts=(("kind", kind), ("workers", _workers(loader)), ("settable", loader.settable("pin_memory"))),
         )
 
 

@@ -97,7 +97,12 @@ class WorkersMisfit(Check):
                 severity=Severity.ERROR,
                 cost=Cost(breaks="building the loader raises ValueError"),
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(("kind", "without"), ("keyword", keyword), ("engine", loader.engine)),
+                facts=(
+                    ("kind", "without"),
+                    ("keyword", keyword),
+                    ("engine", loader.engine),
+                    ("settable", loader.settable("num_workers")),
+                ),
             )
 
     def _too_many(self, loader: Loader, workers: int, origin: str, patient: Patient) -> Iterator[Finding]:
@@ -122,7 +127,13 @@ class WorkersMisfit(Check):
             ),
             confidence=Confidence.PROBABLE,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(("kind", "many"), ("workers", workers), ("origin", origin), ("engine", loader.engine)),
+            facts=(
+                ("kind", "many"),
+                ("workers", workers),
+                ("origin", origin),
+                ("engine", loader.engine),
+                ("settable", loader.settable("num_workers")),
+            ),
         )
 
     def _respawned(self, loader: Loader, workers: int, source: Source) -> Iterator[Finding]:
@@ -159,7 +170,7 @@ class WorkersMisfit(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(("kind", "respawned"), ("workers", workers)),
+                facts=(("kind", "respawned"), ("workers", workers), ("settable", loader.settable())),
             )
             return
 

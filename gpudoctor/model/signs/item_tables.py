@@ -80,6 +80,8 @@ METHODS = {
     "imread": "reads an image file",
     "read_csv": "parses a table file",
 }
+TOKENISES = (".__call__", ".encode", ".encode_plus", ".batch_encode_plus", ".tokenize", ".apply_chat_template")
+"""Methods of a tokenizer that tokenise; `pad` only pads."""
 PARTS = (
     ("tokenizer", "tokenises text"),
     ("augment", "augments it"),

@@ -9,16 +9,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.item_syntax import (
+    FunctionNode,
+    assigned,
+    defined,
+    elements,
+    head,
+    heavy,
+    is_self,
+    last,
+    optional,
+    targets,
+    text,
+    works,
+)
 from gpudoctor.model.signs.item_tables import (
     CHEAP_TRANSFORMS,
-    EXACT,
-    HEAVY,
     IN_MEMORY,
     METHODS,
-    MIN_PASSES,
     PARTITIONS,
     PARTS,
     RANDOM,
+    TOKENISES,
 )
 from gpudoctor.model.signs.loaders import Loader
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
@@ -39,9 +51,6 @@ class ItemWork:
     """Random numbers drawn for one item, where that is the work and its size is written there."""
 
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-
-
 def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
     """The work that one loader does for each item, in the process that draws from it when it has no workers."""
     return _Reader(source).loader(loader)
@@ -54,7 +63,7 @@ class _Reader:
         self._seen: set[tuple[str, str]] = set()
         self._by_name: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
         for script in source.scripts:
-            for found in _defined(script, script.tree.body, ""):
+            for found in defined(script, script.tree.body, ""):
                 self._by_name.setdefault(found[2].name, []).append(found)
 
     def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
@@ -125,7 +134,7 @@ class _Reader:
                 for work in self._call_work(script, node, None)
             ]
         if isinstance(value, ast.Call):
-            name = _last(value.func)
+            name = last(value.func)
             if name == "partial" and value.args:
                 return self.function(script, scope, value.args[0], collate=collate)
             owner = self._class(name)
@@ -134,7 +143,7 @@ class _Reader:
                                   None, loops=not collate)  # fmt: skip
             return []
         found: list[ItemWork] = []
-        for other, qualified, function in self._functions(_last(value)):
+        for other, qualified, function in self._functions(last(value)):
             found += self._body(other, qualified, function, None, None, loops=not collate)
         if not found and isinstance(value, ast.Name):
             for other, inside, assigned in self._assignments(script, scope, value):
@@ -161,12 +170,12 @@ class _Reader:
         steps: set[str] = set()
         for node in ast.walk(value):
             if isinstance(node, ast.Call):
-                steps.add(_last(node.func))
-                for _, _, function in self._functions(_last(node.func)):
+                steps.add(last(node.func))
+                for _, _, function in self._functions(last(node.func)):
                     if depth:
                         for inner in ast.walk(function):
                             if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
-                                steps.add(_last(inner.func))
+                                steps.add(last(inner.func))
             elif isinstance(node, ast.Name) and depth:
                 for other, inside, assigned in self._assignments(script, scope, node):
                     steps |= self._transform_steps(other, inside, assigned, depth - 1)
@@ -202,19 +211,19 @@ class _Reader:
             return []
         self._seen.add((script.path, qualified))
         found: list[ItemWork] = []
-        optional = _optional(owner, construction)
+        unused = optional(owner, construction)
         for node in ast.walk(function):
-            if isinstance(node, ast.For | ast.While) and loops and _works(node):
+            if isinstance(node, ast.For | ast.While) and loops and works(node):
                 found.append(
-                    ItemWork(what="runs a Python loop", call=_head(node), span=script.span(node))
+                    ItemWork(what="runs a Python loop", call=head(node), span=script.span(node))
                 )  # fmt: skip
             if not isinstance(node, ast.Call):
                 continue
-            if isinstance(node.func, ast.Attribute) and node.func.attr in optional:
+            if isinstance(node.func, ast.Attribute) and node.func.attr in unused:
                 continue
             found += self._call_work(script, node, owner)
-            name = _last(node.func)
-            if isinstance(node.func, ast.Attribute) and owner is not None and _is_self(node.func.value):
+            name = last(node.func)
+            if isinstance(node.func, ast.Attribute) and owner is not None and is_self(node.func.value):
                 if name in owner.methods:
                     inside = f"{owner.name}.{name}"
                     found += self._body(
@@ -227,20 +236,25 @@ class _Reader:
 
     def _call_work(self, script: Script, node: ast.Call, owner: ClassInfo | None) -> Iterator[ItemWork]:
         name = self._name(node)
-        method = _last(node.func)
+        method = last(node.func)
         span = script.span(node)
-        known = _heavy(name)
+        known = heavy(name)
         if known:
             yield ItemWork(what=known, call=name, span=span)
+            return
+        record = self._calls.get(id(node))
+        if record is not None and "Tokenizer" in str(record[1].receiver_type):
+            if record[1].name.endswith(TOKENISES):
+                yield ItemWork(what="tokenises text", call=text(node.func), span=span)
             return
         if method in METHODS:
             yield ItemWork(what=METHODS[method], call=method, span=span)
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
             yield ItemWork(what="decodes an image", call=method, span=span)
-        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in _text(node.func.value):
-            yield ItemWork(what="tokenises text", call=_text(node.func), span=span)
+        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in text(node.func.value):
+            yield ItemWork(what="tokenises text", call=text(node.func), span=span)
         elif method in RANDOM and name.startswith(("torch.", "numpy.")):
-            size = _elements(node)
+            size = elements(node)
             if size is not None:
                 yield ItemWork(what="draws random numbers", call=name, span=span, elements=size)
         else:
@@ -248,12 +262,12 @@ class _Reader:
             if not local and not self._class(method) and not self._functions(method):
                 for part, what in PARTS:
                     if part in method.lower() and not name.startswith(("torch.", "numpy.")):
-                        yield ItemWork(what=what, call=_text(node.func), span=span)
+                        yield ItemWork(what=what, call=text(node.func), span=span)
                         break
 
     def _name(self, node: ast.Call) -> str:
         known = self._calls.get(id(node))
-        return known[1].name if known else _text(node.func)
+        return known[1].name if known else text(node.func)
 
     def _class(self, name: str) -> tuple[Script, ClassInfo] | None:
         for script in self.source.scripts:
@@ -268,13 +282,13 @@ class _Reader:
         self, script: Script, scope: str, value: ast.Name | ast.Attribute
     ) -> Iterator[tuple[Script, str, ast.expr]]:
         """Expressions assigned to a name in its scope, at module level, or passed for a parameter."""
-        wanted = _text(value)
+        wanted = text(value)
         bare = value.id if isinstance(value, ast.Name) else ""
-        for function, statement in _assigned(script.tree.body, ""):
+        for function, statement in assigned(script.tree.body, ""):
             visible = function == scope or not function or bool(scope.startswith(function + "."))
             if isinstance(value, ast.Attribute):
                 visible = function.rpartition(".")[0] == scope.rpartition(".")[0]
-            if visible and statement.value is not None and wanted in _targets(statement):
+            if visible and statement.value is not None and wanted in targets(statement):
                 yield script, function, statement.value
         name = scope.rpartition(".")[2]
         for other, qualified, definition in self._functions(name) if bare else ():
@@ -297,113 +311,6 @@ class _Reader:
         for script in self.source.scripts:
             for call in script.calls:
                 sets = call.method in {"set_transform", "with_transform"} and bool(call.node.args)
-                if sets and call.receiver.split("[")[0] == _text(value):
+                if sets and call.receiver.split("[")[0] == text(value):
                     found += self.function(script, call.function, call.node.args[0])
         return found
-
-
-def _heavy(name: str) -> str | None:
-    best = max(
-        (item for item in HEAVY if (name == item[0] if item[0] in EXACT else name.startswith(item[0]))),
-        key=lambda item: len(item[0]),
-        default=None,
-    )
-    return best[1] if best else None
-
-
-def _optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
-    """Attributes like `transform` that default to None and that this construction does not pass."""
-    if owner is None or construction is None or "__init__" not in owner.methods or construction.open_ended:
-        return set()
-    arguments = owner.methods["__init__"].args
-    names = [item.arg for item in arguments.args][1:]
-    passed = set(construction.keywords) | set(names[: len(construction.positional)])
-    defaults = dict(zip(reversed(names), reversed(arguments.defaults), strict=False))
-    defaults |= {
-        item.arg: value
-        for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if value is not None
-    }
-    none = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and value.value is None}
-    return none - passed
-
-
-def _works(loop: ast.For | ast.While) -> bool:
-    """Whether a loop inside an item is real work: many passes, or passes that nobody can count."""
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop)):
-        return False  # it walks over the items
-    if isinstance(loop, ast.While):
-        return True
-    iterable = loop.iter
-    if not (isinstance(iterable, ast.Call) and _last(iterable.func) == "range"):
-        return False
-    values = [item.value for item in iterable.args if isinstance(item, ast.Constant)]
-    limits = [value for value in values if isinstance(value, int)]
-    if len(limits) == len(iterable.args):
-        return len(range(*limits)) >= MIN_PASSES
-    return True
-
-
-def _elements(node: ast.Call) -> int | None:
-    size = 1
-    dimensions: list[ast.expr] = []
-    for item in node.args + [k.value for k in node.keywords if k.arg == "size"]:
-        dimensions += item.elts if isinstance(item, ast.Tuple | ast.List) else [item]
-    for item in dimensions:
-        if not isinstance(item, ast.Constant) or not isinstance(item.value, int):
-            return None
-        size *= item.value
-    return size if dimensions else None
-
-
-def _defined(script: Script, body: list[ast.stmt], scope: str) -> Iterator[tuple[Script, str, FunctionNode]]:
-    for node in body:
-        inside = scope
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inside = f"{scope}.{node.name}" if scope else node.name
-            if not isinstance(node, ast.ClassDef):
-                yield script, inside, node
-        for field in ("body", "orelse"):
-            children = getattr(node, field, [])
-            if isinstance(children, list):
-                yield from _defined(script, children, inside)
-
-
-def _assigned(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign]]:
-    for statement in body:
-        if isinstance(statement, ast.Assign | ast.AnnAssign):
-            yield scope, statement
-        inside = scope
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inside = f"{scope}.{statement.name}" if scope else statement.name
-        for field in ("body", "orelse", "finalbody"):
-            yield from _assigned(getattr(statement, field, []), inside)
-        for handler in getattr(statement, "handlers", []):
-            yield from _assigned(handler.body, scope)
-
-
-def _targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    names: set[str] = set()
-    for target in targets:
-        for item in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
-            names.add(_text(item.value if isinstance(item, ast.Starred) else item))
-    return names
-
-
-def _head(loop: ast.For | ast.While) -> str:
-    return f"for ... in {_text(loop.iter)}" if isinstance(loop, ast.For) else f"while {_text(loop.test)}"
-
-
-def _is_self(value: ast.expr) -> bool:
-    return isinstance(value, ast.Name) and value.id in {"self", "cls"}
-
-
-def _last(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
-def _text(node: ast.AST) -> str:
-    return ast.unparse(node)

@@ -69,6 +69,13 @@ class Loader:
         first = self.call.node.args[0] if self.call.node.args else None
         return None if isinstance(first, ast.Starred) else first
 
+    def settable(self, *keywords: str) -> bool:
+        """Whether keywords can be set in the call's text: nothing spread into it, none given by position."""
+        if any(keyword.arg is None for keyword in self.call.node.keywords):
+            return False
+        given = len(self.call.node.args)
+        return self.engine or all(_POSITIONS.get(keyword, given) >= given for keyword in keywords)
+
     @property
     def label(self) -> str:
         """How messages name it: the name that holds it, or the class that builds it."""

@@ -66,7 +66,7 @@ def batch_moves(script: Script, loop: Loop) -> tuple[Move, ...]:
         root = _root(call.node.func)
         drawn = _comprehended(loop, names)
         handed = any(name in _words(site.text) for site in event.via[:1] for name in names)
-        if root in names or root in drawn or handed:
+        if root in names or root in drawn or root == "next" or handed:
             found.append(Move(script=script, call=call, what=Moved.BATCH, device=device))
     return tuple(found)
 

@@ -37,7 +37,7 @@ class LoaderBoundRule(Rule):
         option = str(finding.fact("option") or "")
         span = finding.span
         edits: tuple[KeywordEdit, ...] = ()
-        if span is not None:
+        if span is not None and finding.fact("settable"):
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=tuple(settings)),)
         steps = [f"Pass {title} ({why})."]
         if option.startswith("default of --"):

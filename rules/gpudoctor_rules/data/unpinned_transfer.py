@@ -48,7 +48,7 @@ class UnpinnedTransferRule(Rule):
             effort=Effort.ONE_LINE if len(edits) == 1 else Effort.SMALL_EDIT,
             sets=tuple((f"DataLoader.{name}", "True") for name in names if name == "pin_memory"),
             uses=frozenset({Resource.HOST_MEMORY}) if kind != "blocking" else frozenset(),
-            edits=tuple(edits),
+            edits=tuple(edits) if kind == "blocking" or finding.fact("settable") else (),
             override=(("DataLoader.pin_memory", "True"),) if kind != "blocking" else (),
             references=("https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
         )

@@ -59,7 +59,7 @@ class WorkersMisfitRule(Rule):
         keyword = _keyword(finding, str(finding.fact("keyword")))
         span = finding.span
         edits: tuple[KeywordEdit, ...] = ()
-        if span is not None:
+        if span is not None and finding.fact("settable"):
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(keyword,)),)
         return Remedy(
             id="DATA003-drop",
@@ -120,6 +120,6 @@ def _keyword(finding: Finding, name: str) -> str:
 
 def _edits(finding: Finding, settings: tuple[tuple[str, str], ...]) -> tuple[KeywordEdit, ...]:
     span = finding.span
-    if span is None:
+    if span is None or not finding.fact("settable"):
         return ()
     return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings),)

@@ -94,3 +94,47 @@ def test_sick_machine_unknown_still_gets_a_number():
     patient = script_patient(FOLDER / "sick_plain_loop.py")
     [finding] = examine(LoaderBound, patient)
     assert prescribe(LoaderBoundRule, finding, patient)[0].sets == (("DataLoader.num_workers", "4"),)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["DataLoader(data, 32, True, None, None, 0)", 'DataLoader(data, **{"num_workers": 0, "batch_size": 32})'],
+)
+def test_sick_call_that_a_keyword_would_break_gets_steps_without_an_edit(call):
+    text = (FOLDER / "sick_python_loop.py").read_text().replace("DataLoader(data, batch_size=32)", call)
+    patient = script_patient(text, host=make_host(cpus_affinity=8))
+    [finding] = examine(LoaderBound, patient)
+    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    assert remedy.edits == ()
+    assert "num_workers=7" in remedy.steps[0]
+
+
+def test_sick_batches_drawn_by_hand_and_a_tokenizer_by_another_name():
+    text = """
+        from torch.utils.data import DataLoader, Dataset
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        import torch
+
+        class Texts(Dataset):
+            def __init__(self, texts, tok):
+                self.texts, self.tok = texts, tok
+
+            def __len__(self):
+                return len(self.texts)
+
+            def __getitem__(self, i):
+                return self.tok(self.texts[i], max_length=512, padding="max_length", return_tensors="pt")
+
+        tok = AutoTokenizer.from_pretrained("gpt2")
+        model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
+        opt = torch.optim.AdamW(model.parameters())
+        batches = iter(DataLoader(Texts(["a"] * 100, tok), batch_size=4))
+        for step in range(25):
+            batch = next(batches).to("cuda")
+            loss = model(**batch, labels=batch["input_ids"]).loss
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+    """
+    [finding] = examine(LoaderBound, script_patient(text))
+    assert "tokenises text" in finding.message
