@@ -33,6 +33,7 @@ NAMES = {
     "OBS001": "profiler-in-loop", "OBS002": "logging-too-often", "OBS005": "debug-mode-on",
     "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
     "PERF009": "gpu-unused", "CFG006": "frequencies",
+    "LOOP004": "clip-misplaced",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

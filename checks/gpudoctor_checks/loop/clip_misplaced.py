@@ -1,0 +1,161 @@
+"""LOOP004: gradients are clipped where it has no effect, or before they are unscaled."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model.signs.places import place
+from gpudoctor.model.signs.source import Known
+from gpudoctor.model.signs.steps import Kind, Moment, Pass, passes
+
+_NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
+"""A bound that clips nothing: the call only measures the norm."""
+
+
+class ClipMisplaced(Check):
+    """Gradients are clipped at a place where it does not do what was meant.
+
+    What it finds:
+        In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the next
+        `backward()`; or, with a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it.
+    Why it hurts:
+        After the step the gradients were already used, so nothing is clipped and one bad batch can still ruin
+        the weights. Scaled gradients are larger by the loss scale (65536 at the start): clipped to a norm of 1
+        before they are unscaled, the update becomes thousands of times too small, and no error is raised.
+    How it knows:
+        It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions;
+        branches that exclude each other are kept apart.
+    False alarms:
+        A clip with an infinite bound (it measures the norm), loops stepped by a closure or by an engine
+        (DeepSpeed, Trainer), `accelerator.clip_grad_norm_` (it unscales by itself), and a scaler known to be
+        off are no finding.
+    Remedies:
+        Clip between `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping
+        - https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
+    """
+
+    code = Code("LOOP004")
+    name = "clip-misplaced"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        said: set[object] = set()
+        for one in passes(patient.source):
+            if not one.of(Kind.CLIP) or one.closures or one.opaque:
+                continue
+            for clip in one.of(Kind.CLIP):
+                if clip.node not in said and not _measures(clip):
+                    found = self._from_source(one, clip)
+                    if found is not None:
+                        said.add(clip.node)
+                        yield found
+
+    def _from_source(self, one: Pass, clip: Moment) -> Finding | None:
+        before = one.before(clip, Kind.BACKWARD, Kind.STEP)
+        after = one.after(clip, Kind.BACKWARD, Kind.STEP)
+        if before is None or after is None:
+            return None
+        if before.kind is Kind.STEP and after.kind is Kind.BACKWARD:
+            return self._found(
+                one,
+                clip,
+                before,
+                f"Gradients are clipped after {_called(before)} (line {before.event.span.line}) has used them, and "
+                "the next backward() follows before the next step: the clip has no effect.",
+                how="late",
+            )
+        if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):
+            return self._found(
+                one,
+                clip,
+                after,
+                f"Gradients are clipped while they still carry the loss scale of {after.scaler}: no "
+                f"{after.scaler}.unscale_({after.subject}) stands before the clip.",
+                how="scaled",
+            )
+        return None
+
+    def _found(self, one: Pass, clip: Moment, step: Moment, message: str, *, how: str) -> Finding:
+        unscaled = [item for item in one.of(Kind.UNSCALE) if one.together(item, clip)]
+        return self.finding(
+            message,
+            evidence=(
+                clip.event.span,
+                step.event.span,
+                Measurement(
+                    name="order_in_one_pass",
+                    value=_order(one, clip),
+                    unit="",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"sed -n '{one.loop.span.line},{one.loop.end_line}p' {one.loop.span.path}",
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{clip.event.span.path}:{clip.event.span.line}",
+            facts=(
+                ("how", how),
+                ("clip", place(clip.event.span)),
+                ("step", place(step.event.span)),
+                ("unscale", place(unscaled[0].event.span) if unscaled else ""),
+                ("scaler", step.scaler),
+                ("optimizer", step.subject),
+            ),
+        )
+
+
+def _measures(clip: Moment) -> bool:
+    """Whether the bound is infinite, or the owner unscales before it clips."""
+    call = clip.event.call
+    assert call is not None
+    if call.name.startswith("accelerate.") or "accelerator" in call.receiver:
+        return True
+    given = [*clip.node.args[1:2], *(item.value for item in clip.node.keywords if item.arg == "max_norm")]
+    texts = [value.text for value in call.positional[1:2]]
+    texts += [str(v.value) for v in call.positional[1:2] if isinstance(v, Known)]
+    return any(_NO_LIMIT.search(text) for text in texts) or any(_NO_LIMIT.search(_text(item)) for item in given)
+
+
+def _text(node: object) -> str:
+    import ast
+
+    return ast.unparse(node) if isinstance(node, ast.AST) else ""
+
+
+def _scaled(one: Pass, step: Moment, clip: Moment) -> bool:
+    """Whether a scaler that is on steps, scaled the loss, and has not unscaled before the clip."""
+    if not step.scaler:
+        return False
+    backward = one.before(clip, Kind.BACKWARD)
+    call = backward.node if backward is not None else None
+    if call is None or ".scale(" not in _text(call) and not any(True for _ in one.loop.calls(".scale")):
+        return False
+    if _switched_off(one, step.scaler):
+        return False
+    unscale = one.before(clip, Kind.UNSCALE, Kind.STEP)
+    return unscale is None or unscale.kind is not Kind.UNSCALE
+
+
+def _switched_off(one: Pass, scaler: str) -> bool:
+    """Whether the scaler is made with `enabled=False`."""
+    last = scaler.rsplit(".", 1)[-1]
+    for script in one.scripts.values():
+        for call in script.calls_to(".GradScaler", ".ShardedGradScaler"):
+            value = call.argument("enabled")
+            line = script.text.splitlines()[call.span.line - 1]
+            if last in line and isinstance(value, Known) and not value.value:
+                return True
+    return False
+
+
+def _called(moment: Moment) -> str:
+    return f"{moment.scaler or moment.subject}.step()"
+
+
+def _order(one: Pass, clip: Moment) -> str:
+    words = [
+        item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR
+    ]
+    return ", ".join(words[:12])

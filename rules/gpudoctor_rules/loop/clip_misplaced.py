@@ -1,0 +1,81 @@
+"""Answers LOOP004: clip between backward and step, on unscaled gradients."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.edits import insert_before
+from gpudoctor.model.signs.places import bare_call, block, find, move_before
+from gpudoctor.model.signs.source import Script
+
+_REFERENCES = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)
+
+
+class ClipMisplacedRule(Rule):
+    """Put the clip, or the unscaling, where it works."""
+
+    answers = Code("LOOP004")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        scaler, optimizer = str(finding.fact("scaler")), str(finding.fact("optimizer"))
+        where = finding.span.text if finding.span else "the clip"
+        late = finding.fact("how") == "late"
+        unscale = f"{scaler}.unscale_({optimizer})"
+        step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
+        if late:
+            title = f"clip before {step}"
+            steps = (
+                f"after backward() and before {step}:",
+                *((f"    {unscale}",) if scaler else ()),
+                f"    {where}",
+            )
+        else:
+            title = f"{unscale} before the clip"
+            steps = (f"before {where}", f"    {unscale}")
+        yield Remedy(
+            id="LOOP004-before-step" if late else "LOOP004-unscale",
+            title=title,
+            steps=steps,
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=_late(finding, patient, unscale) if late else _scaled(finding, patient, unscale),
+            references=_REFERENCES,
+        )
+
+
+def _statement(finding: Finding, patient: Patient, fact: str) -> tuple[Script, ast.stmt] | None:
+    found = find(patient.source, finding.fact(fact))
+    if found is None:
+        return None
+    statement = bare_call(*found)
+    return None if statement is None else (found[0], statement)
+
+
+def _scaled(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
+    """The unscaling as a line before the clip; one that stands later moves there."""
+    clip = _statement(finding, patient, "clip")
+    if clip is None:
+        return ()
+    script, statement = clip
+    if finding.fact("unscale"):
+        moved = _statement(finding, patient, "unscale")
+        if moved is None or moved[0] is not script:
+            return ()
+        return move_before(script, moved[1], statement)
+    return (insert_before(script, statement, unscale),)
+
+
+def _late(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
+    """The clip as a line before the step that stands in the same block and after a backward there."""
+    clip, step = _statement(finding, patient, "clip"), _statement(finding, patient, "step")
+    if clip is None or step is None or clip[0] is not step[0]:
+        return ()
+    script, moved, target = clip[0], clip[1], step[1]
+    body = block(script, target)
+    if body is not block(script, moved):
+        return ()
+    earlier = body[: body.index(target)]
+    if not any("backward(" in ast.unparse(item) for item in earlier) or body.index(moved) < body.index(target):
+        return ()
+    wanted = bool(finding.fact("scaler")) and not finding.fact("unscale")
+    return move_before(script, moved, target, *((unscale,) if wanted else ()))
