@@ -29,6 +29,8 @@ __all__ = ["detect_profile", "is_job_manifest", "job_environment", "read_job"]
 
 _LARGEST = 4 << 20
 """Bytes of a job script; a bigger file is none."""
+_HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?)/+")
+"""Ways to write the folder that the job is submitted from, in front of a script."""
 _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
 
@@ -74,8 +76,9 @@ def read_job(
         launches += _launches(list(command), None, None, Path(), grants, 0)
     asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node]
     nodes = [launch.nodes for launch in launches if launch.nodes]
-    own = [launch for launch in launches if launch.launcher == "python"]
-    tasks = None if launches and len(own) == len(launches) and scripts else grants.ranks_per_node
+    # Tasks are ranks where srun or mpirun starts them; a launcher inside one task counts for itself.
+    by_task = not launches or not scripts or any(item.launcher in {"srun", "mpirun"} for item in launches)
+    tasks = grants.ranks_per_node if by_task else None
     first = scripts[0] if scripts else None
     return Job(
         profile=world,
@@ -183,6 +186,7 @@ def _read_manifest(path: Path, text: str) -> _Read:
             exported={},
             unset=(),
             conditional=False,
+            inherited={name: value for name, value, _ in container.variables},
         )
         launches += _launches(list(container.words), str(path), line, path.parent, grants, 0)
         exports += _exports([line])
@@ -212,7 +216,10 @@ def _exports(lines: Iterable[Line]) -> list[tuple[str, str | None, int]]:
             given |= dict(word.split("=", 1) for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word))
         found += [(name, value, line.line) for name, value in given.items()]
         if launch.shell is not None:
-            found += [(name, value, line.line) for name, value, _ in _exports(read_lines(launch.shell))]
+            found += [
+                (name, value, line.line)
+                for name, value, _ in _exports(read_lines(launch.shell, line.inherited))
+            ]
     return found
 
 
@@ -241,14 +248,14 @@ def _launches(
     return [
         Launch(
             launcher=found.launcher,
-            script=found.script,
+            script=_HERE.sub("", found.script) if found.script else None,
             module=found.module,
             arguments=mask_arguments(found.arguments),
             ranks_per_node=ranks,
             nodes=nodes,
             path=path,
             line=line.line if line else None,
-            text=mask_text(line.text if line else " ".join(words)),
+            text=mask_text(" ".join((line.text if line else " ".join(words)).split())),
         )
     ]
 
@@ -265,7 +272,7 @@ def _followed(
     """Launches inside `bash -c "..."` (told at the line that holds it) or in a shell script beside this one."""
     if depth >= _DEEPEST:
         return []
-    known = _scheduler_variables(grants)
+    known = _scheduler_variables(grants) | dict(line.inherited if line else {})
     stepped = "srun" in {Path(word).name for word in words[:1]}
     launches: list[Launch] = []
     if found.shell is not None:

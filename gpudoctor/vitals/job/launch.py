@@ -297,6 +297,7 @@ _WRAPPERS: Mapping[str, Callable[[list[str]], list[str]]] = {
     "podman": _after("run", "exec", valued=_DOCKER, operands=1),
     "nerdctl": _after("run", "exec", valued=_DOCKER, operands=1),
     "enroot": _after("start", valued="c m e r root conf mount env", operands=1),
+    "ssh": _skip("p i l o F J", 1),
     "shifter": _skip("image volume entrypoint"),
     "aprun": _skip("n N d cc S"),
     "jsrun": _skip("n r a g c b smpiargs"),

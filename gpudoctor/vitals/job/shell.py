@@ -6,7 +6,7 @@ What it cannot know (a command substitution, an unset variable) stays in the wor
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
 
@@ -45,6 +45,8 @@ class Line:
     unset: tuple[str, ...]
     conditional: bool
     """Whether it stands in an `if`, a `case`, a function or after a test."""
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a shell which it starts will have; only told for commands that seem to start one."""
 
 
 def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Line]:
@@ -54,7 +56,7 @@ def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Li
     """
     text = text.replace("\r\n", "\n").replace("\0", "")
     variables: dict[str, Value] = dict(known or {})
-    exported: set[str] = set()
+    exported: set[str] = set(variables)
     depth = 0
     tested = False
     for command in Lexer(text).commands():
@@ -115,7 +117,17 @@ def _expanded(
         exported=exports,
         unset=unset,
         conditional=conditional,
+        inherited=_inherited(words, variables, exported, assigned),
     )
+
+
+def _inherited(
+    words: list[str], variables: Mapping[str, Value], exported: set[str], assigned: Mapping[str, Value]
+) -> dict[str, str]:
+    if not any(word.endswith((".sh", ".sbatch", ".bash")) or re.fullmatch(r"-[a-z]*c", word) for word in words):
+        return {}
+    given = {name: _text(variables[name]) for name in exported if name in variables}
+    return given | {name: _text(value) for name, value in assigned.items()}
 
 
 def _declared(command: Command, start: int, variables: Mapping[str, Value]) -> dict[str, Value | None]:

@@ -56,6 +56,9 @@ def one(tmp_path, text, environment=None):
         ("nsys profile -o out --trace=cuda python t.py", "python", "t.py", (), None, None),
         ("gpudoctor run -- torchrun --nproc_per_node=4 t.py", "torchrun", "t.py", (), 4, None),
         ("bash -lc 'cd x && torchrun --nproc_per_node=2 t.py'", "torchrun", "t.py", (), 2, None),
+        ("ssh -q $node python t.py", "python", "t.py", (), None, None),
+        ("python `pwd`/t.py", "python", "t.py", (), None, None),
+        ("python $SLURM_SUBMIT_DIR/src/t.py", "python", "src/t.py", (), None, None),
         ("! python t.py", "python", "t.py", (), None, None),
         ("(python t.py) &", "python", "t.py", (), None, None),
         ("python t.py 2>&1 | tee log.txt", "python", "t.py", (), None, None),
@@ -133,6 +136,22 @@ srun $LAUNCHER $CMD
 """,
     )
     assert (found.launcher, found.script, found.arguments) == ("torchrun", "train.py", ("--lr", "1"))
+
+
+def test_a_shell_that_is_started_inherits_what_was_exported(tmp_path):
+    found = one(
+        tmp_path,
+        """GPUS=4
+LOCAL="--never-seen 1"
+export LAUNCHER="python -u -m torch.distributed.launch \\
+    --nproc_per_node $GPUS \\
+    "
+export CMD="train.py --lr 1"
+clear; srun --jobid $SLURM_JOBID bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD $LOCAL' 2>&1 | tee -a log.txt
+""",
+    )
+    assert (found.launcher, found.script, found.ranks_per_node, found.line) == ("torchrun", "train.py", 4, 7)
+    assert found.arguments == ("--lr", "1", "$LOCAL")
 
 
 def test_the_environment_fills_what_the_script_leaves_open(tmp_path):

@@ -87,6 +87,9 @@ def test_a_process_for_every_gpu_takes_the_granted_number(tmp_path):
 def test_plain_python_in_a_batch_script_is_not_the_number_of_tasks(tmp_path):
     job = slurm(tmp_path, "--ntasks-per-node=4", then="python train.py")
     assert job.ranks_per_node is None
+    job = slurm(tmp_path, "--ntasks-per-node=1", then="srun accelerate launch --config_file x.yaml train.py")
+    assert job.ranks_per_node is None
+    assert slurm(tmp_path, "--ntasks-per-node=4", then="srun python train.py").ranks_per_node == 4
 
 
 def test_the_running_job_by_its_variables():
