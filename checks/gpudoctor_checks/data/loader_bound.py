@@ -80,7 +80,7 @@ class LoaderBound(Check):
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         yield self.finding(
             f"{kind} has num_workers={int(workers.value)}{origin}: the training process itself {first.what} "
-            f"for every item ({place}){more}, and the GPU waits meanwhile.",
+            f"for every item ({place}){more}, and the training waits meanwhile.",
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if first.light else Severity.WARNING,
@@ -88,7 +88,7 @@ class LoaderBound(Check):
             facts=(
                 ("engine", loader.engine),
                 ("settable", loader.settable("num_workers", "pin_memory")),
-                ("iterable", any("__iter__" in item.call for item in heavy)),
+                ("iterable", any(item.iterable for item in heavy)),
                 ("option", workers.origin),
                 ("pinned", not isinstance(loader.pinned, Known) or bool(loader.pinned.value)),
                 (

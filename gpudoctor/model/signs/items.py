@@ -6,7 +6,7 @@ most training steps. What counts is what takes a tenth of a millisecond or more 
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.item_syntax import (
@@ -47,6 +47,8 @@ class ItemWork:
     span: SourceSpan
     light: bool = False
     """True for work of some tens of microseconds: converting a small image that is in memory already."""
+    iterable: bool = False
+    """Whether it stands in the `__iter__` of an iterable data set, which every worker would run in full."""
     elements: int | None = None
     """Random numbers drawn for one item, where that is the work and its size is written there."""
 
@@ -185,7 +187,8 @@ class _Reader:
         for name in ("__getitem__", "__getitems__", "__iter__"):
             if name in info.methods:
                 method = info.methods[name]
-                return self._body(script, f"{info.name}.{name}", method, info, construction)
+                found = self._body(script, f"{info.name}.{name}", method, info, construction)
+                return [replace(work, iterable=name == "__iter__") for work in found]
         for base in info.bases:
             owner = self._class(base.rpartition(".")[2])
             if owner is not None and owner[1] is not info:

@@ -45,12 +45,17 @@ class LoaderBoundRule(Rule):
             steps = [f"Launch with {flag} {workers} ({why}), and pass persistent_workers=True to the loader."]
             edits = ()
         steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
+        iterable = bool(finding.fact("iterable"))
+        if iterable:
+            steps.append(
+                "Split the stream with torch.utils.data.get_worker_info(): each worker runs __iter__ in full."
+            )
         yield Remedy(
             id="DATA001-workers",
             title=title,
             steps=tuple(steps),
-            applicability=Applicability.SAFE,
-            effort=Effort.ONE_LINE,
+            applicability=Applicability.UNSAFE if iterable else Applicability.SAFE,
+            effort=Effort.SMALL_EDIT if iterable else Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
             edits=edits,

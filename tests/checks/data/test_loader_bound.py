@@ -1,7 +1,7 @@
 import pytest
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Confidence, KeywordEdit, Severity
+from gpudoctor.model import Applicability, Confidence, KeywordEdit, Severity
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
@@ -138,3 +138,32 @@ def test_sick_batches_drawn_by_hand_and_a_tokenizer_by_another_name():
     """
     [finding] = examine(LoaderBound, script_patient(text))
     assert "tokenises text" in finding.message
+
+
+def test_sick_stream_has_to_be_split_between_workers():
+    text = """
+        import json
+        import torch
+        from torch.utils.data import DataLoader, IterableDataset
+
+        class Stream(IterableDataset):
+            def __init__(self, path):
+                self.path = path
+
+            def __iter__(self):
+                with open(self.path) as lines:
+                    for line in lines:
+                        yield torch.tensor(json.loads(line)["x"])
+
+        model = torch.nn.Linear(4, 1)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in DataLoader(Stream("rows.jsonl"), batch_size=32):
+            opt.zero_grad()
+            model(x).mean().backward()
+            opt.step()
+    """
+    patient = script_patient(text, host=make_host())
+    [finding] = examine(LoaderBound, patient)
+    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    assert remedy.applicability is Applicability.UNSAFE
+    assert any("get_worker_info" in step for step in remedy.steps)
