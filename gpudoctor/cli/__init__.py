@@ -13,6 +13,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from gpudoctor.cli.parser import parse
     from gpudoctor.errors import DoctorError
 
+    _mend_streams()
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         code = int(arguments.run(arguments))
@@ -28,6 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("gpudoctor: interrupted")
         return INTERRUPTED
+
+
+def _mend_streams() -> None:
+    """Give a closed standard stream (`>&-`) a place to write to, so that nothing fails for want of one."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _say(text: str) -> None:
