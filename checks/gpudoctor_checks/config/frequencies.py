@@ -51,11 +51,12 @@ STRATEGIES = {
 """Key to the arguments that decide whether it has an effect, and their default in transformers."""
 
 HF_CONFIGS = {
-    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "PPOConfig",
-    "KTOConfig", "ORPOConfig", "CPOConfig", "RewardConfig", "SentenceTransformerTrainingArguments",
-    "UnslothTrainingArguments", "GaudiTrainingArguments", "ORTTrainingArguments",
+    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "KTOConfig", "ORPOConfig",
+    "CPOConfig", "RewardConfig", "SentenceTransformerTrainingArguments", "UnslothTrainingArguments",
+    "GaudiTrainingArguments", "ORTTrainingArguments",
 }  # fmt: skip
-"""transformers.TrainingArguments and the classes that extend it."""
+"""transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
+long (GRPO, PPO), where a line for each step costs nothing."""
 
 LIGHTNING = ("lightning", "pytorch_lightning")
 

@@ -109,6 +109,8 @@ class GraphRetained(Check):
 
 
 def _sinks(source: Source, loop: Loop) -> list[_Sink]:
+    if not any(_candidate(sink) for event in loop.events for sink in _kept(event, loop)):
+        return []
     flow = GraphFlow(source, loop)
     found: list[_Sink] = []
 
@@ -122,6 +124,11 @@ def _sinks(source: Source, loop: Loop) -> list[_Sink]:
 
     flow.walk(visit)
     return found
+
+
+def _candidate(sink: _Sink) -> bool:
+    """Whether a value may be a tensor at all: most sums are counters."""
+    return not isinstance(sink.value, ast.Constant | ast.JoinedStr)
 
 
 def _unsure(kind: GuardKind, value: object) -> bool:
@@ -139,7 +146,7 @@ def _kept(event: Event, loop: Loop) -> Iterator[_Sink]:
         name = ast.unparse(target)
         if not event.no_grad and _adds_to(node.value, name):
             yield _Sink(event, name, "sum", node.value)
-        elif isinstance(target, ast.Subscript) and _varies(target.slice, loop, event):
+        elif isinstance(target, ast.Subscript) and not event.no_grad and _varies(target.slice, loop, event):
             yield _Sink(event, ast.unparse(target.value), "entry", node.value)
     elif isinstance(node, ast.Call) and node.args and event.call is not None and _keeps(event.call):
         yield _Sink(event, event.call.receiver, "list", node.args[-1])

@@ -204,14 +204,13 @@ class ProfilerInLoop(Check):
     def _from_source(self, source: Source) -> Iterator[Finding]:
         tools = [tool for script in source.scripts for tool in _tools(script)]
         inside: set[ast.AST] = set()
-        said: set[tuple[str, int]] = set()
+        said: set[ast.AST] = set()
         for script, loop in source.training_loops:
             inside |= {event.node for event in loop.events}
             for event, tool in _uses(loop, tools):
-                place = (tool.script.path, event.span.line)
-                found = None if place in said else self._in_loop(script, loop, event, tool)
+                found = None if tool.call.node in said else self._in_loop(script, loop, event, tool)
                 if found is not None:
-                    said.add(place)
+                    said.add(tool.call.node)
                     yield found
         for tool in tools:
             if tool.call.node not in inside and not switched_off(source, tool.call):

@@ -1,4 +1,7 @@
-"""Which values of a training loop carry an autograd graph, followed through one pass in order.
+"""Which values of a training loop feed a backward, and so carry an autograd graph, in one pass, in order.
+
+The reader tells which values carry a graph by what makes them (`Event.graph`). Where it cannot tell, as with a
+loss from a function that could not be read, `loss.backward()` tells.
 
 Names live in scopes: a chain of call sites (`Event.via`). A parameter stands for the argument at its call site,
 `self` in a method for the object it was called on, so `meter.update(loss)` is seen through.
@@ -60,13 +63,6 @@ PLAIN_PACKAGES = {
 
 PLAIN_ATTRIBUTES = {"data", "shape", "device", "dtype", "grad", "ndim", "is_cuda", "requires_grad", "indices"}
 
-MODEL_NAME = re.compile(
-    r"^(net|model|ddp|network|backbone|encoder|decoder|generator|discriminator|policy|unet|vae)"
-    r"|(model|net|network|encoder|decoder)$",
-    re.IGNORECASE,
-)
-LOSS_NAME = re.compile(r"criter|loss|objective", re.IGNORECASE)
-
 
 class GraphFlow:
     """The flow of graphs through one pass of a loop.
@@ -79,7 +75,13 @@ class GraphFlow:
         self.loop = loop
         self._scripts: Mapping[str, Script] = {script.path: script for script in source.scripts}
         self._calls = {event.node: event.call for event in loop.events if event.call is not None}
-        self._functions = {event.via: self._function(event) for event in loop.events}
+        self._placed: dict[tuple[Scope, SourceSpan], list[Call]] = {}
+        self._functions: dict[Scope, Function | None] = {}
+        for event in loop.events:
+            if event.via not in self._functions:
+                self._functions[event.via] = self._function(event)
+            if event.call is not None:
+                self._placed.setdefault((event.via, event.span), []).append(event.call)
         self._sites = {via: self._site(via) for via in self._functions if via}
         self._state: dict[Key, bool] = {}
         self._returned: dict[tuple[Scope, int, int], bool] = {}
@@ -100,11 +102,7 @@ class GraphFlow:
         """The call that leads into a scope; of several that start at one place, the one of that name."""
         function = self._functions.get(via)
         name = getattr(function, "name", "")
-        found = [
-            event.call
-            for event in self.loop.events
-            if event.call is not None and event.via == via[:-1] and event.span == via[-1]
-        ]
+        found = self._placed.get((via[:-1], via[-1]), [])
         return next((call for call in found if call.method == name), found[-1] if found else None)
 
     def key(self, text: str, via: Scope) -> Key:
@@ -266,8 +264,8 @@ class GraphFlow:
         self._state[key] = known or (unsure and not self._plain(value, event))
 
     def carries(self, node: ast.expr, event: Event) -> bool:
-        """Whether the value of an expression carries a graph at this event."""
-        return self._carries(node, event, event.via)
+        """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
+        return event.graph or self._carries(node, event, event.via)
 
     def _carries(self, node: ast.expr, event: Event, via: Scope) -> bool:
         if isinstance(node, ast.Name | ast.Attribute):
@@ -304,24 +302,14 @@ class GraphFlow:
         returned = self._returned.get((via, node.lineno, node.col_offset + 1))
         if returned is not None:
             return returned
-        text, call = ast.unparse(node.func), self._resolved(node)
-        kind = self._type(text, event)
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        fed = any(self._carries(argument, event, via) for argument in given)
-        if kind.startswith("torch.nn") and not kind.endswith("Loss"):
-            return not LOSS_NAME.search(text) or fed
-        if LOSS_NAME.search(text.rsplit(".", 1)[-1]):
-            return fed
-        if (
-            not kind
-            and MODEL_NAME.search(text.rsplit(".", 1)[-1])
-            and (call is None or "." not in call.name.strip("?."))
-        ):
-            return True
         if isinstance(node.func, ast.Attribute) and self._carries(node.func.value, event, via):
             return True
-        differentiable = call is not None and call.name.startswith(("torch.", "torch_"))
-        return fed and (differentiable or text in {"sum", "abs", "min", "max"})
+        call, text = self._resolved(node), ast.unparse(node.func)
+        differentiable = call is not None and call.name.startswith("torch.")
+        if not differentiable and text not in {"sum", "abs", "min", "max"}:
+            return False
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return any(self._carries(argument, event, via) for argument in given)
 
     def _plain(self, node: ast.expr, event: Event) -> bool:
         """Whether a call cuts the graph: `.item()`, `.detach()`, `float(...)`, numpy."""
@@ -340,9 +328,6 @@ class GraphFlow:
 
     def _resolved(self, node: ast.Call) -> Call | None:
         return self._calls.get(node)
-
-    def _type(self, text: str, event: Event) -> str:
-        return (event.types or {}).get(text, "")
 
 
 def _cut(node: ast.expr) -> bool:

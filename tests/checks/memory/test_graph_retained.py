@@ -78,6 +78,32 @@ def test_sick_statements(statement):
     assert finding.evidence
 
 
+UNREAD = """
+    import torch
+    from elsewhere import build, helper, loader
+    model, optimizer = build()
+    total, aux_total, kept = 0, 0, []
+    for batch in loader:
+        optimizer.zero_grad()
+        loss, logs = helper(model, batch)
+        aux = helper(batch)
+        full = loss + 0.1 * aux
+        full.backward()
+        optimizer.step()
+        {statement}
+"""
+
+
+@pytest.mark.parametrize("statement", ["total += loss", "total += full", "aux_total += aux"])
+def test_sick_when_only_the_backward_tells(statement):
+    assert len(examine(GraphRetained, script_patient(UNREAD.format(statement=statement)))) == 1
+
+
+@pytest.mark.parametrize("statement", ["kept.append(logs)", "total += loss.item()", "total += float(aux)"])
+def test_healthy_when_nothing_tells(statement):
+    assert examine(GraphRetained, script_patient(UNREAD.format(statement=statement))) == []
+
+
 @pytest.mark.parametrize(
     "statement",
     [
