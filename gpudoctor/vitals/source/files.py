@@ -83,13 +83,16 @@ def _decoded(data: bytes, shown: str) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        raise Unread(f"{shown}: line 1: {_first(error)}") from None
+        if b"coding" in b"".join(data.splitlines()[:2]):
+            raise Unread(f"{shown}: line 1: {_first(error)}") from None
+        encoding = "utf-8"  # no declaration, and not UTF-8 in the first two lines: said below with the byte
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Unread(
-            f"{shown}: line {line}: a byte is not {encoding} (0x{data[error.start]:02x}); declare the encoding or save as UTF-8"
+            f"{shown}: line {line}: a byte is not {encoding} (0x{data[error.start]:02x}); "
+            "declare the encoding or save as UTF-8"
         ) from None
     except (LookupError, ValueError, TypeError) as error:
         raise Unread(f"{shown}: it cannot be decoded as {encoding}: {_first(error)}") from None
