@@ -34,6 +34,7 @@ NAMES = {
     "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
     "PERF009": "gpu-unused", "CFG006": "frequencies",
     "LOOP004": "clip-misplaced",
+    "LOOP006": "double-softmax",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

@@ -126,7 +126,7 @@ class Pass:
         for span in (event.span, *event.via):
             script = self.scripts.get(span.path)
             if script is not None:
-                found.update(_arms_at(script, span.line))
+                found.update(arms(script, span.line))
         return found
 
 
@@ -221,7 +221,8 @@ def _branches(tree: ast.Module) -> tuple[tuple[int, int, int, int, int], ...]:
     return tuple(found)
 
 
-def _arms_at(script: Script, line: int) -> Iterator[tuple[tuple[str, int, int], str]]:
+def arms(script: Script, line: int) -> Iterator[tuple[tuple[str, int, int], str]]:
+    """The branches that a line stands in: each `if` that has an else, with the arm."""
     for first, column, body_end, else_first, else_last in _branches(script.tree):
         if first <= line <= body_end:
             yield (script.path, first, column), "body"

@@ -1,0 +1,252 @@
+"""LOOP006: probabilities are given to a loss that applies softmax itself; log of a softmax."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.places import extent
+from gpudoctor.model.signs.probabilities import LAYERS, Made, Probabilities, given, maker
+from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.source import Call, LoopRole, Script, Source
+
+CROSS_ENTROPY = {
+    "torch.nn.CrossEntropyLoss.__call__": "softmax",
+    "torch.nn.functional.cross_entropy": "softmax",
+}
+WITH_LOGITS = {
+    "torch.nn.BCEWithLogitsLoss.__call__": "sigmoid",
+    "torch.nn.functional.binary_cross_entropy_with_logits": "sigmoid",
+}
+LOSSES = CROSS_ENTROPY | WITH_LOGITS
+"""Losses that take logits, with what they apply to them."""
+
+EVALUATES = re.compile(
+    r"eval|test|valid|infer|predict|score|metric|accuracy|generate|sample|plot|visual", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    script: Script
+    loss: Call
+    argument: ast.expr
+    made: Made
+
+
+class DoubleSoftmax(Check):
+    """Probabilities are given to a loss that applies softmax or sigmoid itself.
+
+    What it finds:
+        The output of `softmax` in `CrossEntropyLoss` or `F.cross_entropy`, of `sigmoid` in
+        `BCEWithLogitsLoss`: at the call, through a variable, as what the model's `forward` returns, or as the
+        last layer of a Sequential. Also `log(softmax(x))` (a warning), and `log_softmax` before cross-entropy,
+        which changes nothing but is computed twice (a note).
+    Why it hurts:
+        The loss applies softmax to its input again. Of probabilities between 0 and 1 the second softmax is
+        almost flat: with 10 classes the loss cannot fall below 1.46 however sure the model is, the gradients
+        are small, training is slow and ends at a worse accuracy. No error is raised. `log(softmax(x))` gives
+        -inf, and NaN gradients, as soon as a probability underflows.
+    How it knows:
+        It follows the loss's first argument back through one training pass: assignments, reshapes, functions,
+        the model's own `forward`. All ways must lead to the same function, on the pass that the loss runs.
+    False alarms:
+        Softmax for metrics or sampling, `if not self.training`, NLLLoss after log_softmax, soft targets as the
+        second argument and evaluation are no finding; nor is a softmax over the first dimension.
+    Remedies:
+        Give the loss the raw logits; apply softmax where probabilities are wanted, outside of the loss.
+    References:
+        - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+        - https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
+    """
+
+    code = Code("LOOP006")
+    name = "double-softmax"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        said: set[ast.AST] = set()
+        for case in _cases(source):
+            if case.loss.node not in said:
+                said.add(case.loss.node)
+                yield self._found(case)
+        for script in source.scripts:
+            yield from self._logarithms(script)
+
+    def _found(self, case: _Case) -> Finding:
+        applies = LOSSES[case.loss.name]
+        kind = case.made.kind
+        loss = _shown(case.loss)
+        place = "" if case.made.node.lineno == case.loss.node.lineno else f" (line {case.made.node.lineno})"
+        wrong = kind != "log_softmax"
+        if wrong:
+            message = (
+                f"{loss} applies {applies} itself, and its input is already the output of "
+                f"{_name(case.made)}{place}."
+            )
+        else:
+            message = (
+                f"{loss} applies log-softmax itself, and its input has been through {_name(case.made)}{place}: "
+                "the result is the same, computed twice."
+            )
+        edit = _edit(case)
+        breaks = f"the loss sees {kind} of {kind} and cannot tell sure from unsure, so training learns little"
+        return self.finding(
+            message,
+            evidence=(case.script.span(case.loss.node), case.made.script.span(case.made.node)),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR if wrong else Severity.NOTE,
+            cost=Cost(breaks=breaks) if wrong else None,
+            subject=f"{case.loss.span.path}:{case.loss.span.line}",
+            facts=(("how", kind), ("loss", loss), *edit),
+        )
+
+    def _logarithms(self, script: Script) -> Iterator[Finding]:
+        """`torch.log(F.softmax(x))`, `F.softmax(x).log()`."""
+        calls = {call.node: call for call in script.calls}
+        for call in script.calls:
+            if call.name not in {"torch.log", "torch.Tensor.log", "?.log"} or EVALUATES.search(call.function):
+                continue
+            inner = given(call) if call.name != "torch.log" else (call.node.args or [None])[0]
+            made = calls.get(inner) if isinstance(inner, ast.Call) else None
+            if made is None or maker(made) != "softmax":
+                continue
+            yield self.finding(
+                f"{_text(call.node)} takes the logarithm of a softmax: it is -inf as soon as a probability "
+                "underflows, and its gradient NaN.",
+                evidence=(call.span,),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING,
+                subject=f"{call.span.path}:{call.span.line}",
+                facts=(
+                    ("how", "log"),
+                    ("edit_at", extent(script, call.node)),
+                    ("edit_text", _logarithm(made)),
+                ),
+            )
+
+
+def _cases(source: Source) -> Iterator[_Case]:
+    seen: set[ast.AST] = set()
+    evaluated: set[ast.AST] = set()
+    for script in source.scripts:
+        for loop in script.loops:
+            if loop.role is LoopRole.TRAINING and any(_loss_call(event.call) for event in loop.events):
+                flow = Probabilities(source, loop)
+                for event in flow.walk():
+                    call = event.call
+                    if call is None or not _loss_call(call) or event.node is not call.node:
+                        continue
+                    (evaluated if event.evaluation else seen).add(call.node)
+                    argument = _input(call)
+                    made = None if event.evaluation else flow.origin(argument, event)
+                    owner = next((item for item in source.scripts if item.path == call.span.path), None)
+                    if argument is not None and owner is not None and _fits(call, made):
+                        assert isinstance(made, Made)
+                        yield _Case(owner, call, argument, made)
+            elif loop.role is LoopRole.EVALUATION:
+                evaluated |= {event.node for event in loop.events}
+    for script in source.scripts:
+        for call in script.calls:
+            unseen = call.node not in seen and call.node not in evaluated
+            if _loss_call(call) and unseen and not EVALUATES.search(call.function):
+                yield from _plain(script, call)
+
+
+def _plain(script: Script, call: Call) -> Iterator[_Case]:
+    """A loss outside of any loop that is read: softmax in its own argument."""
+    argument = _input(call)
+    made = next((item for item in script.calls if item.node is argument), None)
+    kind = maker(made) if made is not None else None
+    if made is None or kind is None or argument is None:
+        return
+    origin = Made(kind, script, made.node, given(made), ())
+    if _fits(call, origin):
+        yield _Case(script, call, argument, origin)
+
+
+def _loss_call(call: Call | None) -> bool:
+    return call is not None and call.name in LOSSES
+
+
+def _input(call: Call) -> ast.expr | None:
+    for keyword in call.node.keywords:
+        if keyword.arg == "input":
+            return keyword.value
+    first = call.node.args[0] if call.node.args else None
+    return None if isinstance(first, ast.Starred) else first
+
+
+def _fits(call: Call, made: object) -> bool:
+    if not isinstance(made, Made):
+        return False
+    if call.name in CROSS_ENTROPY:
+        return made.kind in {"softmax", "log_softmax"}
+    return made.kind == "sigmoid"
+
+
+def _edit(case: _Case) -> tuple[tuple[str, str], ...]:
+    """Where to put what: the softmax's input for the softmax, or for the loss's argument."""
+    made = case.made
+    if made.source is None:
+        layer = _text(made.node.func).rpartition(".")
+        identity = f"{layer[0]}.Identity()" if layer[0] else "nn.Identity()"
+        known = bool(layer[0]) or made.script.imports.get("nn") == "torch.nn"
+        return (("edit_at", extent(made.script, made.node)), ("edit_text", identity)) if known else ()
+    logits = ast.get_source_segment(made.script.text, made.source) or _text(made.source)
+    if isinstance(case.argument, ast.Name) and isinstance(made.source, ast.Name) and _same_block(case):
+        return (("edit_at", extent(case.script, case.argument)), ("edit_text", logits))
+    return (("edit_at", extent(made.script, made.node)), ("edit_text", logits))
+
+
+def _same_block(case: _Case) -> bool:
+    """Whether the logits are still there under their own name where the loss is computed."""
+    made, loss = case.made, case.loss
+    assert isinstance(made.source, ast.Name) and isinstance(case.argument, ast.Name)
+    if made.script is not case.script or made.source.id == case.argument.id:
+        return False
+    scopes = [
+        next((item for item in enclosing(case.script, node) if isinstance(item, ast.FunctionDef)), None)
+        for node in (made.node, loss.node)
+    ]
+    if scopes[0] is not scopes[1]:
+        return False
+    return not any(
+        isinstance(node, ast.Name)
+        and node.id == made.source.id
+        and isinstance(node.ctx, ast.Store)
+        and made.node.lineno < node.lineno < loss.node.lineno
+        for node in ast.walk(scopes[0] or case.script.tree)
+    )
+
+
+def _logarithm(made: Call) -> str:
+    """`F.log_softmax(x, dim=1)` for `F.softmax(x, dim=1)`; the method for the method; "" for a layer."""
+    if made.name in {layer + ".__call__" for layer in LAYERS}:
+        return ""
+    node = made.node
+    prefix, _, _ = _text(node.func).rpartition("softmax")
+    if not prefix:
+        return ""
+    arguments = ", ".join([_text(item) for item in node.args] + [_keyword(item) for item in node.keywords])
+    return f"{prefix}log_softmax({arguments})"
+
+
+def _keyword(item: ast.keyword) -> str:
+    return f"{item.arg}={_text(item.value)}" if item.arg else f"**{_text(item.value)}"
+
+
+def _shown(call: Call) -> str:
+    owner = call.name.removesuffix(".__call__")
+    return owner.rpartition(".")[2]
+
+
+def _name(made: Made) -> str:
+    return _text(made.node.func) if made.source is not None else f"the last layer {_text(made.node)}"
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node)

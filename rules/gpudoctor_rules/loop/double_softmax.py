@@ -1,0 +1,49 @@
+"""Answers LOOP006: logits for the loss, log_softmax for the logarithm."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.places import find_extent, replace
+
+_CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
+_LOG_SOFTMAX = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html"
+
+
+class DoubleSoftmaxRule(Rule):
+    """Take one of the two away."""
+
+    answers = Code("LOOP006")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        text = str(finding.fact("edit_text") or "")
+        edits = _edits(finding, patient, text)
+        if finding.fact("how") == "log":
+            yield Remedy(
+                id="LOOP006-log-softmax",
+                title="log_softmax instead of log(softmax)",
+                steps=(f"write {text}" if text else "call torch.nn.functional.log_softmax on the logits",),
+                applicability=Applicability.UNSAFE,
+                effort=Effort.ONE_LINE,
+                edits=edits,
+                references=(_LOG_SOFTMAX,),
+            )
+            return
+        yield Remedy(
+            id="LOOP006-logits",
+            title=f"raw logits for {finding.fact('loss')}",
+            steps=(
+                f"use {text} there: the loss applies the function itself" if text else "give it the logits",
+                "Where probabilities are wanted (metrics, inference), apply softmax or sigmoid there.",
+            ),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=edits,
+            references=(_CROSS_ENTROPY,),
+        )
+
+
+def _edits(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
+    found = find_extent(patient.source, finding.fact("edit_at"))
+    if found is None or not text:
+        return ()
+    return (replace(*found, text),)
