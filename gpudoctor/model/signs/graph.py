@@ -10,6 +10,7 @@ Names live in scopes: a chain of call sites (`Event.via`). A parameter stands fo
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
@@ -83,6 +84,7 @@ class GraphFlow:
             if event.call is not None:
                 self._placed.setdefault((event.via, event.span), []).append(event.call)
         self._sites = {via: self._site(via) for via in self._functions if via}
+        self._keys: dict[tuple[Scope, str], Key] = {}
         self._state: dict[Key, bool] = {}
         self._returned: dict[tuple[Scope, int, int], bool] = {}
         self._components: set[Key] = set()
@@ -107,14 +109,20 @@ class GraphFlow:
 
     def key(self, text: str, via: Scope) -> Key:
         """The name in the scope that owns it."""
-        root = re.split(r"[.\[]", text, maxsplit=1)[0]
         if not via:
             return (), text
+        found = self._keys.get((via, text))
+        if found is None:
+            found = self._keys[via, text] = self._owned(text, via)
+        return found
+
+    def _owned(self, text: str, via: Scope) -> Key:
+        root = re.split(r"[.\[]", text, maxsplit=1)[0]
         site = self._sites.get(via)
         if root == "self" and site is not None and site.receiver:
             return self.key(site.receiver + text[len("self") :], via[:-1])
         function = self._functions.get(via)
-        if function is not None and root not in _parameters(function) and not _binds(function, root):
+        if function is not None and root not in _local(function):
             return (), text
         return via, text
 
@@ -135,6 +143,10 @@ class GraphFlow:
                 return site.node.args[position], via[:-1]
         return None
 
+    def argument(self, name: str, via: Scope) -> tuple[ast.expr, Scope] | None:
+        """What a parameter stands for at its call site, with the scope of that expression."""
+        return self._argument(name, via)
+
     # what feeds a backward
 
     def _trace_roots(self) -> None:
@@ -144,14 +156,17 @@ class GraphFlow:
             for expression in _backward(event, self.loop):
                 wanted |= set(self._names(expression, event.via))
                 parts |= set(self._parts(expression, event.via))
-        feeds = list(self._assignments())
+        feeds = [
+            (key, set(self._names(value, via)), set(self._parts(value, via)))
+            for key, value, via in self._assignments()
+        ]
         while True:
             before = len(wanted), len(parts)
-            for key, value, via in feeds:
+            for key, names, terms in feeds:
                 if _within(key, wanted):
-                    wanted |= set(self._names(value, via))
+                    wanted |= names
                 if key in parts:
-                    parts |= set(self._parts(value, via))
+                    parts |= terms
             if (len(wanted), len(parts)) == before:
                 break
         self.upstream, self._components = wanted, parts
@@ -174,9 +189,9 @@ class GraphFlow:
                     yield self.key(event.call.receiver, event.via), argument, event.via
             elif isinstance(node, ast.Return) and node.value is not None and event.via:
                 yield self._result_key(event.via), node.value, event.via
-            for loop in event.inner:
-                for name in loop.targets:
-                    yield self.key(name, event.via), _expression(loop.iterates), event.via
+        for via, loop in dict.fromkeys((event.via, loop) for event in self.loop.events for loop in event.inner):
+            for name in loop.targets:
+                yield self.key(name, via), _expression(loop.iterates), via
         yield from self._bindings()
 
     def _bindings(self) -> Iterator[tuple[Key, ast.expr, Scope]]:
@@ -345,17 +360,13 @@ def _parameters(function: Function) -> list[str]:
     return [item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
-def _binds(function: Function, name: str) -> bool:
-    outer = {
-        item
-        for node in ast.walk(function)
-        if isinstance(node, ast.Global | ast.Nonlocal)
-        for item in node.names
-    }
-    return name not in outer and any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(function)
-    )
+@lru_cache(maxsize=1024)
+def _local(function: Function) -> frozenset[str]:
+    """The names that a function owns: its parameters, and what it stores and does not declare to be outside."""
+    nodes = list(ast.walk(function))
+    outer = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return frozenset(_parameters(function)) | (stored - outer)
 
 
 def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
