@@ -110,7 +110,7 @@ class DoubleSoftmax(Check):
         for call in script.calls:
             if call.name not in {"torch.log", "torch.Tensor.log", "?.log"} or EVALUATES.search(call.function):
                 continue
-            inner = given(call) if call.name != "torch.log" else (call.node.args or [None])[0]
+            inner = _input(call) if call.name == "torch.log" else given(call)
             made = calls.get(inner) if isinstance(inner, ast.Call) else None
             if made is None or maker(made) != "softmax":
                 continue
