@@ -205,9 +205,22 @@ class Module:
     functions: list[Function] = field(default_factory=list)
     klasses: list[Klass] = field(default_factory=list)
     imports: dict[str, str] = field(default_factory=dict)
+    links: "list[Module]" = field(default_factory=list)
+    """Modules of the program that it imports."""
     arguments: dict[str, Value] = field(default_factory=dict)
     torch: bool = False
     """Whether it imports torch or something built on it."""
+
+    def reach(self) -> "list[Module]":
+        """Itself and the modules it imports, directly or not."""
+        found = [self]
+        seen = {id(self)}
+        for module in found:  # grows while it is walked
+            for other in module.links:
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    found.append(other)
+        return found
 
     def segment(self, node: ast.AST, limit: int = 400) -> str:
         """The source of an expression, on one line, at most `limit` characters."""

@@ -122,9 +122,14 @@ class Program:
         base = relative_name(frame.module, node)
         module = self.importer.load(base, frame.module, node.level) if base is not None else None
         if module is not None:
-            self.run_module(module)
+            self._link(frame.module, module)
         for alias in node.names:
             self._bring_member(frame, node, alias, base or node.module or "", module)
+
+    def _link(self, by: Module, module: Module) -> None:
+        self.run_module(module)
+        if module is not by and module not in by.links:
+            by.links.append(module)
 
     def _bring_module(self, frame: Frame, alias: ast.alias) -> None:
         module = self.importer.load(alias.name, frame.module)
@@ -133,11 +138,11 @@ class Program:
         if module is None:
             frame.bind(name, Thing(ref=canonical(alias.name) if alias.asname else name))
             return
-        self.run_module(module)
+        self._link(frame.module, module)
         if alias.asname is None and "." in alias.name:
             root = self.importer.load(name, frame.module)
             if root is not None:
-                self.run_module(root)
+                self._link(frame.module, root)
                 frame.bind(name, Thing(definition=root))
             else:
                 frame.bind(name, Thing(ref=name))
@@ -166,7 +171,7 @@ class Program:
             return
         inner = self.importer.load(dotted, frame.module, node.level)
         if inner is not None:
-            self.run_module(inner)
+            self._link(frame.module, inner)
             frame.bind(name, Thing(definition=inner))
             return
         frame.bind(name, NOTHING if module is not None else Thing(ref=canonical(dotted)))

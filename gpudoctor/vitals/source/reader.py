@@ -119,7 +119,7 @@ class _Builder:
                 self.roles.of_scope(module.frame.record)
             for function in module.functions:
                 self.roles.of_function(function)
-        engines = engine_loops(modules, lambda module, node: Thing())
+        engines = engine_loops(modules)
         for module in modules:
             yield self._script(module, [engine for engine in engines if engine.module is module])
 
