@@ -37,11 +37,10 @@ SCALARS = {"add_scalar", "add_scalars", "log_metric", "log_metrics", "report_sca
 """Methods that only trackers have, whatever the object's type."""
 
 HEAVY = {
-    "add_histogram", "add_histogram_raw", "add_figure", "add_image", "add_images", "add_image_with_boxes",
-    "add_video", "add_audio", "add_embedding", "add_mesh", "add_pr_curve", "add_graph", "report_histogram",
-    "log_histogram_3d", "log_figure", "log_image",
+    "add_figure", "add_image", "add_images", "add_image_with_boxes", "add_video", "add_audio", "add_embedding",
+    "add_mesh", "add_pr_curve", "add_graph", "log_figure", "log_image",
 }  # fmt: skip
-"""Methods of trackers that copy, bin or encode whole tensors."""
+"""Methods of trackers that copy and encode whole tensors (histograms have a check of their own)."""
 
 LEVELS = {"info", "warning", "warn", "error", "critical", "log"}
 """Methods of a logger that write by default (debug does not)."""
@@ -68,7 +67,7 @@ class LoggingTooOften(Check):
     What it finds:
         Calls of trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...), `print`, loggers,
         `tqdm.write` and writes to files that run on each pass of a training loop, or more often than every
-        ten passes. Histograms, images and figures at such a period weigh more: they are a warning.
+        ten passes. Images, figures and embeddings at such a period weigh more: they are a warning.
     Why it hurts:
         Each call formats values, takes a lock, wakes a thread or writes a line, and most of them read a
         tensor from the GPU first, which makes the host wait for the device. With steps of a few tens of

@@ -11,5 +11,4 @@ for step, x in enumerate(loader):
     loss.backward()
     optimizer.step()
     if step % 5 == 0:
-        for name, parameter in model.named_parameters():
-            writer.add_histogram(name, parameter, step)
+        writer.add_images("batch", x.view(4, 1, 2, 4), step)
