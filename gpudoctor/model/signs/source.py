@@ -81,8 +81,8 @@ class Guard:
     period: Value | None = None
     """N of a PERIOD guard."""
     value: Value | None = None
-    """The default of a SWITCH guard, already negated for an else branch. Known True with the origin `with a GPU`
-    for tests of `torch.cuda.is_available()` and the like."""
+    """The default of a SWITCH guard, already negated for an else branch. Known True with the origin
+    `with a GPU` for tests of `torch.cuda.is_available()` and the like."""
     mostly: bool = False
     """Whether it holds on nearly every pass (no failure, every pass but the Nth, `step > 0`): kind OTHER, and
     it does not thin passes."""
@@ -125,7 +125,7 @@ class Call:
     `if __name__ == "__main__"` is none."""
 
     def argument(self, keyword: str, position: int | None = None) -> Value | None:
-        """The argument's value; None when it is not passed (or `Unknown` when it might be, see `open_ended`)."""
+        """The argument's value; None when it is not passed (`Unknown` when it might be, see `open_ended`)."""
         if keyword in self.keywords:
             return self.keywords[keyword]
         if position is not None and position < len(self.positional):

@@ -17,7 +17,6 @@ from gpudoctor.vitals.source.things import (
 )
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.frame import Frame
     from gpudoctor.vitals.source.program import Program
 
 _PLAIN = frozenset(
@@ -25,7 +24,7 @@ _PLAIN = frozenset(
 )
 
 
-def attribute(program: "Program", frame: "Frame", base: Thing, name: str) -> Thing:
+def attribute(program: "Program", base: Thing, name: str) -> Thing:
     """`base.name`; NOTHING when it cannot be told."""
     if base.ref is not None:
         return Thing(ref=canonical(f"{base.ref}.{name}"))
@@ -34,7 +33,7 @@ def attribute(program: "Program", frame: "Frame", base: Thing, name: str) -> Thi
     if base.attrs is not None and name in base.attrs:
         return base.attrs[name]
     if base.klass is not None:
-        found = _of_instance(program, frame, base, base.klass, name)
+        found = _of_instance(program, base, base.klass, name)
         if found is not None:
             return found
     if base.keys is not None:
@@ -56,7 +55,7 @@ def _of_definition(program: "Program", base: Thing, name: str) -> Thing:
     return NOTHING
 
 
-def _of_instance(program: "Program", frame: "Frame", base: Thing, klass: Klass, name: str) -> Thing | None:
+def _of_instance(program: "Program", base: Thing, klass: Klass, name: str) -> Thing | None:
     found = klass.attribute(name)
     if found is not None:
         if base.device and (found.type == "torch.nn.Parameter" or kind_of(found.type) == MODULE):
@@ -68,7 +67,7 @@ def _of_instance(program: "Program", frame: "Frame", base: Thing, klass: Klass, 
     function = found.definition
     if isinstance(function, Function):
         if function.is_property:
-            return program.invoke(frame, function, [base], {})
+            return program.invoke(function, [base], {})
         return found.but(owner=base)
     return found
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG001  (handlers share one signature)
-"""Command lines and configs: argparse, dataclasses, click, typer, HfArgumentParser, absl, with launch-line words."""
+"""Command lines and configs: argparse, dataclasses, click, typer, HfArgumentParser, absl; launch-line words."""
 
 import ast
 from collections.abc import Sequence
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
 
 _PARSER = "argparse.ArgumentParser"
-_PARSERS = frozenset((_PARSER, "transformers.HfArgumentParser", "trl.TrlParser", "configargparse.ArgumentParser",
-                      "configargparse.ArgParser", "jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"))  # fmt: skip
+_PARSERS = frozenset(
+    (
+        _PARSER,
+        "transformers.HfArgumentParser",
+        "trl.TrlParser",
+        "configargparse.ArgumentParser",
+        "configargparse.ArgParser",
+        "jsonargparse.ArgumentParser",
+        "simple_parsing.ArgumentParser",
+    )
+)
 _DATA_PARSERS = frozenset(
     ("transformers.HfArgumentParser", "trl.TrlParser", "trl.commands.cli_utils.TrlParser")
 )
@@ -24,12 +33,32 @@ _FROM_CLASS = frozenset(
     ("tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI")
 )
 _LOADED = frozenset(
-    ("yaml.safe_load", "yaml.load", "json.load", "json.loads", "toml.load", "tomllib.load", "omegaconf.OmegaConf.load",
-     "omegaconf.OmegaConf.create", "omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.from_cli", "ml_collections.ConfigDict",
-     "configparser.ConfigParser", "hydra.compose", "omegaconf.OmegaConf.structured", "easydict.EasyDict")
-)  # fmt: skip
-_ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
-         "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
+    (
+        "yaml.safe_load",
+        "yaml.load",
+        "json.load",
+        "json.loads",
+        "toml.load",
+        "tomllib.load",
+        "omegaconf.OmegaConf.load",
+        "omegaconf.OmegaConf.create",
+        "omegaconf.OmegaConf.merge",
+        "omegaconf.OmegaConf.from_cli",
+        "ml_collections.ConfigDict",
+        "configparser.ConfigParser",
+        "hydra.compose",
+        "omegaconf.OmegaConf.structured",
+        "easydict.EasyDict",
+    )
+)
+_ABSL = {
+    "DEFINE_integer": int,
+    "DEFINE_float": float,
+    "DEFINE_bool": bool,
+    "DEFINE_boolean": bool,
+    "DEFINE_string": str,
+    "DEFINE_enum": str,
+}
 
 
 def call_result(
@@ -196,8 +225,14 @@ def _field(frame: Frame, name: str, default: Thing) -> Thing:
     if words is None:
         return default
     kind = type(default.value) if default.known and default.value is not None else None
-    option = Option(name=name, flag=f"--{name}", flags=(f"--{name}", f"--{name.replace('_', '-')}"), kind=kind, text=name,
-                    switch=True if kind is bool else None)  # fmt: skip
+    option = Option(
+        name=name,
+        flag=f"--{name}",
+        flags=(f"--{name}", f"--{name.replace('_', '-')}"),
+        kind=kind,
+        text=name,
+        switch=True if kind is bool else None,
+    )
     value = given(option, words)
     if value is MISSING:
         return default
@@ -274,14 +309,21 @@ def _typer(program: "Program", frame: Frame, function: Function) -> None:
             ]
             flags = given_flags or flags
         kind = type(thing.value) if thing.known and thing.value is not None else None
-        option = Option(name=arg.arg, flag=flags[0], flags=tuple(flags), kind=kind, text=arg.arg, default=thing.value,
-                        switch=True if kind is bool else None)  # fmt: skip
+        option = Option(
+            name=arg.arg,
+            flag=flags[0],
+            flags=tuple(flags),
+            kind=kind,
+            text=arg.arg,
+            default=thing.value,
+            switch=True if kind is bool else None,
+        )
         function.options[arg.arg] = _option_thing(frame, option)
         frame.module.arguments[arg.arg] = value_of(function.options[arg.arg], arg.arg)
 
 
 def run_targets(program: "Program", frame: Frame, name: str, args: list[Thing]) -> None:
-    """Functions that become commands by a call: `fire.Fire(main)`, `typer.run(main)`, `app.run(main)` of absl."""
+    """Functions that a call makes commands: `fire.Fire(main)`, `typer.run(main)`, absl's `app.run(main)`."""
     if (
         name in ("fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run")
         and args
@@ -289,14 +331,21 @@ def run_targets(program: "Program", frame: Frame, name: str, args: list[Thing]) 
         function = args[0].definition
         if isinstance(function, Function):
             _typer(program, frame, function)
-            program.invoke(frame, function, [], {})
+            program.invoke(function, [], {})
     elif name == "absl.app.run" and args and isinstance(args[0].definition, Function):
-        program.invoke(frame, args[0].definition, [], {}, True)
+        program.invoke(args[0].definition, [], {}, True)
 
 
 def _flag(frame: Frame, name: str, default: Thing, kind: type) -> None:
-    option = Option(name=name, flag=f"--{name}", flags=(f"--{name}",), kind=kind, text=name, default=default.value,
-                    switch=True if kind is bool else None)  # fmt: skip
+    option = Option(
+        name=name,
+        flag=f"--{name}",
+        flags=(f"--{name}",),
+        kind=kind,
+        text=name,
+        default=default.value,
+        switch=True if kind is bool else None,
+    )
     thing = _option_thing(frame, option)
     frame.module.arguments[name] = value_of(thing, name)
     held = frame.look("FLAGS")

@@ -10,7 +10,7 @@ from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.things import MODULE, OPTIMIZER, SCHEDULER, Thing
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.calls import Resolved
+    from gpudoctor.vitals.source.resolving import Resolved
 
 MODES = EVAL | TRAIN
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
@@ -22,9 +22,7 @@ _NOT_OPTIMIZER = re.compile(r"sched|env|prof|sampler|accelerator|sim|game|timer|
 _LOSS = re.compile(r"Loss\.__call__$")
 
 
-def of_call(
-    found: "Resolved", call: Call, node: ast.Call, args: list[Thing], keywords: dict[str, Thing]
-) -> int:
+def of_call(found: "Resolved", call: Call, node: ast.Call, args: list[Thing]) -> int:
     """The effects of one call, as flags."""
     method, base = call.method, found.base
     if method in ("eval", "train") and (kind_of(base.type) == MODULE or not base.type):
@@ -45,7 +43,12 @@ def of_call(
         return STEP
     if found.callee is None and "scaler" in method.lower() and any(kind_of(a.type) == OPTIMIZER for a in args):
         return BACKWARD | STEP
-    if method.endswith("_") and found.callee is None and not call.receiver.endswith(".grad") and _uses_gradient(node):
+    if (
+        method.endswith("_")
+        and found.callee is None
+        and not call.receiver.endswith(".grad")
+        and _uses_gradient(node)
+    ):
         return MANUAL
     return 0
 

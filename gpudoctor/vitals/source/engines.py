@@ -9,15 +9,36 @@ from gpudoctor.vitals.source.events import Step, Walker
 from gpudoctor.vitals.source.kinds import kind_of
 
 _STEP_HOOKS = (
-    "on_train_batch_start", "training_step", "on_before_zero_grad", "on_before_backward", "on_after_backward",
-    "on_before_optimizer_step", "optimizer_step", "lr_scheduler_step", "on_train_batch_end",
-)  # fmt: skip
-_EVALUATION_HOOKS = ("on_validation_batch_start", "validation_step", "on_validation_batch_end", "test_step",
-                     "on_validation_epoch_end", "on_test_epoch_end", "validation_epoch_end")  # fmt: skip
+    "on_train_batch_start",
+    "training_step",
+    "on_before_zero_grad",
+    "on_before_backward",
+    "on_after_backward",
+    "on_before_optimizer_step",
+    "optimizer_step",
+    "lr_scheduler_step",
+    "on_train_batch_end",
+)
+_EVALUATION_HOOKS = (
+    "on_validation_batch_start",
+    "validation_step",
+    "on_validation_batch_end",
+    "test_step",
+    "on_validation_epoch_end",
+    "on_test_epoch_end",
+    "validation_epoch_end",
+)
 _HF_STEP = (
-    "training_step", "compute_loss", "optimizer_step", "log", "on_step_begin", "on_substep_end",
-    "on_pre_optimizer_step", "on_step_end", "on_log",
-)  # fmt: skip
+    "training_step",
+    "compute_loss",
+    "optimizer_step",
+    "log",
+    "on_step_begin",
+    "on_substep_end",
+    "on_pre_optimizer_step",
+    "on_step_end",
+    "on_log",
+)
 _HF_EVALUATION = (
     "compute_metrics",
     "prediction_step",
@@ -59,7 +80,9 @@ def engine_loops(modules: Sequence[Module]) -> list[EngineLoop]:
         hooks: dict[bool, Hooks] = {}
         for call in sorted(module.calls.values(), key=lambda c: (c.span.line, c.span.column)):
             fits = call.name in _LIGHTNING_FITS
-            if not fits and not (call.method == "train" and kind_of(call.receiver_type) == "transformers.Trainer"):
+            if not fits and not (
+                call.method == "train" and kind_of(call.receiver_type) == "transformers.Trainer"
+            ):
                 continue
             if fits not in hooks:
                 reached = module.reach()
@@ -84,7 +107,11 @@ def _unfitted(module: Module) -> list[EngineLoop]:
     found = []
     for klass in module.klasses:
         step = klass.members.get("training_step")
-        if klass.kind == "lightning.LightningModule" and step is not None and isinstance(step.definition, Function):
+        if (
+            klass.kind == "lightning.LightningModule"
+            and step is not None
+            and isinstance(step.definition, Function)
+        ):
             node = step.definition.node
             found.append(
                 EngineLoop(
@@ -94,7 +121,8 @@ def _unfitted(module: Module) -> list[EngineLoop]:
                     end_line=node.end_lineno or node.lineno,
                     function=klass.name,
                     iterates="training_step",
-                    hooks=_class_hooks([klass], _STEP_HOOKS, False) + _class_hooks([klass], _EVALUATION_HOOKS, True),
+                    hooks=_class_hooks([klass], _STEP_HOOKS, False)
+                    + _class_hooks([klass], _EVALUATION_HOOKS, True),
                 )
             )
     return found

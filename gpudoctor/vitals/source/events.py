@@ -175,7 +175,7 @@ class _Here:
 
 
 def _guard(mark: Mark, depth: int | None) -> Guard:
-    """The guard as the walked loop sees it: one on an outer loop's counter does not change from pass to pass."""
+    """The guard as the walked loop sees it: one on an outer loop's counter is the same on every pass."""
     guard = mark.guard
     if mark.depth is None or (depth is not None and mark.depth >= depth):
         return guard

@@ -2,20 +2,20 @@
 """Evaluating expressions to things, recording the calls and tests on the way."""
 
 import ast
-import operator
 from collections.abc import Callable
 from typing import Any
 
-from gpudoctor.model.signs.source import GuardKind, Literal
-from gpudoctor.vitals.source import guards
+from gpudoctor.model.signs.source import GuardKind
+from gpudoctor.vitals.source import defining, guards
 from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.calls import call
 from gpudoctor.vitals.source.definitions import LoopRecord
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.kinds import guess
-from gpudoctor.vitals.source.library import device_text, element
+from gpudoctor.vitals.source.operators import LARGEST, arithmetic
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.targets import assign
+from gpudoctor.vitals.source.tensors import device_text, element
 from gpudoctor.vitals.source.things import (
     BATCH,
     MISSING,
@@ -24,14 +24,10 @@ from gpudoctor.vitals.source.things import (
     TENSOR,
     Thing,
     join,
-    join_devices,
     same_value,
     tensor,
     value_of,
 )
-
-_LARGEST = 10**18
-_LONGEST = 4096
 
 
 def evaluate(program: Program, frame: Frame, node: ast.expr) -> Thing:
@@ -53,7 +49,7 @@ def _constant(program: Program, frame: Frame, node: ast.Constant) -> Thing:
     if isinstance(value, bool | float) or value is None:
         return Thing(value=value)
     if isinstance(value, int):
-        return Thing(value=value) if abs(value) < _LARGEST else NUMBER
+        return Thing(value=value) if abs(value) < LARGEST else NUMBER
     if isinstance(value, str):
         return Thing(value=value, device=device_text(value) if len(value) < 9 else None)
     return NOTHING
@@ -84,7 +80,7 @@ def _guessed(frame: Frame, name: str, thing: Thing) -> Thing:
 
 def _attribute(program: Program, frame: Frame, node: ast.Attribute) -> Thing:
     base = evaluate(program, frame, node.value)
-    found = attribute(program, frame, base, node.attr)
+    found = attribute(program, base, node.attr)
     if found is NOTHING and base.ref is None:
         return _guessed(frame, node.attr, found)
     return found
@@ -108,71 +104,6 @@ def _binary(program: Program, frame: Frame, node: ast.BinOp) -> Thing:
             result = result.but(modulus=value_of(period, frame.module.segment(part.right)))
         thing = result
     return thing
-
-
-_OPERATORS: dict[type[ast.operator], Callable[..., Literal]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}
-
-
-def arithmetic(op: ast.operator, left: Thing, right: Thing) -> Thing:
-    """The result of an operator on two things."""
-    if left.type in (TENSOR, BATCH) or right.type in (TENSOR, BATCH):
-        device = join_devices(_place(left), _place(right))
-        return tensor("cuda" if "cuda" in (left.device, right.device) else device, left.graph or right.graph)
-    if left.known and right.known:
-        value = _computed(op, left.value, right.value)
-        if value is not MISSING:
-            origin = left.origin if left.origin != "literal" else right.origin
-            return Thing(value=value, origin=origin, option=left.option or right.option)
-    if isinstance(op, ast.BitOr) and (left.keys is not None or right.keys is not None):
-        return merged_keys(left, right)
-    if left.items is not None and right.items is not None and isinstance(op, ast.Add):
-        return Thing(items=(left.items + right.items)[:100])
-    if left.test or right.test:
-        return Thing(type="number", option=left.option or right.option)
-    number = left.type == "number" or right.type == "number" or left.known or right.known
-    return Thing(type="number" if number else None, option=left.option or right.option)
-
-
-def _place(thing: Thing) -> str | None:
-    return thing.device if thing.type in (TENSOR, BATCH) else None
-
-
-def merged_keys(left: Thing, right: Thing) -> Thing:
-    """`left | right`, `{**left, **right}` of dicts."""
-    keys = {**(left.keys or {}), **(right.keys or {})}
-    return Thing(keys=keys, open=left.keys is None or right.keys is None or left.open or right.open)
-
-
-def _computed(op: ast.operator, left: object, right: object) -> object:
-    function = _OPERATORS.get(type(op))
-    numbers = isinstance(left, int | float) and isinstance(right, int | float)
-    if function is None or not (
-        numbers or (isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str))
-    ):
-        return MISSING
-    if isinstance(op, ast.Pow | ast.LShift | ast.RShift) and not (-64 <= right <= 64 and abs(left) <= 1e6):  # type: ignore[operator, arg-type]
-        return MISSING
-    try:
-        value = function(left, right)
-    except (ArithmeticError, TypeError, ValueError):
-        return MISSING
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST else MISSING
-    if isinstance(value, bool | float):
-        return value
-    return value if isinstance(value, int) and abs(value) < _LARGEST else MISSING
 
 
 def _unary(program: Program, frame: Frame, node: ast.UnaryOp) -> Thing:
@@ -235,7 +166,7 @@ def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
     value = guards.known_comparison(node.ops[0], left, right)
     origin = left.origin if left.origin != "literal" else right.origin
     test = guards.compared(node, left, right, text)
-    return Thing(type="bool", value=value, origin=origin, test=test, option=option)  # type: ignore[arg-type]
+    return Thing(type="bool", value=value, origin=origin, test=test, option=option)
 
 
 def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
@@ -335,7 +266,7 @@ def _text(program: Program, frame: Frame, node: ast.JoinedStr) -> Thing:
 
 
 def _lambda(program: Program, frame: Frame, node: ast.Lambda) -> Thing:
-    return Thing(definition=program.define(frame, node))
+    return Thing(definition=defining.define(program, frame, node))
 
 
 def _comprehension(

@@ -13,9 +13,32 @@ from pathlib import Path
 from gpudoctor.vitals.source.definitions import Module
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 
-_SKIPPED = frozenset((".git", ".hg", ".svn", "venv", ".venv", "env", ".env", "node_modules", "site-packages", "dist-packages", "build",
-                      "dist", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs",
-                      "wandb", ".ipynb_checkpoints", "conda-meta"))  # fmt: skip
+_SKIPPED = frozenset(
+    (
+        ".git",
+        ".hg",
+        ".svn",
+        "venv",
+        ".venv",
+        "env",
+        ".env",
+        "node_modules",
+        "site-packages",
+        "dist-packages",
+        "build",
+        "dist",
+        "__pycache__",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".eggs",
+        "wandb",
+        ".ipynb_checkpoints",
+        "conda-meta",
+    )
+)
 MOST_FILES = 2000
 """Most files of one folder."""
 _SILENCE = re.compile(r"#.*?gpudoctor\s*:\s*ignore(?:\s*\[([^\]]*)\])?\s*:?\s*(.*)", re.I)
@@ -136,9 +159,10 @@ def _walk(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if name not in _SKIPPED and not name.endswith(".egg-info")
+            if name not in _SKIPPED
+            and not name.endswith(".egg-info")
             and not os.path.exists(os.path.join(base, name, "pyvenv.cfg"))
-        )  # fmt: skip
+        )
         for name in sorted(names):
             if name.endswith(".py"):
                 yield Path(base, name)

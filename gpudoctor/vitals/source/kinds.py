@@ -95,12 +95,21 @@ _HF_MODEL = re.compile(
 _TRAINERS = re.compile(
     r"(?:transformers|trl|sentence_transformers|optimum\.\w+|setfit|unsloth)\.(?:\w*Trainer)$"
 )
-_LOADERS = frozenset({
-    LOADER, "torch_geometric.loader.DataLoader", "torch_geometric.loader.NeighborLoader",
-    "torch_geometric.loader.DataListLoader", "torch_geometric.data.DataLoader", "monai.data.DataLoader",
-    "monai.data.ThreadDataLoader", "torchdata.stateful_dataloader.StatefulDataLoader",
-    "webdataset.WebLoader", "dgl.dataloading.GraphDataLoader", "ffcv.loader.Loader",
-})  # fmt: skip
+_LOADERS = frozenset(
+    {
+        LOADER,
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.loader.NeighborLoader",
+        "torch_geometric.loader.DataListLoader",
+        "torch_geometric.data.DataLoader",
+        "monai.data.DataLoader",
+        "monai.data.ThreadDataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "webdataset.WebLoader",
+        "dgl.dataloading.GraphDataLoader",
+        "ffcv.loader.Loader",
+    }
+)
 _OPTIMIZERS = re.compile(
     r"(?:torch\.optim\.(?!lr_scheduler)[A-Z]\w*|apex\.optimizers\.\w+|bitsandbytes\.optim\.[A-Z]\w*"
     r"|transformers\.(?:AdamW|Adafactor)|deepspeed\.ops\.\w+\.[A-Z]\w*|deepspeed\.\w*Optimizer|timm\.optim\.[A-Z]\w*"
@@ -303,11 +312,16 @@ _GUESSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?:\w+_)?(?:optimizer|optim|opt)(?:_?[A-Za-z0-9]{1,2})?$|optimizer\w*$"), OPTIMIZER),
     (re.compile(r"(?:\w+_)?(?:lr_)?(?:scheduler|lr_scheduler|sched)(?:_[a-z0-9]{1,2})?$"), SCHEDULER),
     (re.compile(r"(?:\w+_)?(?:data_?)?loader(?:_\w+)?$|(?:\w+_)?dataloader(?:_\w+)?$"), LOADER),
-    (re.compile(r"(?:raw_|base_|my_|ddp_|the_|teacher_|student_|ema_)?model(?:_\w{1,8})?$|(?:\w+_)?net(?:_?[A-Z0-9]{1,2})?$"
-                r"|generator|discriminator|encoder|decoder|unet|backbone|actor|critic|student|teacher|policy$"), MODULE),
+    (
+        re.compile(
+            r"(?:raw_|base_|my_|ddp_|the_|teacher_|student_|ema_)?model(?:_\w{1,8})?$|(?:\w+_)?net(?:_?[A-Z0-9]{1,2})?$"
+            r"|generator|discriminator|encoder|decoder|unet|backbone|actor|critic|student|teacher|policy$"
+        ),
+        MODULE,
+    ),
     (re.compile(r"(?:\w+_)?criterion(?:_\w+)?$|loss_fn$|loss_func(?:tion)?$"), MODULE),
     (re.compile(r"(?:grad_|loss_|amp_)?scaler$"), "torch.amp.GradScaler"),
-)  # fmt: skip
+)
 
 
 @lru_cache(maxsize=4096)

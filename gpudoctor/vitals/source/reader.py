@@ -20,9 +20,10 @@ _TOTAL_BYTES = 64 << 20
 
 
 def read_source(
-    paths: Sequence[Path], arguments: Mapping[Path, Sequence[str]] | Mapping[str, Sequence[str]] | None = None,
+    paths: Sequence[Path],
+    arguments: Mapping[Path, Sequence[str]] | Mapping[str, Sequence[str]] | None = None,
     limit_bytes: int = LIMIT_BYTES,
-) -> Source:  # fmt: skip
+) -> Source:
     """The program that some scripts, notebooks and folders make up, with the local modules they import.
 
     `arguments` holds the command-line words that follow a script in its launch line. What cannot be read ends
@@ -178,7 +179,7 @@ class _Builder:
             yield self.walker.event(step, self.loop, self.words)
 
     def _accumulates(self, record: LoopRecord) -> Value | None:
-        """Micro-batches a step: the period of the step's guard, or the passes of the inner loop with the backward."""
+        """Micro-batches a step: the period of the step's guard, or the passes of the backward's loop."""
         found: Value | None = None
         for step in self.walker.steps(record):
             item = step.item

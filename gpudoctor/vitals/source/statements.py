@@ -5,20 +5,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Unknown
-from gpudoctor.vitals.source import guards
+from gpudoctor.vitals.source import defining, guards, imports
 from gpudoctor.vitals.source.definitions import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.frame import Frame, stores
-from gpudoctor.vitals.source.library import FAILED, element
+from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import Program, is_main_guard
 from gpudoctor.vitals.source.targets import assign, delete
+from gpudoctor.vitals.source.tensors import element
 from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, value_of
 
 Handler = Callable[[Program, Frame, Any], bool]
 
 
 def execute(program: Program, frame: Frame, body: Sequence[ast.stmt]) -> bool:
-    """Interpret statements in order; True when the end of them is never reached (return, raise, continue...)."""
+    """Interpret statements in order; True when their end is never reached (return, raise, continue...)."""
     ended = False
     for statement in body:
         handler = _HANDLERS.get(type(statement))
@@ -97,7 +98,7 @@ def _if(program: Program, frame: Frame, node: ast.If) -> bool:
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
     text = frame.module.segment(node.test)
-    meaning = counter_reset(node) or guards.meaning(node.test, thing, text)
+    meaning = counter_reset(program, frame, node) or guards.meaning(node.test, thing, text)
     first, first_ended = _branch(program, frame, node.body, meaning, text, node.lineno)
     opposite = guards.negate(meaning)
     other, other_ended = _branch(program, frame, node.orelse, opposite, text, node.lineno)
@@ -109,7 +110,10 @@ def _if(program: Program, frame: Frame, node: ast.If) -> bool:
     return first_ended and other_ended
 
 
-def counter_reset(node: ast.If) -> Meanings | None:
+_REACHES = (ast.GtE, ast.Gt, ast.Eq)
+
+
+def counter_reset(program: Program, frame: Frame, node: ast.If) -> Meanings | None:
     """`if count >= N: ...; count = 0` and `if not done: ...; done = True`, told from what the body does."""
     test = node.test
     negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
@@ -125,10 +129,11 @@ def counter_reset(node: ast.If) -> Meanings | None:
             and text == guards.dotted(name)
         ):
             return (Meaning(kind=GuardKind.ONCE),) if value is negated else None
-        if value == 0 and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):
-            if text == guards.dotted(test.left):
-                return (Meaning(kind=GuardKind.PERIOD, period=Unknown(text=ast.unparse(test.comparators[0])),
-                                subject=frozenset({text})),)  # fmt: skip
+        starts_over = value == 0 and isinstance(test, ast.Compare) and text == guards.dotted(test.left)
+        if starts_over and isinstance(test, ast.Compare) and isinstance(test.ops[0], _REACHES):
+            bound = test.comparators[0]
+            period = value_of(program.peek(frame, bound), frame.module.segment(bound))
+            return (Meaning(kind=GuardKind.PERIOD, period=period, subject=frozenset({text})),)
     return None
 
 
@@ -316,18 +321,18 @@ def _global(program: Program, frame: Frame, node: ast.Global | ast.Nonlocal) -> 
 
 
 def _import(program: Program, frame: Frame, node: ast.Import | ast.ImportFrom) -> bool:
-    program.bring(frame, node)
+    imports.bring(program, frame, node)
     return False
 
 
 def _function(program: Program, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    function = program.define(frame, node)
+    function = defining.define(program, frame, node)
     frame.bind(node.name, Thing(definition=function))
     return False
 
 
 def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
-    klass = program.define_class(frame, node)
+    klass = defining.define_class(program, frame, node)
     frame.bind(node.name, Thing(definition=klass))
     inner = Frame(frame.module, None, frame, klass.name)
     inner.klass = klass
@@ -337,7 +342,7 @@ def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
         if isinstance(thing.definition, Function) and thing.definition.klass is None:
             thing.definition.klass = klass
         klass.members[name] = thing
-    program.finish_class(inner, klass)
+    defining.finish_class(program, inner, klass)
     return False
 
 

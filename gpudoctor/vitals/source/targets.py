@@ -4,7 +4,7 @@ import ast
 
 from gpudoctor.vitals.source.definitions import Klass, Module
 from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.library import element
+from gpudoctor.vitals.source.tensors import element
 from gpudoctor.vitals.source.things import MISSING, NOTHING, Thing, join
 
 

@@ -1,0 +1,55 @@
+"""Types from annotations."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpudoctor.vitals.source import guards
+from gpudoctor.vitals.source.definitions import Klass
+from gpudoctor.vitals.source.frame import Frame
+from gpudoctor.vitals.source.things import NOTHING, NUMBER, TENSOR, TEXT, Thing, tensor
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
+
+
+def read_annotation(program: "Program", frame: Frame, node: ast.expr, depth: int) -> Thing:
+    """An instance of the class that an annotation names; NOTHING when it says nothing."""
+    if depth > 8:
+        return NOTHING
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            node = ast.parse(node.value[:500], mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return NOTHING
+    if isinstance(node, ast.BinOp):
+        left = read_annotation(program, frame, node.left, depth + 1)
+        return left if left is not NOTHING else read_annotation(program, frame, node.right, depth + 1)
+    if isinstance(node, ast.Subscript):
+        outer = guards.last_name(node.value)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if outer in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
+            return next(
+                (t for p in parts if (t := read_annotation(program, frame, p, depth + 1)) is not NOTHING),
+                NOTHING,
+            )
+        if outer in ("list", "List", "Iterable", "Sequence", "Iterator", "Generator"):
+            return Thing(elem=read_annotation(program, frame, parts[0], depth + 1))
+        if outer in ("tuple", "Tuple"):
+            return Thing(items=tuple(read_annotation(program, frame, p, depth + 1) for p in parts))
+        return read_annotation(program, frame, node.value, depth + 1)
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return NOTHING
+    return _instance(program.peek(frame, node), guards.last_name(node))
+
+
+def _instance(thing: Thing, name: str) -> Thing:
+    if isinstance(thing.definition, Klass):
+        klass = thing.definition
+        attrs = klass.all_fields() if klass.data else None
+        return Thing(type=klass.kind, klass=klass, attrs=attrs, option=klass.data)
+    if thing.ref is not None:
+        if thing.ref == TENSOR:
+            return tensor()
+        if name[:1].isupper():
+            return Thing(type=thing.ref, option="Namespace" in name or "Config" in name)
+    return {"int": NUMBER, "float": NUMBER, "str": TEXT}.get(name, NOTHING)

@@ -1,0 +1,183 @@
+"""What a call calls: a library's function, one of the program's own, a method by its object's type."""
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpudoctor.vitals.source.attributes import attribute
+from gpudoctor.vitals.source.definitions import Function, Klass, Module
+from gpudoctor.vitals.source.frame import Frame
+from gpudoctor.vitals.source.kinds import TENSOR_METHODS, canonical, guess, kind_of, method_name
+from gpudoctor.vitals.source.things import BATCH, MODULE, NOTHING, TENSOR, Thing
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
+
+
+MOVES = frozenset(("to", "cuda", "cpu"))
+
+
+SAME = frozenset(
+    [
+        "train",
+        "eval",
+        "half",
+        "float",
+        "bfloat16",
+        "double",
+        "requires_grad_",
+        "apply",
+        "share_memory",
+        "compile",
+        "zero_grad",
+        "to_empty",
+        "type",
+    ]
+)
+
+
+_KNOWN_MODULE = MOVES | SAME
+
+
+@dataclass(slots=True)
+class Resolved:
+    """What a call calls."""
+
+    name: str
+    base: Thing = NOTHING
+    """The receiver of a method, or the object that is called."""
+    callee: Function | None = None
+    owner: Thing | None = None
+    """`self` for the callee."""
+    klass: Klass | None = None
+    """The program's own class that is instantiated."""
+    called: bool = False
+    """Whether the base itself is called (`model(x)`)."""
+
+
+def resolve(program: "Program", frame: Frame, node: ast.Call) -> Resolved:
+    """What a call calls; the receiver is evaluated on the way."""
+    from gpudoctor.vitals.source.expressions import evaluate
+
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        if (
+            isinstance(func.value, ast.Call)
+            and isinstance(func.value.func, ast.Name)
+            and func.value.func.id == "super"
+        ):
+            evaluate(program, frame, func.value)
+            return _super(frame, func.attr)
+        base = evaluate(program, frame, func.value)
+        return _method(program, frame, base, func.attr)
+    thing = evaluate(program, frame, func)
+    label = func.id if isinstance(func, ast.Name) else f"?.{type(func).__name__.lower()}"
+    if isinstance(func, ast.Name) and frame.look(label) is not None and label in program.builtins:
+        label = f"{frame.module.name}.{label}"
+    return _target(frame, thing, label)
+
+
+def _super(frame: Frame, method: str) -> Resolved:
+    scope: Frame | None = frame
+    while scope is not None and (scope.function is None or scope.function.klass is None):
+        scope = scope.outer
+    if scope is None or scope.function is None or scope.function.klass is None:
+        return Resolved(f"?.{method}")
+    klass = scope.function.klass
+    for parent in klass.lineage()[1:]:
+        found = parent.members.get(method)
+        if found is not None and isinstance(found.definition, Function):
+            return Resolved(
+                f"{parent.name}.{method}", callee=found.definition, owner=Thing(klass=klass, type=klass.kind)
+            )
+    base = Thing(type=klass.kind, klass=None)
+    return Resolved(method_name(klass.kind, method) if klass.kind else f"?.{method}", base=base)
+
+
+def _method(program: "Program", frame: Frame, base: Thing, method: str) -> Resolved:
+    if base.ref is not None:
+        return Resolved(canonical(f"{base.ref}.{method}"))
+    definition = base.definition
+    if isinstance(definition, Module):
+        return _target(frame, program.member_of(definition, method), f"{definition.name}.{method}")
+    if isinstance(definition, Klass):
+        return _class_method(definition, base, method)
+    if base.klass is not None:
+        own = base.klass.method(method)
+        if own is not None:
+            return Resolved(f"{base.klass.name}.{method}", base=base, callee=own, owner=base)
+        held = attribute(program, base, method)
+        if held is not NOTHING and (held.definition or held.klass or held.type or held.ref):
+            return _target(frame, held, f"{base.klass.name}.{method}")
+    if base.type is not None:
+        if kind_of(base.type) == MODULE and base.klass is None and method not in _KNOWN_MODULE:
+            held = attribute(program, base, method)
+            if held.type or held.definition:
+                return _target(frame, held, method_name(base.type, method))
+        return Resolved(_typed(base, method), base=base)
+    if base.attrs is not None and method in base.attrs:
+        return _target(frame, base.attrs[method], f"?.{method}")
+    kind = guess(method) if frame.module.torch else None
+    if kind == MODULE and base is NOTHING:
+        return Resolved(f"{MODULE}.__call__", base=Thing(type=MODULE, guessed=True), called=True)
+    return Resolved(f"?.{method}", base=base)
+
+
+def _typed(base: Thing, method: str) -> str:
+    if base.type == BATCH:
+        return f"{TENSOR}.{method}" if method in TENSOR_METHODS else f"?.{method}"
+    if base.type in ("number", "bool", "tuple", "list", "dict", "str"):
+        return f"{'?' if base.type in ('number', 'bool') else base.type}.{method}"
+    return method_name(base.type or "?", method)
+
+
+def _class_method(klass: Klass, base: Thing, method: str) -> Resolved:
+    own = klass.method(method)
+    if own is not None:
+        owner = None if own.static else (base if own.bound_class else None)
+        return Resolved(f"{klass.name}.{method}", callee=own, owner=owner)
+    if klass.kind and method in ("from_pretrained", "load_from_checkpoint", "from_config"):
+        return Resolved(f"{klass.kind}.{method}", base=Thing(type=klass.kind, klass=klass), klass=klass)
+    return Resolved(f"{klass.name}.{method}")
+
+
+def _target(frame: Frame, thing: Thing, label: str) -> Resolved:
+    if thing.ref is not None:
+        return Resolved(canonical(thing.ref))
+    definition = thing.definition
+    if isinstance(definition, Function):
+        name = label
+        if definition.module is not frame.module and definition.klass is None:
+            name = f"{definition.module.name}.{definition.name}"
+        elif definition.klass is not None:
+            name = f"{definition.klass.name}.{definition.short}"
+        return Resolved(name, callee=definition, owner=thing.owner)
+    if isinstance(definition, Klass):
+        name = (
+            definition.name
+            if definition.module is frame.module
+            else f"{definition.module.name}.{definition.name}"
+        )
+        return Resolved(name, klass=definition, callee=definition.method("__init__"))
+    if thing.klass is not None:
+        return _instance(thing, thing.klass)
+    if thing.type is not None and thing.type not in (
+        "number",
+        "bool",
+        "tuple",
+        "list",
+        "dict",
+        "str",
+        BATCH,
+        TENSOR,
+    ):
+        return Resolved(method_name(thing.type, "__call__"), base=thing, called=True)
+    return Resolved(label)
+
+
+def _instance(thing: Thing, klass: Klass) -> Resolved:
+    module = kind_of(thing.type or klass.kind) == MODULE
+    own = klass.method("forward") if module else klass.method("__call__")
+    own = own or klass.method("__call__")
+    name = f"{MODULE}.__call__" if module else f"{klass.name}.__call__"
+    return Resolved(name, base=thing, callee=own, owner=thing, called=True)
