@@ -32,7 +32,7 @@ NAMES = {
     "SYNC001": "host-sync-in-loop", "SYNC002": "allocator-flush-in-loop",
     "OBS001": "profiler-in-loop", "OBS002": "logging-too-often", "OBS005": "debug-mode-on",
     "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
-    "PERF009": "gpu-unused", "CFG006": "frequencies",
+    "PERF001": "mixed-precision-off", "PERF009": "gpu-unused", "CFG006": "frequencies",
     "LOOP004": "clip-misplaced",
     "LOOP006": "double-softmax",
 }  # fmt: skip

@@ -7,7 +7,7 @@ from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.gpu import Gpu, LostGpu
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import Absent, Unavailable
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -36,6 +36,16 @@ def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
     """The GPUs that answer and that the job will use; raises `Unavailable` when none answers."""
     only = chosen(patient)
     return tuple(gpu for gpu in patient.gpus if only is None or gpu.index in only)
+
+
+def lowest_capability(patient: Patient) -> tuple[int, int] | None:
+    """The lowest compute capability among the job's GPUs; None where no GPU tells it."""
+    try:
+        gpus = job_gpus(patient)
+    except Unavailable:
+        return None
+    known = [gpu.compute_capability for gpu in gpus if not isinstance(gpu.compute_capability, Absent)]
+    return min(known) if known else None
 
 
 def left_out(patient: Patient, gpus: Iterable[Gpu | LostGpu]) -> bool:

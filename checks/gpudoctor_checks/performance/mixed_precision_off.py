@@ -1,0 +1,242 @@
+"""PERF001 mixed-precision-off."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.networks import Network, network
+from gpudoctor.model.signs.precision import ConfigTold, Precision, Told, config_precision, told_precision
+from gpudoctor.model.signs.programs import Program, training_programs
+
+_SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot|FakeData)$")
+_LARGE_MODELS = frozenset(
+    {
+        ConfigKind.LLAMA_FACTORY,
+        ConfigKind.AXOLOTL,
+        ConfigKind.TORCHTUNE,
+        ConfigKind.DEEPSPEED,
+        ConfigKind.HUGGINGFACE,
+    }
+)
+_TRL_KEYS = ("use_peft", "dataset_name", "packing", "beta", "max_prompt_length", "assistant_only_loss")
+
+
+class MixedPrecisionOff(Check):
+    """The training computes in float32 on a card whose tensor cores are made for 16 bits.
+
+    What it finds:
+        A training program on CUDA with a network worth it (one of a library, or millions of weights in linear
+        layers, convolutions or attention) and neither autocast nor half types nor a precision setting of
+        Trainer, Lightning, Accelerate or DeepSpeed; a setting that says float32 (`precision=32`,
+        `bf16: false`, `mixed_precision: no`, `autocast(enabled=False)`).
+    Why it hurts:
+        Tensor cores multiply bfloat16 and float16 8 to 16 times faster than the other cores multiply float32,
+        and activations take half the memory. Convolutional and attention networks train 1.3 to 3 times faster.
+    How it knows:
+        From the source with its imports and command-line defaults, and from the configs; weights are counted
+        from the layers' arguments. With a GPU here its compute capability must be 7.0 or more.
+    False alarms:
+        Runs bound by their input or by launches gain little; some science needs float32. Networks below a
+        million weights are silent, and so are programs whose precision a launcher or a library chooses.
+    Remedies:
+        bfloat16 autocast from compute capability 8.0 on, float16 with a GradScaler on 7.x.
+    References:
+        - https://pytorch.org/docs/stable/notes/amp_examples.html
+        - https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/index.html
+    """
+
+    code = Code("PERF001")
+    name = "mixed-precision-off"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="weights",
+            default=5e6,
+            unit="{weights}",
+            source="convention: ResNet-18 has 11 million, networks for 28 x 28 digits one million",
+            meaning="From so many weights in products and convolutions on, float32 is a warning.",
+        ),
+        Threshold(
+            name="weights_noted",
+            default=1e6,
+            unit="{weights}",
+            source="convention: below it a step is bound by launches, which precision does not change",
+            meaning="From so many weights on there is a note.",
+        ),
+        Threshold(
+            name="capability",
+            default=7.0,
+            unit="1",
+            source="NVIDIA: tensor cores came with Volta, compute capability 7.0",
+            meaning="Cards below it have no tensor cores.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        card = lowest_capability(patient)
+        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+            return
+        try:
+            configs = patient.configs
+        except Unavailable:
+            configs = Configs(files=())
+        said = config_precision(configs)
+        try:
+            programs = training_programs(patient.source)
+        except Unavailable:
+            if not configs.files:
+                raise
+            programs = ()
+        if said.lowered:
+            return
+        places: set[tuple[str, int]] = set()
+        for program in programs:
+            for finding in self._from_source(program, said):
+                span = finding.span
+                place = (span.path, span.line) if span is not None else ("", 0)
+                if place not in places:
+                    places.add(place)
+                    yield finding
+        if not places:
+            yield from self._from_configs(said, configs)
+
+    def _from_source(self, program: Program, said: ConfigTold) -> Iterator[Finding]:
+        if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            return
+        told = told_precision(program)
+        full = said.full[:1] if told.precision is Precision.UNKNOWN else ()
+        if not told.full and not full:
+            return
+        built = network(program)
+        severity = self._worth(program, built, told)
+        if severity is None:
+            return
+        loops = list(program.loops)
+        evidence: list[Evidence] = [told.span] if told.span is not None else []
+        evidence += [file.setting(entry) for file, entry in full]
+        evidence.append(loops[0][1].span)
+        if built is not None and built.span not in evidence:
+            evidence.append(built.span)
+        what = f" ({built.size_text})" if built is not None else ""
+        yield self.finding(
+            f"{_says(told, full)}{what}.",
+            evidence=tuple(evidence),
+            confidence=Confidence.SUSPECTED,
+            severity=severity,
+            subject=program.entry.path,
+            facts=(
+                ("kind", "config" if full and told.call is None else "source"),
+                ("decides", told.call is not None),
+                ("keyword", told.keywords[0][0] if told.keywords else ""),
+                ("value", told.keywords[0][1] if told.keywords else ""),
+                ("line", loops[0][1].span.line),
+                ("large", severity is Severity.WARNING),
+            ),
+        )
+
+    def _worth(self, program: Program, built: Network | None, told: Told) -> Severity | None:
+        """How much there is to gain; None for nothing that could be told."""
+        if told.precision is Precision.SWITCHED_OFF:
+            least = Severity.NOTE
+        else:
+            least = Severity.WARNING
+        if built is None:
+            return Severity.NOTE if told.call is not None and told.keywords else None
+        if built.library:
+            return None if built.tiny else least
+        if built.parameters >= self.limit("weights"):
+            return least
+        if any(_SMALL_IMAGES.match(call.name) for _, call in program.calls):
+            return None
+        if built.parameters >= self.limit("weights_noted"):
+            return Severity.NOTE
+        return None
+
+    def _from_configs(self, said: ConfigTold, configs: Configs) -> Iterator[Finding]:
+        """Configs alone: only what they write themselves."""
+        for file in configs.files:
+            entries = [entry for other, entry in said.full if other is file]
+            if not _decides(file, entries):
+                continue
+            large = file.kind in _LARGE_MODELS and not _small_model(file)
+            evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
+            words = " and ".join(dict.fromkeys(f"{entry.key} is {_plain(entry)}" for entry in entries[:2]))
+            if not evidence:
+                entry = file.get("finetuning_type") or next(iter(file.entries.values()))
+                evidence = (file.setting(entry),)
+                words = "Full fine-tuning with neither bf16 nor fp16 casts the weights to float32"
+            yield self.finding(
+                f"{words}: the training computes in float32.",
+                evidence=evidence,
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING if large else Severity.NOTE,
+                subject=file.path,
+                facts=(
+                    ("kind", "config"),
+                    ("decides", False),
+                    ("keyword", ""),
+                    ("value", ""),
+                    ("large", large),
+                ),
+            )
+
+
+def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
+    """Whether what the file writes settles float32 for its tool."""
+    lasts = {
+        entry.parts[-2] if entry.last == "enabled" and len(entry.parts) > 1 else entry.last for entry in entries
+    }
+    if file.kind is ConfigKind.LLAMA_FACTORY:
+        # Without bf16 or fp16, LoRA computes in the checkpoint's dtype; other methods cast to float32.
+        return file.value("finetuning_type") == "full" and file.value("stage") is not None
+    if file.kind is ConfigKind.AXOLOTL:
+        return "bf16" in lasts  # its default is auto
+    if file.kind is ConfigKind.HUGGINGFACE:
+        trl = any(file.has(key) for key in _TRL_KEYS)
+        return not file.meaning("deepspeed_config") and (
+            "bf16" in lasts if trl else bool(lasts & {"bf16", "fp16"})
+        )
+    if file.kind is ConfigKind.ACCELERATE:
+        return "mixed_precision" in lasts and file.value("use_cpu") is not True
+    return bool(lasts)
+
+
+def _small_model(file: ConfigFile) -> bool:
+    return any(
+        isinstance(meaning.value, str) and re.search(r"tiny|dummy", meaning.value, re.IGNORECASE)
+        for meaning in file.meaning("model")
+    )
+
+
+def _plain(entry: Entry) -> str:
+    return str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
+
+
+def _says(told: Told, full: tuple[tuple[ConfigFile, Entry], ...]) -> str:
+    if full:
+        file, entry = full[0]
+        return f"{entry.key} is {_plain(entry)} in {file.path}: the training computes in float32"
+    where = f"line {told.span.line}" if isinstance(told.span, SourceSpan) else ""
+    if told.precision is Precision.SAID_FULL:
+        return f"The training computes in float32 ({where} says so)"
+    if told.precision is Precision.SWITCHED_OFF:
+        return f"The training computes in float32: mixed precision ({where}) is off by default"
+    if told.call is not None:
+        return f"{told.call.method} ({where}) is given no precision, so the training computes in float32"
+    return "The training computes in float32: nothing asks for mixed precision"

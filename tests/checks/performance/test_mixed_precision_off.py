@@ -1,0 +1,120 @@
+import pytest
+from configs import config_files, config_patient
+from mending import found, gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity, Unavailable
+from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
+from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRule
+
+FOLDER = PATIENTS / "PERF001"
+NOTE, WARNING = Severity.NOTE, Severity.WARNING
+SEVERITIES = {"sick_switch_off": NOTE, "sick_sections": NOTE, "sick_accelerate": NOTE}
+
+
+@pytest.mark.parametrize("path", sick_scripts("PERF001"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    [finding] = examine(MixedPrecisionOff, script_patient(path))
+    assert finding.severity is SEVERITIES.get(path.stem, WARNING)
+    assert "float32" in finding.message
+
+
+@pytest.mark.parametrize("path", config_files("PERF001", "sick"), ids=lambda path: path.stem)
+def test_sick_config(path):
+    patient = config_patient(path)
+    [finding] = examine(MixedPrecisionOff, patient)
+    assert finding.severity is SEVERITIES.get(path.stem, WARNING)
+    [remedy] = prescribe(MixedPrecisionOffRule, finding, patient)
+    assert "bf16" in remedy.title or "true" in remedy.title
+
+
+@pytest.mark.parametrize("path", healthy_scripts("PERF001"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(MixedPrecisionOff, script_patient(path)) == []
+
+
+@pytest.mark.parametrize("path", config_files("PERF001", "healthy"), ids=lambda path: path.stem)
+def test_healthy_config(path):
+    assert examine(MixedPrecisionOff, config_patient(path)) == []
+
+
+def test_sick_guilty_line_is_the_call_that_decides():
+    [finding] = examine(MixedPrecisionOff, script_patient(FOLDER / "sick_trainer_says_no.py"))
+    assert finding.span.text.startswith("args = TrainingArguments(")
+    [finding] = examine(MixedPrecisionOff, script_patient(FOLDER / "sick_lightning.py"))
+    assert "precision" in finding.span.text
+
+
+def test_sick_config_beside_a_script_that_reads_it():
+    script = """
+        import torch, torchvision, yaml
+        cfg = yaml.safe_load(open("config.yaml"))
+        model = torchvision.models.resnet50().cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda", enabled=cfg["training"]["amp"])
+        for x, y in torch.utils.data.DataLoader(torch.load("d.pt")):
+            with torch.autocast("cuda", enabled=cfg["training"]["amp"]):
+                loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    """
+    source = script_patient(script).source
+    read = config_patient("training:\n  amp: false\n  batch_size: 64\n  learning_rate: 0.1\n").configs
+    [finding] = examine(MixedPrecisionOff, make_patient(source=source, configs=read))
+    assert finding.severity is WARNING and "training.amp" in finding.message
+
+
+def test_healthy_on_a_card_without_tensor_cores():
+    patient = script_patient(FOLDER / "sick_resnet.py", gpus=[make_gpu(compute_capability=(6, 1))])
+    assert examine(MixedPrecisionOff, patient) == []
+
+
+def test_healthy_when_the_switch_is_given_on_the_command_line():
+    assert examine(MixedPrecisionOff, script_patient(FOLDER / "sick_switch_off.py", ["--amp"])) == []
+
+
+def test_healthy_without_script_and_config_is_no_case():
+    with pytest.raises(Unavailable):
+        examine(MixedPrecisionOff, make_patient())
+
+
+def test_sick_remedy_fits_the_card():
+    for capability, word in (((9, 0), "bfloat16"), ((7, 5), "float16")):
+        patient = script_patient(FOLDER / "sick_resnet.py", gpus=[make_gpu(compute_capability=capability)])
+        [finding] = examine(MixedPrecisionOff, patient)
+        remedies = prescribe(MixedPrecisionOffRule, finding, patient)
+        assert f"torch.{word}" in remedies[0].title
+        assert remedies[0].applicability is Applicability.UNSAFE
+        assert any("GradScaler" in step for step in remedies[0].steps) == (word == "float16")
+        assert [remedy.id for remedy in remedies[1:]] == (["PERF001-tf32"] if word == "bfloat16" else [])
+
+
+@pytest.mark.parametrize(
+    "name", ["sick_resnet", "sick_own_transformer", "sick_trainer_says_no", "sick_lightning"]
+)
+def test_sick_edit_cures(name):
+    assert gone("PERF001", (FOLDER / f"{name}.py").read_text("utf-8"))
+
+
+def test_sick_edit_wraps_forward_and_loss():
+    after = mended((FOLDER / "sick_resnet.py").read_text("utf-8"), select="PERF001")
+    assert (
+        '            with torch.autocast("cuda", dtype=torch.bfloat16):\n'
+        "                output = model(images)\n"
+        "                loss = criterion(output, labels)  # mean over the batch\n"
+        "            loss.backward()\n"
+    ) in after
+    compile(after, "train.py", "exec")
+
+
+@pytest.mark.parametrize("name", ["sick_transformers.yaml", "sick_accelerate.yaml", "sick_torchtune.yaml"])
+def test_sick_config_edit_cures(name):
+    path = next(path for path in config_files("PERF001", "sick") if path.name == name)
+    assert gone("PERF001", path.read_text("utf-8"), name)
+
+
+def test_healthy_two_findings_never_for_one_loop():
+    assert found((FOLDER / "sick_resnet.py").read_text("utf-8"), select="PERF001") == ["PERF001"]
