@@ -35,6 +35,7 @@ NAMES = {
     "PERF001": "mixed-precision-off", "PERF009": "gpu-unused", "CFG006": "frequencies",
     "LOOP004": "clip-misplaced",
     "LOOP006": "double-softmax",
+    "LOOP003": "accumulation-wrong",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

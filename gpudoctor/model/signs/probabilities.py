@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.graph import GraphFlow
 from gpudoctor.model.signs.program import bound_to
+from gpudoctor.model.signs.scopes import Scopes
 from gpudoctor.model.signs.source import Call, Event, Guard, Known, Loop, Script, Source
 from gpudoctor.model.signs.steps import arms
 
@@ -96,7 +96,7 @@ class Probabilities:
     def __init__(self, source: Source, loop: Loop) -> None:
         self._source = source
         self._loop = loop
-        self._flow = GraphFlow(source, loop)
+        self._scopes = Scopes(source, loop)
         self._scripts = {script.path: script for script in source.scripts}
         self._calls = {event.node: event.call for event in loop.events if event.call is not None}
         self._state: dict[tuple[Scope, str], tuple[Origin, Guards]] = {}
@@ -125,7 +125,7 @@ class Probabilities:
         known = self._state.get((via, ast.unparse(node)))
         if known is not None:
             return known[0] if set(known[1]) <= set(self._guards(event)) else None
-        found = self._flow.argument(node.id, via) if isinstance(node, ast.Name) and via else None
+        found = self._scopes.argument(node.id, via) if isinstance(node, ast.Name) and via else None
         return None if found is None else self._origin(found[0], event, found[1])
 
     def _part(self, node: ast.Subscript, event: Event, via: Scope) -> Origin:

@@ -1,0 +1,343 @@
+"""LOOP003: gradient accumulation or the schedule around the step is put together wrongly."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.loss_flow import LossFlow
+from gpudoctor.model.signs.places import extent, place
+from gpudoctor.model.signs.program import bound_to
+from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Source, Value
+from gpudoctor.model.signs.steps import Kind, Moment, Pass, passes, periodic, script_of
+
+_ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
+_SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w*sched\w*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """How a loop accumulates: several backwards to a step."""
+
+    step: Moment
+    backward: Moment
+    count: str
+    """Micro-batches to a step, as written."""
+    line: int
+    """The guard of the step, or the inner loop of the backward."""
+    nested: bool
+    """Whether an inner loop makes the micro-batches."""
+
+
+class AccumulationWrong(Check):
+    """Gradient accumulation, or the learning rate's schedule around the step, is put together wrongly.
+
+    What it finds:
+        In a loop that steps every N micro-batches: a loss that is not divided by N, gradients cleared on each
+        micro-batch, a scheduler stepped on each micro-batch, a loss divided twice under
+        `accelerator.accumulate`. In any loop: `scheduler.step()` before `optimizer.step()`.
+    Why it hurts:
+        Undivided, the gradient is N times too large: the learning rate is in effect N times higher. Cleared on
+        each micro-batch, N - 1 of N batches are computed and thrown away. A schedule stepped per micro-batch
+        decays N times too fast. A scheduler before the optimizer skips the first value of its schedule.
+    How it knows:
+        It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
+        pass, and follows the loss back to where it is computed.
+    False alarms:
+        Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
+        Lightning, DeepSpeed and Accelerate's own accumulation are no finding; nor is a schedule whose length
+        is counted in micro-batches. Whoever sums gradients on purpose can silence it on the line.
+    Remedies:
+        Divide the loss by N; clear and schedule where the optimizer steps, after it.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation
+        - https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
+        - https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation
+    """
+
+    code = Code("LOOP003")
+    name = "accumulation-wrong"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        said: set[ast.AST] = set()
+        for one in passes(source):
+            found = [] if one.closures or one.opaque else [*self._accumulation(one), *self._twice(one)]
+            for node, finding in [*found, *self._early(one)]:
+                if node not in said:
+                    said.add(node)
+                    yield finding
+        for script in source.scripts:
+            for loop in script.loops:
+                if loop.role is LoopRole.EPOCHS and loop.engine is None:
+                    for node, finding in self._early(Pass(source, loop)):
+                        if node not in said:
+                            said.add(node)
+                            yield finding
+
+    def _accumulation(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+        cycle = _cycle(one)
+        if cycle is None:
+            return
+        clears = [item for item in one.of(Kind.CLEAR) if _each_micro_batch(item, cycle)]
+        own = [item for item in clears if item.subject == cycle.step.subject]
+        if own and len({item.subject for item in one.of(Kind.STEP)}) == 1:
+            yield own[0].node, self._cleared(one, cycle, own[0])
+        else:
+            yield from self._undivided(one, cycle)
+        for item in one.of(Kind.SCHEDULE):
+            if _each_micro_batch(item, cycle) and not item.node.args and not _counts_micro_batches(one, item):
+                yield item.node, self._scheduled(cycle, item)
+
+    def _cleared(self, one: Pass, cycle: _Cycle, clear: Moment) -> Finding:
+        kept = any(not _each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
+        return self._finding(
+            f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
+            f"follows only after {cycle.count} of them: all but the last are thrown away.",
+            "cleared",
+            clear,
+            cycle.step,
+            (("kept", kept), ("text", f"{clear.subject}.zero_grad()")),
+        )
+
+    def _undivided(self, one: Pass, cycle: _Cycle) -> Iterator[tuple[ast.AST, Finding]]:
+        call = cycle.backward.event.call
+        if call is None or _divides_itself(one.source, call) or _rescaled(one):
+            return
+        flow = LossFlow(one.source, one.loop)
+        loss = _loss_node(cycle.backward.node)
+        if loss is None or flow.scaled(loss, cycle.backward.event, cycle.count):
+            return
+        script = script_of(one.source, cycle.backward.event.span)
+        shown = ast.unparse(loss)
+        wrapped = shown if isinstance(loss, ast.Name | ast.Attribute | ast.Call) else f"({shown})"
+        text = f"{wrapped} / {cycle.count}"
+        if loss is getattr(cycle.backward.node.func, "value", None):
+            text = f"({text})"
+        yield (
+            cycle.backward.node,
+            self._finding(
+                f"{cycle.count} micro-batches add up to one {_step(cycle.step)}, and {shown} is not divided by "
+                f"{cycle.count}: the gradient is their sum, not their mean.",
+                "undivided",
+                cycle.backward,
+                cycle.step,
+                (
+                    ("edit_at", extent(script, loss) if script is not None else ""),
+                    ("text", text),
+                    ("count", cycle.count),
+                ),
+            ),
+        )
+
+    def _scheduled(self, cycle: _Cycle, item: Moment) -> Finding:
+        return self._finding(
+            f"{item.subject}.step() runs on each micro-batch, {_step(cycle.step)} every {cycle.count}: the "
+            f"schedule runs {cycle.count} times as fast as the steps.",
+            "scheduled",
+            item,
+            cycle.step,
+            (),
+        )
+
+    def _twice(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+        """A loss divided by hand where Accelerate divides it again."""
+        if one.loop.accumulates is None or not any(one.loop.calls("accelerate.Accelerator.accumulate")):
+            return
+        for back in one.of(Kind.BACKWARD):
+            loss = _loss_node(back.node)
+            call = back.event.call
+            if loss is None or call is None or not call.name.startswith("accelerate."):
+                continue
+            found = LossFlow(one.source, one.loop).division(loss, back.event, _ACCUMULATION)
+            if found is None:
+                continue
+            script = script_of(one.source, back.event.span)
+            facts = (("edit_at", extent(script, found)),) if script is not None else ()
+            yield (
+                back.node,
+                self._finding(
+                    f"The loss is divided by hand ({ast.unparse(found)}), and {call.receiver}.backward() divides "
+                    "it by gradient_accumulation_steps again.",
+                    "twice",
+                    back,
+                    back,
+                    facts,
+                ),
+            )
+
+    def _early(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+        """A scheduler that steps before the optimizer has stepped in the pass."""
+        epochs = one.loop.role is LoopRole.EPOCHS
+        steps = one.of(Kind.STEP)
+        if not steps or one.closures:
+            return
+        first = one.index(steps[0])
+        for item in one.of(Kind.SCHEDULE):
+            inside = any(inner.role is LoopRole.TRAINING for inner in item.event.inner)
+            if one.index(item) > first or (epochs and inside) or item.node.args or item.node.keywords:
+                continue
+            if not _is_torch(one.source, item) or _guards(item) != (() if epochs else _guards(steps[0])):
+                continue
+            if not one.together(item, steps[0]) or (epochs and not _trains_directly(one, item)):
+                continue
+            yield (
+                item.node,
+                self._finding(
+                    f"{item.subject}.step() comes before {_step(steps[0])} (line {steps[0].event.span.line}): the "
+                    "first value of the schedule is skipped.",
+                    "early",
+                    item,
+                    steps[0],
+                    (("epochs", epochs),),
+                ),
+            )
+
+    def _finding(
+        self,
+        message: str,
+        how: str,
+        guilty: Moment,
+        step: Moment,
+        facts: tuple[tuple[str, float | int | str | bool], ...],
+    ) -> Finding:
+        evidence: tuple[Evidence, ...] = (guilty.event.span, *guilty.event.via)
+        if step is not guilty:
+            evidence = (*evidence, step.event.span)
+        return self.finding(
+            message,
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            subject=f"{guilty.event.span.path}:{guilty.event.span.line}",
+            facts=(
+                ("how", how),
+                ("guilty", place(guilty.event.span)),
+                ("step", place(step.event.span)),
+                *facts,
+            ),
+        )
+
+
+def _cycle(one: Pass) -> _Cycle | None:
+    """The accumulation that a pass shows; None when it steps after each backward, or nobody can tell."""
+    steps, backwards = one.of(Kind.STEP), one.of(Kind.BACKWARD)
+    if not steps or not backwards:
+        return None
+    guards = [periodic(item.event) for item in steps]
+    guard = guards[0]
+    if guard is not None and all(other is not None and other.line == guard.line for other in guards):
+        free = [b for b in backwards if all(g.line != guard.line for g in b.event.guards)]
+        count = _count(guard.period)
+        if len(free) == len(backwards) and count:
+            return _Cycle(steps[0], free[0], count, guard.line, False)
+        return None
+    back = backwards[0]
+    inner = back.event.inner
+    if len(inner) == 1 and not any(item.event.inner for item in steps) and len(backwards) == 1:
+        counted = re.fullmatch(r"range\((?:0, *)?([\w.\[\]'\"]+)\)", inner[0].iterates)
+        if counted and _ACCUMULATION.search(counted[1]) and not any(guards):
+            return _Cycle(steps[0], back, counted[1], inner[0].span.line, True)
+    return None
+
+
+def _count(period: Value | None) -> str:
+    """N as it is written, when it is a plain name or number."""
+    if period is None:
+        return ""
+    text = period.text or (str(period.value) if isinstance(period, Known) else "")
+    return text if re.fullmatch(r"[\w.\[\]'\"]+", text) else ""
+
+
+def _each_micro_batch(item: Moment, cycle: _Cycle) -> bool:
+    if cycle.nested:
+        return any(loop.span.line == cycle.line for loop in item.event.inner)
+    return not any(
+        guard.kind in {GuardKind.PERIOD, GuardKind.ONCE, GuardKind.OTHER} for guard in item.event.guards
+    )
+
+
+def _loss_node(node: ast.Call) -> ast.expr | None:
+    """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
+    if node.args:
+        return None if isinstance(node.args[0], ast.Starred) else node.args[0]
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith(".scale") and owner.args:
+        return owner.args[0]
+    return owner
+
+
+def _divides_itself(source: Source, call: Call) -> bool:
+    """Whether `backward` belongs to an engine that divides: Accelerate that was told the count, DeepSpeed."""
+    if call.name.startswith("accelerate."):
+        made = [item for script in source.scripts for item in script.calls_to("accelerate.Accelerator")]
+        plain = [
+            item
+            for item in made
+            if not item.open_ended
+            and not {"gradient_accumulation_steps", "gradient_accumulation_plugin"} & set(item.keywords)
+        ]
+        return len(plain) < len(made) or not made
+    return not (
+        call.name.endswith((".Tensor.backward", ".manual_backward"))
+        or call.name == "?.backward"
+        or call.name.startswith("lightning.")
+    )
+
+
+def _rescaled(one: Pass) -> bool:
+    """Whether gradients are scaled before the step, by hand or by a function that says so."""
+    for event in one.loop.events:
+        node = event.node
+        if isinstance(node, ast.AugAssign) and "grad" in ast.unparse(node.target):
+            return True
+        if isinstance(node, ast.Assign) and any(ast.unparse(item).endswith(".grad") for item in node.targets):
+            return True
+        call = event.call
+        if call is not None and re.search(r"scale_grad|normalize_grad|grad\w*_scale|div_|mul_", call.method):
+            return True
+    return False
+
+
+def _counts_micro_batches(one: Pass, item: Moment) -> bool:
+    """Whether Accelerate steps the scheduler, or its length is counted in batches of the loader."""
+    name = item.subject.rsplit(".", 1)[-1]
+    for script in one.scripts.values():
+        if "accelerate" in {target.split(".")[0] for target in script.imports.values()}:
+            return True
+        for call in script.calls:
+            if bound_to(script, call.node).rsplit(".", 1)[-1] == name and call.node.args + call.node.keywords:
+                text = ast.unparse(call.node)
+                if _ACCUMULATION.search(text):
+                    return False
+                if re.search(r"len\(|steps|total|max_it", text):
+                    return True
+    return False
+
+
+def _is_torch(source: Source, item: Moment) -> bool:
+    """Whether a scheduler is torch's, or made by a factory of transformers."""
+    call = item.event.call
+    if call is None or not call.name.startswith("torch.optim.lr_scheduler"):
+        return False
+    made = any(_SCHEDULERS.search(other.name) for script in source.scripts for other in script.calls)
+    own = any("sched" in name.lower() or "lr" in name.lower() for s in source.scripts for name in s.classes)
+    return not call.guessed or (made and not own)
+
+
+def _guards(item: Moment) -> tuple[tuple[int, str], ...]:
+    return tuple((guard.line, guard.text) for guard in item.event.guards if guard.kind is not GuardKind.RANK)
+
+
+def _trains_directly(one: Pass, item: Moment) -> bool:
+    """Whether the training loop follows in the same pass of the epochs' loop."""
+    return any(
+        any(inner.role is LoopRole.TRAINING for inner in step.event.inner) and one.index(step) > one.index(item)
+        for step in one.of(Kind.STEP)
+    )
+
+
+def _step(moment: Moment) -> str:
+    return f"{moment.scaler}.step({moment.subject})" if moment.scaler else f"{moment.subject}.step()"

@@ -1,0 +1,131 @@
+"""Answers LOOP003: divide, clear and schedule where it belongs."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.edits import insert_after
+from gpudoctor.model.signs.places import bare_call, block, find, find_extent, remove, replace
+from gpudoctor.model.signs.program import statement
+from gpudoctor.model.signs.source import Script
+
+_ACCUMULATION = "https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation"
+_SCHEDULE = "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+_ACCELERATE = "https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation"
+
+
+class AccumulationWrongRule(Rule):
+    """One remedy for each way to get it wrong."""
+
+    answers = Code("LOOP003")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        how = str(finding.fact("how"))
+        guilty = finding.span.text if finding.span else ""
+        text = str(finding.fact("text") or "")
+        id_, title, steps, edits, reference = {
+            "undivided": (
+                "LOOP003-divide",
+                f"divide the loss by {finding.fact('count')}",
+                (f"in {guilty}", f"    use {text}"),
+                _divided(finding, patient, text),
+                _ACCUMULATION,
+            ),
+            "cleared": (
+                "LOOP003-clear-after-step",
+                "clear the gradients where the optimizer steps",
+                (f"move {guilty} behind the optimizer's step, under the same condition",),
+                _moved(finding, patient, drop=bool(finding.fact("kept"))),
+                _ACCUMULATION,
+            ),
+            "scheduled": (
+                "LOOP003-schedule-after-step",
+                "step the scheduler where the optimizer steps",
+                (f"move {guilty} behind the optimizer's step, under the same condition",),
+                _moved(finding, patient, drop=False),
+                _SCHEDULE,
+            ),
+            "early": (
+                "LOOP003-schedule-later",
+                "step the scheduler after the optimizer",
+                (
+                    f"move {guilty} "
+                    + ("to the end of the epoch" if finding.fact("epochs") else "after the step"),
+                ),
+                _ended(finding, patient) if finding.fact("epochs") else _moved(finding, patient, drop=False),
+                _SCHEDULE,
+            ),
+            "twice": (
+                "LOOP003-divide-once",
+                "leave the division to Accelerate",
+                ("give backward() the loss as it is; under accumulate() it is divided there",),
+                _undone(finding, patient),
+                _ACCELERATE,
+            ),
+        }[how]
+        yield Remedy(
+            id=id_,
+            title=title,
+            steps=steps,
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=edits,
+            references=(reference,),
+        )
+
+
+def _divided(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
+    found = find_extent(patient.source, finding.fact("edit_at"))
+    return (replace(*found, text),) if found is not None and text else ()
+
+
+def _statement(finding: Finding, patient: Patient, fact: str) -> tuple[Script, ast.stmt] | None:
+    found = find(patient.source, finding.fact(fact))
+    bare = bare_call(*found) if found is not None else None
+    return (found[0], bare) if found is not None and bare is not None else None
+
+
+def _moved(finding: Finding, patient: Patient, *, drop: bool) -> tuple[Edit, ...]:
+    """The statement behind the step; only taken away when another one stands there."""
+    guilty, step = _statement(finding, patient, "guilty"), _statement(finding, patient, "step")
+    if guilty is None or step is None or guilty[0] is not step[0]:
+        return ()
+    script, moved = guilty
+    text = ast.get_source_segment(script.text, moved) or ""
+    gone = remove(script, moved)
+    if not gone or "\n" in text:
+        return ()
+    return gone if drop else (*gone, insert_after(script, step[1], text))
+
+
+def _ended(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The statement at the end of the block that holds it, the epoch's."""
+    guilty = _statement(finding, patient, "guilty")
+    if guilty is None:
+        return ()
+    script, moved = guilty
+    body = block(script, moved)
+    last = body[-1] if body else moved
+    text = ast.get_source_segment(script.text, moved) or ""
+    gone = remove(script, moved)
+    jumps = isinstance(last, ast.Return | ast.Break | ast.Continue | ast.Raise)
+    if last is moved or jumps or not gone or "\n" in text or last.col_offset != moved.col_offset:
+        return ()
+    return (*gone, insert_after(script, last, text))
+
+
+def _undone(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The loss instead of its quotient; a statement that does nothing else goes."""
+    found = find_extent(patient.source, finding.fact("edit_at"))
+    if found is None:
+        return ()
+    script, node = found
+    if isinstance(node, ast.AugAssign):
+        return remove(script, node)
+    holder = statement(script, node)
+    if not isinstance(node, ast.BinOp):
+        return ()
+    if isinstance(holder, ast.Assign) and holder.value is node and len(holder.targets) == 1:
+        if ast.unparse(holder.targets[0]) == ast.unparse(node.left):
+            return remove(script, holder)
+    return (replace(script, node, ast.get_source_segment(script.text, node.left) or ast.unparse(node.left)),)

@@ -1,0 +1,104 @@
+import ast
+
+import pytest
+from mending import gone, mended
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Confidence, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrong
+from gpudoctor_rules.loop.accumulation_wrong import AccumulationWrongRule
+
+GUILTY = {
+    "sick_undivided": ("undivided", "loss.backward()  # 梯度累积"),
+    "sick_undivided_scaler": ("undivided", "self.scaler.scale(loss).backward()"),
+    "sick_cleared": ("cleared", "optimizer.zero_grad()"),
+    "sick_schedule": ("scheduled", "scheduler.step()"),
+    "sick_early": ("early", "scheduler.step()"),
+    "sick_early_batch": ("early", "scheduler.step()"),
+    "sick_twice": ("twice", "accelerator.backward(loss)"),
+    "sick_nested": ("undivided", "loss.backward()"),
+}
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("LOOP003")} == set(GUILTY)
+
+
+@pytest.mark.parametrize("path", sick_scripts("LOOP003"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    patient = script_patient(path)
+    [finding] = examine(AccumulationWrong, patient)
+    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+    [remedy] = prescribe(AccumulationWrongRule, finding, patient)
+    assert remedy.applicability is Applicability.UNSAFE
+
+
+@pytest.mark.parametrize("path", healthy_scripts("LOOP003"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(AccumulationWrong, script_patient(path)) == []
+
+
+LOOP = """
+    import torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    accum = {count}
+    for epoch in range(3):
+        {head}
+        for i, x in enumerate(torch.utils.data.DataLoader(torch.randn(1000, 8))):
+            loss = {loss}
+            loss.backward()
+            if (i + 1) % accum == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+"""
+
+
+def look(loss="model(x).mean()", count=4, head="pass"):
+    return [
+        f.fact("how")
+        for f in examine(AccumulationWrong, script_patient(LOOP.format(loss=loss, count=count, head=head)))
+    ]
+
+
+def test_sick_variants():
+    assert look() == ["undivided"]
+    assert look(loss="model(x).mean() / accum", head="scheduler.step()") == ["early"]
+    assert look(loss="model(x).mean() + 1") == ["undivided"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 1},
+        {"loss": "model(x).mean() / accum"},
+        {"loss": "model(x).mean() * 0.25"},
+        {"loss": "somewhere(x)"},
+        {"loss": "model(x).mean() / accum", "head": "if epoch > 0: scheduler.step()"},
+        {"loss": "model(x).mean() / accum", "head": "scheduler.step(epoch)"},
+    ],
+)
+def test_healthy_variants(change):
+    assert look(**change) == []
+
+
+@pytest.mark.parametrize("name", sorted(GUILTY))
+def test_the_edit_cures(name):
+    path = next(path for path in sick_scripts("LOOP003") if path.stem == name)
+    text = path.read_text(encoding="utf-8")
+    assert gone("LOOP003", text)
+    new = mended(text, select="LOOP003")
+    ast.parse(new)
+    assert mended(new, select="LOOP003") == new
+
+
+def test_the_number_is_the_scripts_own():
+    for name, wanted in (
+        ("sick_undivided", "(loss / accumulation_steps).backward()"),
+        ("sick_undivided_scaler", "self.scaler.scale(loss / self.args.grad_accum).backward()"),
+    ):
+        path = next(path for path in sick_scripts("LOOP003") if path.stem == name)
+        assert wanted in mended(path.read_text(encoding="utf-8"), select="LOOP003")
