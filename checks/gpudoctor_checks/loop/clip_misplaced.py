@@ -1,5 +1,6 @@
 """LOOP004: gradients are clipped where it has no effect, or before they are unscaled."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -63,8 +64,8 @@ class ClipMisplaced(Check):
                 one,
                 clip,
                 before,
-                f"Gradients are clipped after {_called(before)} (line {before.event.span.line}) has used them, and "
-                "the next backward() follows before the next step: the clip has no effect.",
+                f"Gradients are clipped after {_called(before)} (line {before.event.span.line}) has used them, "
+                "and the next backward() follows before the next step: the clip has no effect.",
                 how="late",
             )
         if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):
@@ -119,8 +120,6 @@ def _measures(clip: Moment) -> bool:
 
 
 def _text(node: object) -> str:
-    import ast
-
     return ast.unparse(node) if isinstance(node, ast.AST) else ""
 
 
@@ -130,7 +129,7 @@ def _scaled(one: Pass, step: Moment, clip: Moment) -> bool:
         return False
     backward = one.before(clip, Kind.BACKWARD)
     call = backward.node if backward is not None else None
-    if call is None or ".scale(" not in _text(call) and not any(True for _ in one.loop.calls(".scale")):
+    if call is None or not (".scale(" in _text(call) or any(True for _ in one.loop.calls(".scale"))):
         return False
     if _switched_off(one, step.scaler):
         return False
