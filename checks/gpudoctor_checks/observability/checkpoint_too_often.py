@@ -1,0 +1,162 @@
+"""OBS003: checkpoints are written every few steps of the training loop."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.cadence import full_batch, often, option_of, step_period
+from gpudoctor.model.signs.program import bound
+from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+
+_SAVES = frozenset(
+    {
+        "torch.save",
+        "safetensors.torch.save_file",
+        "safetensors.torch.save_model",
+        "torch.distributed.checkpoint.save",
+        "torch.distributed.checkpoint.save_state_dict",
+        "torch.distributed.checkpoint.async_save",
+        "accelerate.Accelerator.save_state",
+        "accelerate.Accelerator.save_model",
+        "accelerate.Accelerator.save",
+        "lightning.Fabric.save",
+        "deepspeed.DeepSpeedEngine.save_checkpoint",
+        "deepspeed.DeepSpeedEngine.save_16bit_model",
+        "torch_xla.core.xla_model.save",
+    }
+)
+_METHODS = frozenset({"save_pretrained", "save_checkpoint", "save_weights"})
+_WHOLE = ("state_dict", "model", "net", "ckpt", "checkpoint", "state", "params", "weights")
+
+
+class CheckpointTooOften(Check):
+    """A checkpoint is written every few steps of the training loop.
+
+    What it finds:
+        `torch.save` of a model or a state dict, `save_pretrained`, `save_checkpoint`, `save_state`, safetensors
+        and distributed checkpoints, on every pass of a training loop or more often than every 50 passes.
+    Why it hurts:
+        A save copies the weights to the host, which waits for the GPU, and writes them while the training
+        stands still: with Adam's state 12 to 16 bytes a parameter, for a model of a billion parameters some
+        16 GB, half a minute on a fast disk.
+    How it knows:
+        From the source: which calls a pass reaches, functions followed, and under which conditions
+        (`if step % 500 == 0`, N followed through constants and options). Saves closer than 10 steps are a
+        warning, closer than 50 a note.
+    False alarms:
+        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, on failure,
+        or at most 20 times in a run whose length is written down, is no finding.
+    Remedies:
+        Save every 500 steps or once an epoch, keep the last few, write from another thread (async_save).
+    References:
+        - https://pytorch.org/docs/stable/distributed.checkpoint.html
+        - https://pytorch.org/tutorials/beginner/saving_loading_models.html
+    """
+
+    code = Code("OBS003")
+    name = "checkpoint-too-often"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="save_period",
+            default=50,
+            unit="{steps}",
+            source="a tenth of transformers' default of 500 steps",
+            meaning="Saving more often than once in so many steps is a finding.",
+        ),
+        Threshold(
+            name="save_period_costly",
+            default=10,
+            unit="{steps}",
+            source="the catalogue: saves every few steps are known to cost 5 % and more",
+            meaning="Saving more often than once in so many steps is a warning.",
+        ),
+        Threshold(
+            name="occasions",
+            default=20,
+            unit="{times}",
+            source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
+            meaning="What is saved at most so often in the whole run is no finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._from_source(patient.source)
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        said: set[int] = set()
+        for script, loop in source.training_loops:
+            if full_batch(loop):
+                continue  # a pass is an epoch
+            for event in loop.events:
+                if event.call is None or id(event.node) in said or not _saves(event.call, event):
+                    continue
+                period = step_period(event)
+                if period is None or period >= self.limit("save_period") or self._seldom(script, loop, period):
+                    continue
+                said.add(id(event.node))
+                yield self._found(loop, event, event.call, period)
+
+    def _seldom(self, script: Script, loop: Loop, period: float) -> bool:
+        steps = bound(script, loop)
+        return steps is not None and steps / period <= self.limit("occasions")
+
+    def _found(self, loop: Loop, event: Event, call: Call, period: float) -> Finding:
+        costly = period < self.limit("save_period_costly")
+        name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
+        span = event.span
+        return self.finding(
+            f"{name}() writes a checkpoint {often(period)} (loop at line {loop.span.line}); "
+            f"the norm is a period of {self.limit('save_period'):.0f} steps or more.",
+            evidence=(
+                span,
+                *event.via,
+                Measurement(
+                    name="steps_between_saves",
+                    value=period,
+                    unit="{steps}",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if costly else Severity.NOTE,
+            subject=f"{span.path}:{span.line}",
+            facts=(("period", period), ("loop_line", loop.span.line), ("option", option_of(event))),
+        )
+
+
+def _saves(call: Call, event: Event) -> bool:
+    """Whether a call writes a model or the training's state, not a tensor or a list of losses."""
+    if call.name in {"torch.save", "accelerate.Accelerator.save"}:
+        return bool(call.node.args) and _is_state(call.node.args[0], event)
+    if call.name in _SAVES:
+        return True
+    if call.name.startswith("transformers.PreTrainedTokenizer"):
+        return False
+    return call.method in _METHODS and bool(call.receiver) and not _local(call)
+
+
+def _is_state(node: ast.expr, event: Event) -> bool:
+    text = ast.unparse(node).lower()
+    kind = event.types.get(ast.unparse(node), "")
+    if kind == "torch.Tensor":
+        return False
+    return isinstance(node, ast.Dict) or any(word in text for word in _WHOLE)
+
+
+def _local(call: Call) -> bool:
+    """A method of the program's own: followed, and judged by what it does."""
+    return call.receiver in {"self", "cls"} or "tokenizer" in call.receiver.lower()

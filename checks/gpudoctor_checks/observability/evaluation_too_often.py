@@ -1,0 +1,202 @@
+"""OBS004: the training stops for an evaluation every few steps."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+)
+from gpudoctor.model.signs.cadence import full_batch, often, option_of
+from gpudoctor.model.signs.program import bound
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
+
+_NAMES = re.compile(
+    r"_?(?:run_|do_)?(?:evaluate|evaluation|validate|validation)(?:_model|_epoch|_loop|_step)?$"
+)
+_METHODS = frozenset({"transformers.Trainer.evaluate", "lightning.Trainer.validate"})
+_SETS = re.compile(
+    r"(?:^|_|\.)(?:val|valid|validation|eval|test|dev)_?(?:loader|dataloader|dl|set|dataset|data|iter)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    event: Event
+    span: SourceSpan
+    """The call in the training loop that leads to it, or the evaluation loop's head."""
+    period: float
+    loop: Loop | None
+    """The evaluation loop, where the program has it."""
+
+
+class EvaluationTooOften(Check):
+    """The training stops for a whole evaluation every few steps.
+
+    What it finds:
+        A loop that evaluates the model over another loader, written in the training loop or in a function
+        that it calls, on every pass or more often than every 50 passes.
+    Why it hurts:
+        An evaluation over a validation set of 100 batches costs as much as 30 to 50 training steps (a forward
+        pass is about a third of a step). Every 10 steps, the job spends three quarters of its time on it.
+    How it knows:
+        From the source: which loop evaluates (a forward without backward, over a loader), where the training
+        loop reaches it, and under which conditions. More often than every 10 steps is a warning, than every
+        50 a note; what it costs depends on the size of the set, which only a run can tell.
+    False alarms:
+        A validation set of one or two batches. An evaluation once an epoch, in a loop whose pass is an epoch,
+        behind a switch that is off, or at most 20 times in a run whose length is written down, is silent.
+    Remedies:
+        Evaluate every 500 steps or once an epoch, over a part of the set in between.
+    References:
+        - https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.eval_steps
+        - https://lightning.ai/docs/pytorch/stable/common/trainer.html#val-check-interval
+    """
+
+    code = Code("OBS004")
+    name = "evaluation-too-often"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="eval_period",
+            default=50,
+            unit="{steps}",
+            source="a tenth of transformers' default of 500 steps",
+            meaning="Evaluating more often than once in so many steps is a finding.",
+        ),
+        Threshold(
+            name="eval_period_costly",
+            default=10,
+            unit="{steps}",
+            source="30 forward passes every 10 steps double the time of a run",
+            meaning="Evaluating more often than once in so many steps is a warning.",
+        ),
+        Threshold(
+            name="occasions",
+            default=20,
+            unit="{times}",
+            source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
+            meaning="What is evaluated at most so often in the whole run is no finding.",
+        ),
+        Threshold(
+            name="few_batches",
+            default=4,
+            unit="{batches}",
+            source="four forward passes cost about as much as one training step",
+            meaning="An evaluation known to end within so many batches costs little.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        yield from self._from_source(patient.source)
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        said: set[tuple[str, int]] = set()
+        for script, loop in source.training_loops:
+            if full_batch(loop) or loop.engine:
+                continue  # a pass is an epoch; an engine evaluates by its own settings
+            for found in _evaluations(loop):
+                place = (found.span.path, found.span.line)
+                if place not in said and self._too_often(source, script, loop, found):
+                    said.add(place)
+                    yield self._found(loop, found)
+
+    def _too_often(self, source: Source, script: Script, loop: Loop, found: _Evaluation) -> bool:
+        if found.period >= self.limit("eval_period"):
+            return False
+        steps = bound(script, loop)
+        if steps is not None and steps / found.period <= self.limit("occasions"):
+            return False
+        own = found.loop
+        home = next((item for item in source.scripts if own and item.path == own.span.path), None)
+        batches = bound(home, own) if home is not None and own is not None else None
+        return batches is None or batches > self.limit("few_batches")
+
+    def _found(self, loop: Loop, found: _Evaluation) -> Finding:
+        costly = found.period < self.limit("eval_period_costly")
+        where = f" (the loop over {found.loop.iterates} at line {found.loop.span.line})" if found.loop else ""
+        evidence: list[SourceSpan] = [found.span, *([found.loop.span] if found.loop else [])]
+        return self.finding(
+            f"The model is evaluated {often(found.period)}{where}; "
+            f"the norm is a period of {self.limit('eval_period'):.0f} steps or more.",
+            evidence=(
+                *dict.fromkeys(evidence),
+                Measurement(
+                    name="steps_between_evaluations",
+                    value=found.period,
+                    unit="{steps}",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if costly else Severity.NOTE,
+            subject=f"{found.span.path}:{found.span.line}",
+            facts=(
+                ("period", found.period),
+                ("loop_line", loop.span.line),
+                ("option", option_of(found.event)),
+                ("event_line", found.event.span.line),
+                ("event_column", found.event.span.column),
+                ("event_path", found.event.span.path),
+            ),
+        )
+
+
+def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
+    """Evaluations that one pass reaches, each at its most frequent event."""
+    best: dict[int, _Evaluation] = {}
+    named: list[_Evaluation] = []
+    for event in loop.events:
+        own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)
+        if own is None:
+            if event.call is not None and _by_name(event):
+                period = _period(event)
+                if period is not None:
+                    named.append(_Evaluation(event, event.span, period, None))
+            continue
+        period = _period(event)
+        if period is None or not own.confident or _trains(event):
+            continue
+        span = event.via[0] if event.via else own.span
+        found = best.get(id(own))
+        if found is None or period < found.period:
+            best[id(own)] = _Evaluation(event, span, period, own)
+    yield from best.values()
+    yield from named  # what was followed to its loop stands at the same place and came first
+
+
+def _trains(event: Event) -> bool:
+    return any(item.role is LoopRole.TRAINING for item in event.inner)
+
+
+def _by_name(event: Event) -> bool:
+    """A call of an evaluation that is not followed: an engine's, or one by name over a set by name."""
+    call = event.call
+    if call is None or event.evaluation:
+        return False
+    if call.name in _METHODS:
+        return True
+    named = _NAMES.match(call.method) and not call.name.startswith(("torch.", "numpy.", "evaluate."))
+    values = [item.text for item in (*call.positional, *call.keywords.values())]
+    return bool(named) and any(_SETS.search(text.lower()) for text in values)
+
+
+def _period(event: Event) -> float | None:
+    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
+        return None
+    period = event.period
+    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
+        return float(period.value)
+    return None

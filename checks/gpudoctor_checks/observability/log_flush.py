@@ -1,0 +1,126 @@
+"""OBS007: a log is flushed, synced to disk or opened anew on every training step."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.cadence import full_batch, often, step_period
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script
+
+_SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
+_OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
+_FILE = re.compile(
+    r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|stdout|stderr|logger|handler|sw)\w*$"
+)
+_PRINTS = frozenset({"print", "builtins.print"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Flush:
+    event: Event
+    call: Call
+    kind: str
+    """`sync`, `flush`, `open` or `print`."""
+    period: float
+
+
+class LogFlush(Check):
+    """A log is flushed, synced to disk or opened anew on every training step.
+
+    What it finds:
+        `flush()` of a SummaryWriter, a file or standard output, `os.fsync`, a log file opened for appending
+        and closed again, `print(..., flush=True)`: on each pass of a training loop, or more often than every
+        ten.
+    Why it hurts:
+        A buffer exists so that many lines cost one write. A flush makes each step wait for a system call,
+        `SummaryWriter.flush` for its writer thread, `fsync` for the disk itself: a millisecond on a local
+        drive, 10 to 100 ms on a network file system, where opening a file asks the server as well.
+    How it knows:
+        From the source: which calls a pass reaches, functions followed, and under which conditions. A note,
+        since only a run can price it; `fsync` on each step is a warning.
+    False alarms:
+        Flushes once an epoch, every ten steps or less often, on failure or in evaluation are silent. A crash
+        loses the lines that are still in the buffer: at most the last few.
+    Remedies:
+        Take the flush out and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once.
+    References:
+        - https://pytorch.org/docs/stable/tensorboard.html#torch.utils.tensorboard.writer.SummaryWriter
+        - https://docs.python.org/3/library/os.html#os.fsync
+    """
+
+    code = Code("OBS007")
+    name = "log-flush"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="flush_period",
+            default=10,
+            unit="{steps}",
+            source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
+            meaning="Flushing more often than once in so many steps is a finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        said: set[int] = set()
+        for script, loop in patient.source.training_loops:
+            if full_batch(loop):
+                continue
+            found = [item for item in self._flushes(loop) if id(item.event.node) not in said]
+            said |= {id(item.event.node) for item in found}
+            if found:
+                yield self._from_source(script, loop, found)
+
+    def _flushes(self, loop: Loop) -> Iterator[_Flush]:
+        for event in loop.events:
+            if event.call is None:
+                continue
+            kind = _kind(event.call)
+            period = step_period(event) if kind else None
+            if kind and period is not None and period < self.limit("flush_period"):
+                yield _Flush(event, event.call, kind, period)
+
+    def _from_source(self, script: Script, loop: Loop, found: list[_Flush]) -> Finding:
+        order = ("sync", "open", "flush", "print")
+        found = sorted(found, key=lambda item: (order.index(item.kind), item.period))
+        first = found[0]
+        words = {
+            "sync": f"{first.call.name}() waits for the disk",
+            "open": "a file is opened for appending and closed again",
+            "flush": f"{first.call.receiver}.flush() empties its buffer",
+            "print": "print(flush=True) empties the buffer of standard output",
+        }
+        more = f", and {len(found) - 1} more such call{'s' * (len(found) > 2)}" if len(found) > 1 else ""
+        return self.finding(
+            f"{words[first.kind]} {often(first.period)} (loop at line {loop.span.line}){more}.",
+            evidence=tuple(item.event.span for item in found[:6]),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if first.kind == "sync" else Severity.NOTE,
+            subject=f"{script.path}:{loop.span.line}",
+            facts=(("kind", first.kind), ("period", first.period), ("calls", len(found))),
+        )
+
+
+def _kind(call: Call) -> str:
+    if call.name in _SYNCS:
+        return "sync"
+    if call.method == "flush" and not call.node.args:
+        known = call.name.endswith(("SummaryWriter.flush", "sys.stdout.flush", "sys.stderr.flush"))
+        return "flush" if known or _FILE.search(call.receiver.lower()) else ""
+    if call.name in _OPENS:
+        return "open" if _appends(call) else ""
+    if call.name in _PRINTS:
+        flush = call.keywords.get("flush")
+        return "print" if isinstance(flush, Known) and flush.value is True else ""
+    if call.method == "open" and not call.receiver.startswith(("Image", "PIL")):  # Path.open("a")
+        first = call.node.args[0] if call.node.args else None
+        return "open" if isinstance(first, ast.Constant) and str(first.value).startswith("a") else ""
+    return ""
+
+
+def _appends(call: Call) -> bool:
+    mode = call.argument("mode", 1)
+    return isinstance(mode, Known) and str(mode.value).startswith("a")

@@ -1,0 +1,198 @@
+"""OBS006: histograms of all weights or gradients at a short period."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Setting,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.assignments import assignments
+from gpudoctor.model.signs.cadence import full_batch, often, step_period
+from gpudoctor.model.signs.configs import Configs
+from gpudoctor.model.signs.program import bound, switched_off
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
+
+_HISTOGRAMS = frozenset(
+    {"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"}
+)
+_PARAMETERS = re.compile(r"\.(?:named_)?parameters\(|state_dict\(\)|\.named_modules\(|\.modules\(")
+_WATCHERS = {"wandb.watch": 1000, "wandb.Run.watch": 1000, "lightning.loggers.WandbLogger.watch": 100}
+"""Calls that hook histograms into a model, and the log_freq that they have when none is given."""
+
+
+class ModelWatch(Check):
+    """Histograms of all weights or gradients are made at a short period.
+
+    What it finds:
+        `wandb.watch` with a `log_freq` under 100, or with `log="all"`; `add_histogram` or `wandb.Histogram`
+        over all parameters of a model on each step of a training loop, or more often than every 100 steps;
+        `WANDB_WATCH=all`; `watch_freq`, `histogram_freq` under 100 in configs.
+    Why it hurts:
+        A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU:
+        for every parameter of the model, twice where gradients are watched too. A model of 300 tensors makes
+        300 waits; `wandb.watch` at a short period is known to double the time of a step.
+    How it knows:
+        From the source: the arguments of the call, the loop over the parameters and the conditions around it;
+        from configs, the written period. A short period is a warning; `log="all"` at a long one a note.
+    False alarms:
+        Tiny models. `wandb.watch(model)` as it comes (gradients every 1,000 steps), histograms once an epoch
+        or of single tensors are silent.
+    Remedies:
+        `log="gradients", log_freq=1000`, or scalars: the norm of each layer's gradient, every 100 steps.
+    References:
+        - https://github.com/wandb/wandb/issues/8666
+        - https://docs.wandb.ai/ref/python/sdk/functions/watch/
+    """
+
+    code = Code("OBS006")
+    name = "model-watch"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="watch_period",
+            default=100,
+            unit="{steps}",
+            source="Lightning's WandbLogger.watch and transformers use at least 100; wandb itself 1,000",
+            meaning="Histograms of all weights more often than once in so many steps are a finding.",
+        ),
+        Threshold(
+            name="occasions",
+            default=20,
+            unit="{times}",
+            source="as for saves and evaluations: 20 times in a whole run cost little",
+            meaning="What is recorded at most so often in the whole run is no finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        try:
+            source = patient.source
+        except Unavailable:
+            yield from self._from_configs(patient.configs)
+            return
+        yield from self._from_source(source)
+        try:
+            configs = patient.configs
+        except Unavailable:
+            return
+        yield from self._from_configs(configs)
+
+    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+        for said in configs.canonical("watch_period"):
+            period = said.number
+            if period is not None and said.unit == "step" and 1 <= period < self.limit("watch_period"):
+                yield self._found(
+                    f"{said.entry.key}={period:g} records histograms of the weights {often(period)}",
+                    (said.setting,),
+                    Severity.WARNING,
+                    f"{said.file.path}:{said.entry.line}",
+                    (("how", "config"), ("key", said.entry.key), ("period", period)),
+                )
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        for script in source.scripts:
+            for call in script.calls_to(*_WATCHERS, ".watch"):
+                if (call.name in _WATCHERS or "wandb" in call.receiver) and not switched_off(source, call):
+                    yield from self._watch(call)
+        for place in assignments(source):
+            if place.name == "WANDB_WATCH" and place.value == "all" and not place.conditional:
+                yield self._found(
+                    "WANDB_WATCH=all makes the Trainer hook histograms into every parameter and its gradient",
+                    (place.span,),
+                    Severity.NOTE,
+                    f"{place.span.path}:{place.span.line}",
+                    (("how", "variable"),),
+                    limit=False,
+                )
+        yield from self._histograms(source)
+
+    def _watch(self, call: Call) -> Iterator[Finding]:
+        what, period = call.argument("log", 2), call.argument("log_freq", 3)
+        if (isinstance(what, Known) and what.value is None) or call.open_ended:
+            return
+        steps = _WATCHERS.get(call.name, 1000) if period is None else None
+        if isinstance(period, Known) and isinstance(period.value, int) and period.value > 0:
+            steps = period.value
+        every_weight = isinstance(what, Known) and what.value in {"all", "parameters"}
+        if steps is None or (steps >= self.limit("watch_period") and not every_weight):
+            return
+        if steps >= 10 * self.limit("watch_period") and period is not None:
+            return  # somebody chose a long period
+        short = steps < self.limit("watch_period")
+        if not short and isinstance(what, Known) and what.value == "parameters":
+            return
+        shown = str(what.value) if isinstance(what, Known) else "gradients"
+        yield self._found(
+            f'{call.name}(log="{shown}", log_freq={steps}) makes a histogram of every '
+            f"{'parameter and gradient' if shown == 'all' else 'parameter'} {often(steps)}",
+            (call.span,),
+            Severity.WARNING if short else Severity.NOTE,
+            f"{call.span.path}:{call.span.line}",
+            (("how", "watch"), ("period", steps), ("all", shown == "all")),
+            limit=short,
+        )
+
+    def _histograms(self, source: Source) -> Iterator[Finding]:
+        said: set[int] = set()
+        for script, loop in source.training_loops:
+            if full_batch(loop):
+                continue
+            steps = bound(script, loop)
+            found: list[tuple[Event, Call, float]] = []
+            for event in loop.events:
+                call = event.call
+                if call is None or id(event.node) in said or not _of_all_weights(event, call, loop):
+                    continue
+                period = step_period(event)
+                if period is None or period >= self.limit("watch_period"):
+                    continue
+                if steps is None or steps / period > self.limit("occasions"):
+                    said.add(id(event.node))
+                    found.append((event, call, period))
+            if found:
+                event, call, period = min(found, key=lambda item: item[2])
+                yield self._found(
+                    f"{call.method}() over all parameters of the model {often(period)}",
+                    (event.span, *event.via, *(item.span for item, _, _ in found if item is not event)),
+                    Severity.WARNING,
+                    f"{event.span.path}:{event.span.line}",
+                    (("how", "loop"), ("period", period), ("loop_line", loop.span.line)),
+                )
+
+    def _found(
+        self, message: str, evidence: tuple[Evidence, ...], severity: Severity, subject: str,
+        facts: tuple[tuple[str, float | int | str | bool], ...], *, limit: bool = True,
+    ) -> Finding:  # fmt: skip
+        norm = f"; the norm is a period of {self.limit('watch_period'):.0f} steps or more" if limit else ""
+        return self.finding(
+            f"{message}{norm}.",
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            severity=severity,
+            subject=subject if not isinstance(evidence[0], Setting) else f"{subject} {evidence[0].key}",
+            facts=facts,
+        )
+
+
+def _of_all_weights(event: Event, call: Call, loop: Loop) -> bool:
+    """Whether a histogram stands in a loop over a model's parameters, or in a comprehension over them."""
+    if call.method not in _HISTOGRAMS or not (call.receiver or call.name.startswith("wandb.")):
+        return False
+    if any(item is not loop and _PARAMETERS.search(item.iterates) for item in event.inner):
+        return True
+    return any(
+        isinstance(part, ast.comprehension) and _PARAMETERS.search(ast.unparse(part.iter))
+        for part in ast.walk(call.node)
+    )

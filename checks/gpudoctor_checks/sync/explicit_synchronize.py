@@ -1,0 +1,141 @@
+"""SYNC003 explicit-synchronize."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.cadence import measures, often, step_period
+from gpudoctor.model.signs.program import bound
+from gpudoctor.model.signs.source import Call, Event, Loop, Script
+
+_DEVICE = frozenset(
+    {
+        "torch.cuda.synchronize",
+        "torch.accelerator.synchronize",
+        "torch.mps.synchronize",
+        "torch.xpu.synchronize",
+        "torch.npu.synchronize",
+    }
+)
+_STREAMS = ("torch.cuda.current_stream(", "torch.cuda.default_stream(", "torch.accelerator.current_stream(")
+_OWN_STREAMS = ("Stream(", "wait_stream", "wait_event", "CUDAGraph")
+"""Words of scripts that order work themselves and may need the wait."""
+_CLOCKS = frozenset(
+    {"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    event: Event
+    call: Call
+    period: float
+
+    @property
+    def rate(self) -> float:
+        inner = 2.0 if self.event.inner else 1.0
+        return inner / self.period
+
+
+class ExplicitSynchronize(Check):
+    """The training loop stops and waits for the GPU with an explicit synchronize, step after step.
+
+    What it finds:
+        `torch.cuda.synchronize()` (and its kin of `torch.accelerator`, or `current_stream().synchronize()`)
+        on each pass of a training loop, or every few passes.
+    Why it hurts:
+        PyTorch queues CUDA work and runs ahead, so that the next step's kernels wait ready when this step's
+        end. A synchronize drains that queue: the GPU then idles until the host has launched new work, some
+        tens of microseconds to milliseconds a time, most in steps made of many small kernels.
+    How it knows:
+        From the source: the call is in the body of a training loop (functions that it calls included), and
+        the guards around it say how often it runs. What it costs only a run can tell, so one or two a step
+        are a note, three or more a warning.
+    False alarms:
+        A step that ends in a read of the loss waits there anyway. Loops of at most 50 steps, files and
+        functions that say benchmark or profile, calls behind a switch that is off, in evaluation or at a
+        long period are silent.
+    Remedies:
+        Remove it; nothing in PyTorch needs it for correct results. To time steps, record CUDA events and read
+        them some steps later.
+    References:
+        - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
+        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+    """
+
+    code = Code("SYNC003")
+    name = "explicit-synchronize"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="period",
+            default=10,
+            unit="{steps}",
+            source="S1; a drained queue costs about one short step's launches, a tenth of it is under 5 %",
+            meaning="A synchronize more often than once in so many steps is a finding.",
+        ),
+        Threshold(
+            name="waits_per_step",
+            default=3,
+            unit="{waits}",
+            source="SYNC001's limit for reads, which wait in the same way",
+            meaning="So many synchronizes a step are a warning.",
+        ),
+        Threshold(
+            name="measurement_steps",
+            default=50,
+            unit="{steps}",
+            source="five times the 5 to 10 steps that torch.profiler's recipe records",
+            meaning="A loop known to end within this many steps is a measurement, not a training.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        said: set[int] = set()
+        for script, loop in patient.source.training_loops:
+            finding = self._from_source(script, loop, said)
+            if finding is not None:
+                yield finding
+
+    def _from_source(self, script: Script, loop: Loop, said: set[int]) -> Finding | None:
+        if measures(script, loop):
+            return None
+        waits = [wait for wait in self._waits(loop) if id(wait.event.node) not in said]
+        said |= {id(wait.event.node) for wait in waits}
+        steps = bound(script, loop) if waits else None
+        if not waits or (steps is not None and steps <= self.limit("measurement_steps")):
+            return None
+        total = sum(wait.rate for wait in waits)
+        first = waits[0]
+        timed = any(event.call is not None and event.call.name in _CLOCKS for event in loop.events)
+        more = f" and at {len(waits) - 1} more place{'s' * (len(waits) > 2)}" if len(waits) > 1 else ""
+        place = f"{first.event.span.path.rpartition('/')[2]}:{first.event.span.line}"
+        return self.finding(
+            f"{_shown(first.call)}() makes the host wait for the GPU {often(first.period)} ({place}){more}.",
+            evidence=tuple(wait.event.span for wait in waits[:8]),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
+            subject=f"{script.path}:{loop.span.line}",
+            facts=(("waits", round(total, 2)), ("timed", timed), ("call", _shown(first.call)),
+                   ("streams", any(word in script.text for word in _OWN_STREAMS))),
+        )  # fmt: skip
+
+    def _waits(self, loop: Loop) -> Iterator[_Wait]:
+        for event in loop.events:
+            call = event.call
+            if call is None or not _synchronizes(call) or "bench" in call.function.lower():
+                continue
+            period = step_period(event)
+            if period is not None and period < self.limit("period"):
+                yield _Wait(event, call, period)
+
+
+def _synchronizes(call: Call) -> bool:
+    if call.name in _DEVICE:
+        return True
+    return call.method == "synchronize" and call.receiver.startswith(_STREAMS)
+
+
+def _shown(call: Call) -> str:
+    return f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name

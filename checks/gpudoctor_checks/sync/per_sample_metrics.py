@@ -1,0 +1,191 @@
+"""SYNC004 per-sample-metrics."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.signs.cadence import full_batch, often, step_period
+from gpudoctor.model.signs.device_use import DeviceTensors, training_target
+from gpudoctor.model.signs.program import bound, loop_node
+from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
+
+_PACKAGES = ("sklearn.metrics.", "scipy.stats.", "nltk.translate.", "sacrebleu.", "rouge.", "rouge_score.",
+             "pycocotools.", "seqeval.metrics.", "jiwer.", "skimage.metrics.", "evaluate.", "bert_score.",
+             "editdistance.", "Levenshtein.", "pycocoevalcap.")  # fmt: skip
+_NO_METRICS = frozenset(
+    {"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"}
+)
+_READS = frozenset({"item", "cpu", "tolist", "numpy"})
+_CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
+_SAMPLES = re.compile(
+    r"pred|label|target|output|logit|sample|batch|input|mask|image|img|score|prob|caption|sentence|token|answer"
+)
+_BATCH_SIZE = re.compile(r"(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|batch_len)$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    event: Event
+    period: float
+    what: str
+    """What runs, `sklearn.metrics.f1_score` or `a Python loop over range(len(preds)) reads .item()`."""
+
+
+class PerSampleMetrics(Check):
+    """The training step computes metrics sample by sample, or with a CPU library, on every step.
+
+    What it finds:
+        Calls of scikit-learn, SciPy, NLTK, sacrebleu, rouge and other CPU metric libraries on each pass of a
+        training loop (or more often than every ten), and Python loops over the samples of a batch that read
+        device tensors one by one (`for i in range(len(preds)): ... preds[i].item()`).
+    Why it hurts:
+        Each read waits for the GPU and moves a few bytes: a batch of 64 with three reads a sample is 192
+        waits. CPU libraries first need the whole batch on the host, check and copy it, and take 1 to 10 ms
+        for what the GPU does in microseconds. The GPU idles meanwhile, on every step.
+    How it knows:
+        From the source: which calls a pass reaches and under which conditions; a loop counts as per-sample
+        when it runs over a tensor, its length or the batch size, and reads inside are followed to the device.
+    False alarms:
+        Steps of many seconds. Metrics in evaluation, once an epoch, every ten steps or less often, loops over
+        dictionaries of losses, and values that are on the CPU already are silent.
+    Remedies:
+        Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or a few tensor
+        operations), and read the result once.
+    References:
+        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+        - https://lightning.ai/docs/torchmetrics/stable/pages/overview.html
+    """
+
+    code = Code("SYNC004")
+    name = "per-sample-metrics"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="metric_period",
+            default=10,
+            unit="{steps}",
+            source="the catalogue's S4 (training-step fix): metrics every 10 steps",
+            meaning="Metrics more often than once in so many steps are a finding.",
+        ),
+        Threshold(
+            name="measurement_steps",
+            default=50,
+            unit="{steps}",
+            source="five times the 5 to 10 steps that torch.profiler's recipe records",
+            meaning="A loop known to end within this many steps is a trial, not a training.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        on_gpu = training_target(source).on_gpu
+        said: set[int] = set()
+        for script, loop in source.training_loops:
+            if not full_batch(loop):
+                yield from self._from_source(script, loop, said, on_gpu=on_gpu)
+
+    def _from_source(self, script: Script, loop: Loop, said: set[int], *, on_gpu: bool) -> Iterator[Finding]:
+        found = [item for item in self._library(loop) if id(item.event.node) not in said]
+        if on_gpu:
+            found += [item for item in self._loops(script, loop) if id(item.event.node) not in said]
+        said |= {id(item.event.node) for item in found}
+        steps = bound(script, loop) if found else None
+        if not found or (steps is not None and steps <= self.limit("measurement_steps")):
+            return
+        first = found[0]
+        words = list(dict.fromkeys(item.what for item in found))
+        spans: list[SourceSpan] = list(dict.fromkeys(item.event.span for item in found))
+        yield self.finding(
+            f"{' and '.join(words[:2])} {often(first.period)} (loop at line {loop.span.line}).",
+            evidence=tuple(spans[:8]),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{script.path}:{loop.span.line}",
+            facts=(("period", first.period), ("library", first.event.call.name if first.event.call else ""),
+                   ("loop_line", loop.span.line), ("per_sample", "Python loop" in first.what)),
+        )  # fmt: skip
+
+    def _library(self, loop: Loop) -> Iterator[_Metric]:
+        for event in loop.events:
+            call = event.call
+            if call is None or not _metric(call):
+                continue
+            period = step_period(event)
+            if period is not None and period < self.limit("metric_period"):
+                yield _Metric(event, period, f"{call.name} runs on the CPU")
+
+    def _loops(self, script: Script, loop: Loop) -> Iterator[_Metric]:
+        tensors: DeviceTensors | None = None
+        for event in loop.events:
+            samples = _samples(script, loop, event)
+            if event.call is None or samples is None:
+                continue
+            period = step_period(event)
+            if period is None or period >= self.limit("metric_period"):
+                continue
+            tensors = tensors or DeviceTensors(script, loop)
+            word = _read(event.call, event, tensors)
+            if word:
+                yield _Metric(
+                    event, period, f"a Python loop over {samples} reads the GPU sample by sample ({word})"
+                )
+
+
+def _metric(call: Call) -> bool:
+    return (
+        call.name.startswith(_PACKAGES) and call.method not in _NO_METRICS and not call.name.endswith("_Score")
+    )
+
+
+def _samples(script: Script, loop: Loop, event: Event) -> str | None:
+    """The iterable of the innermost loop around an event when it runs over the samples of a batch."""
+    inner = [item for item in event.inner if item is not loop]
+    if not inner or inner[-1].role is not LoopRole.OTHER:
+        return None
+    last = inner[-1]
+    node = loop_node(script, last) if last.span.path == script.path else None
+    if not isinstance(node, ast.For):
+        return None
+    return last.iterates if _over_samples(node.iter, event) else None
+
+
+def _over_samples(node: ast.expr, event: Event) -> bool:
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func)
+        if name in {"enumerate", "tqdm", "zip"}:
+            return any(_over_samples(item, event) for item in node.args)
+        if name == "range" and node.args:
+            return _counts_samples(node.args[-1] if len(node.args) < 3 else node.args[1], event)
+        return False
+    return isinstance(node, ast.Name | ast.Attribute) and event.types.get(ast.unparse(node)) == "torch.Tensor"
+
+
+def _counts_samples(node: ast.expr, event: Event) -> bool:
+    """`len(preds)`, `labels.size(0)`, `x.shape[0]`, `batch_size`."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args:
+        return _tensor(node.args[0], event)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+        return [ast.unparse(item) for item in node.args] == ["0"]
+    if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    return isinstance(node, ast.Name | ast.Attribute) and bool(_BATCH_SIZE.search(ast.unparse(node).lower()))
+
+
+def _tensor(node: ast.expr, event: Event) -> bool:
+    text = ast.unparse(node)
+    kind = event.types.get(text)
+    if kind is not None:
+        return kind == "torch.Tensor"
+    return isinstance(node, ast.Name | ast.Attribute) and bool(_SAMPLES.search(text.rpartition(".")[2].lower()))
+
+
+def _read(call: Call, event: Event, tensors: DeviceTensors) -> str:
+    if call.method in _READS and isinstance(call.node.func, ast.Attribute) and not call.node.args:
+        if call.receiver_type == "torch.Tensor" and call.receiver_device is not None:
+            return f".{call.method}()" if call.receiver_device != "cpu" else ""
+        return f".{call.method}()" if tensors.holds(call.node.func.value, event) else ""
+    if call.name in _CONVERSIONS and len(call.node.args) == 1 and tensors.holds(call.node.args[0], event):
+        return f"{call.method}()"
+    return ""

@@ -1,0 +1,43 @@
+"""Answers SYNC003 explicit-synchronize."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor.model.signs.cadence import without
+from gpudoctor.model.signs.source import Source
+
+
+class ExplicitSynchronizeRule(Rule):
+    """Take the call out; time steps with events."""
+
+    answers = Code("SYNC003")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
+        found = [_deletion(patient.source, place) for place in places]
+        edits = tuple(edit for edit in found if edit is not None)
+        whole = bool(edits) and len(edits) == len(places)
+        timed = bool(finding.fact("timed"))
+        # Own streams may need the wait; a clock beside it would time launches instead of steps.
+        risky = timed or bool(finding.fact("streams"))
+        applicability = Applicability.UNSAFE if risky else Applicability.SAFE
+        steps = [f"Delete {finding.fact('call')}(): the next read of a tensor waits for what it needs."]
+        if timed:
+            steps += [
+                "To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));",
+                "start.record(); ...the step...; end.record(), and start.elapsed_time(end) some steps later.",
+            ]
+        yield Remedy(
+            id="SYNC003-remove",
+            title="no synchronize in the loop" + ("; CUDA events for the times" if timed else ""),
+            steps=tuple(steps),
+            applicability=applicability if whole else Applicability.DISPLAY_ONLY,
+            effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,
+            edits=edits if whole else (),
+            references=("https://pytorch.org/docs/stable/generated/torch.cuda.Event.html",),
+        )
+
+
+def _deletion(source: Source, place: SourceSpan) -> Edit | None:
+    script = next((item for item in source.scripts if item.path == place.path), None)
+    return without(script, place) if script is not None else None

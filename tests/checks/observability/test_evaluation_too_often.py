@@ -1,0 +1,67 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine
+from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOften
+
+FOLDER = PATIENTS / "OBS004"
+GUILTY = {
+    "sick_called_each_step": (24, 1, Severity.WARNING, "if step % 500 == 0:\n            evaluate(model"),
+    "sick_inline": (21, 20, Severity.NOTE, "if step % 500 == 0:"),
+}
+UNFOLLOWED = """
+    import torch
+    from mylib import evaluate
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    val_loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    for step, x in enumerate(loader):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        {statement}
+"""
+
+
+@pytest.mark.parametrize("path", sick_scripts("OBS004"), ids=lambda path: path.stem)
+def test_sick_script_and_its_cure(path):
+    [finding] = examine(EvaluationTooOften, script_patient(path))
+    line, period, severity, cure = GUILTY[path.stem]
+    assert (finding.span.line, finding.fact("period"), finding.severity) == (line, period, severity)
+    text = path.read_text("utf-8")
+    assert cure in mended(text, select="OBS004")
+    assert mended(text, unsafe=False, select="OBS004") == text
+    assert gone("OBS004", text)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("OBS004"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(EvaluationTooOften, script_patient(path)) == []
+
+
+def test_sick_evaluation_of_another_module():
+    patient = script_patient(UNFOLLOWED.format(statement="evaluate(model, val_loader)"))
+    assert len(examine(EvaluationTooOften, patient)) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if step % 1000 == 0: evaluate(model, val_loader)",
+        "evaluate(loss)",
+        "if step == 10: evaluate(model, val_loader)",
+        "torch.cuda.validate(val_loader)",
+    ],
+)
+def test_healthy_calls(statement):
+    assert examine(EvaluationTooOften, script_patient(UNFOLLOWED.format(statement=statement))) == []
+
+
+def test_sick_at_the_users_threshold():
+    patient = script_patient(FOLDER / "healthy_epoch.py")
+    assert len(examine(EvaluationTooOften, patient, eval_period=1000)) == 1
+    patient = script_patient(FOLDER / "healthy_full_batch.py")
+    assert len(examine(EvaluationTooOften, patient, few_batches=1)) == 1

@@ -1,0 +1,47 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.observability.log_flush import LogFlush
+from gpudoctor_rules.observability.log_flush import LogFlushRule
+
+FOLDER = PATIENTS / "OBS007"
+GUILTY = {
+    "sick_fsync": (15, "sync", Severity.WARNING),
+    "sick_writer": (13, "flush", Severity.NOTE),
+    "sick_reopened": (13, "open", Severity.NOTE),
+}
+
+
+@pytest.mark.parametrize("path", sick_scripts("OBS007"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    [finding] = examine(LogFlush, script_patient(path))
+    assert (finding.span.line, finding.fact("kind"), finding.severity) == GUILTY[path.stem]
+
+
+@pytest.mark.parametrize("path", healthy_scripts("OBS007"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(LogFlush, script_patient(path)) == []
+
+
+@pytest.mark.parametrize("name", ["sick_fsync", "sick_writer"])
+def test_sick_flush_goes(name):
+    text = (FOLDER / f"{name}.py").read_text("utf-8")
+    cured = mended(text, unsafe=False, select="OBS007")
+    assert "flush" not in cured
+    assert "fsync" not in cured
+    assert gone("OBS007", text)
+
+
+def test_an_open_file_is_left_to_a_person():
+    patient = script_patient(FOLDER / "sick_reopened.py")
+    [finding] = examine(LogFlush, patient)
+    [remedy] = prescribe(LogFlushRule, finding, patient)
+    assert remedy.applicability is Applicability.DISPLAY_ONLY
+    assert remedy.title == "open the log once, before the loop"
+
+
+def test_sick_at_the_users_threshold():
+    assert len(examine(LogFlush, script_patient(FOLDER / "healthy_seldom.py"), flush_period=200)) == 1

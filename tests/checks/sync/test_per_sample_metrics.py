@@ -1,0 +1,49 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics
+from gpudoctor_rules.sync.per_sample_metrics import PerSampleMetricsRule
+
+FOLDER = PATIENTS / "SYNC004"
+GUILTY = {
+    "sick_bleu_statement": (13, "corpus_bleu"),
+    "sick_sample_loop": (13, "range(labels.size(0))"),
+    "sick_sklearn": (19, "accuracy_score"),
+}
+
+
+@pytest.mark.parametrize("path", sick_scripts("SYNC004"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    [finding] = examine(PerSampleMetrics, script_patient(path))
+    line, word = GUILTY[path.stem]
+    assert finding.span.line == line
+    assert word in finding.message
+    assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("path", healthy_scripts("SYNC004"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(PerSampleMetrics, script_patient(path)) == []
+
+
+def test_sick_metric_in_a_statement_of_its_own_gets_a_guard():
+    text = (FOLDER / "sick_bleu_statement.py").read_text("utf-8")
+    assert "    if step % 10 == 0:\n        scores.append(" in mended(text, select="SYNC004")
+    assert mended(text, unsafe=False, select="SYNC004") == text
+    assert gone("SYNC004", text)
+
+
+def test_sick_sample_loop_is_answered_with_a_batch():
+    patient = script_patient(FOLDER / "sick_sample_loop.py")
+    [finding] = examine(PerSampleMetrics, patient)
+    remedies = prescribe(PerSampleMetricsRule, finding, patient)
+    assert [remedy.id for remedy in remedies] == ["SYNC004-every", "SYNC004-batched"]
+    assert not any(remedy.edits for remedy in remedies)
+
+
+def test_sick_at_the_users_threshold():
+    patient = script_patient(FOLDER / "healthy_seldom.py")
+    assert len(examine(PerSampleMetrics, patient, metric_period=100)) == 1
