@@ -1,0 +1,220 @@
+"""CFG002: micro-batch, accumulation and ranks disagree with a batch size that another place declares."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.program import switched_off
+from gpudoctor.model.signs.setup_links import Link, launched_accelerate, links, only_named, world_size
+from gpudoctor.model.signs.setups import deepspeed_configs
+from gpudoctor.model.signs.source import Source
+from gpudoctor.model.signs.written import Setup, Written, from_entry, from_keyword
+from gpudoctor.model.workload import optional
+from gpudoctor_checks.config.matching import BATCH, Mismatch, mismatches
+
+GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+
+
+class BatchMismatch(Check):
+    """Two places declare the batch size, and they disagree.
+
+    What it finds:
+        A DeepSpeed config whose `train_batch_size` is not micro-batch x accumulation x ranks for any number of
+        ranks, or not for the number that the launch line starts; a DeepSpeed config and training arguments with
+        different micro-batches or accumulation; accumulation set in an accelerate config and in the script;
+        axolotl's `batch_size` beside `gradient_accumulation_steps`.
+    Why it hurts:
+        DeepSpeed and transformers compare them when the run starts and refuse to go on. Where nobody compares
+        (accelerate), the run takes one of the two silently: another batch size, and another learning curve,
+        than the one that was meant.
+    How it knows:
+        It reads both files, resolves "auto" to the other side, and compares only files that are linked: one
+        names the other, the script or the launch line names both, or they are the only two that were given.
+    False alarms:
+        A config that a wrapper rewrites before the run. Values that an option's default gives are only
+        suspected, since a launch line may change them.
+    Remedies:
+        "auto" in the DeepSpeed config, so that one place is left to change.
+    References:
+        - https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters
+        - https://huggingface.co/docs/transformers/deepspeed
+        - https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation
+    """
+
+    code = Code("CFG002")
+    name = "batch-mismatch"
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        if optional(lambda: patient.configs) is None and optional(lambda: patient.source) is None:
+            raise Unavailable("no config and no script was given")
+        world = world_size(patient)
+        for setup in deepspeed_configs(patient):
+            yield from self._itself(setup, world)
+        for link in links(patient):
+            for mismatch in mismatches(link, BATCH):
+                yield self._between(mismatch)
+            yield from self._product(link, world)
+        for file in _axolotl(patient):
+            yield from self._axolotl(file)
+        yield from self._accelerate(patient)
+
+    def _itself(self, setup: Setup, world: int | None) -> Iterator[Finding]:
+        """DeepSpeed's own arithmetic: train = micro x accumulation x ranks."""
+        total, micro = setup.get(GLOBAL), setup.get(MICRO)
+        steps = setup.get(STEPS)
+        elastic = setup.get("elasticity.enabled")
+        if total is None or micro is None or (elastic is not None and not elastic.off):
+            return
+        if total.number is None or micro.number is None or micro.number <= 0:
+            return
+        if steps is not None and steps.number is None:
+            return
+        product = micro.number * (steps.number if steps is not None and steps.number else 1)
+        counted = f"{micro.shown} x {steps.shown}" if steps is not None else f"{micro.shown}"
+        if product and total.number % product:
+            text = f"no number of ranks makes {counted} into {total.shown}"
+        elif steps is not None and world and product * world != total.number:
+            text = f"{counted} on {world} ranks are {product * world:g}"
+        else:
+            return
+        yield self._found(
+            f"{setup.title} says {GLOBAL}={total.shown}, and {text}.",
+            (total, micro, steps),
+            breaks="DeepSpeed refuses the batch sizes when the run starts",
+            facts=(("cure", "drop"),),
+        )
+
+    def _product(self, link: Link, world: int | None) -> Iterator[Finding]:
+        """DeepSpeed's train_batch_size against the training arguments."""
+        total = link.deepspeed.get(GLOBAL)
+        if total is None or total.number is None:
+            return
+        micro = link.arguments.get("per_device_train_batch_size")
+        steps = link.arguments.get(STEPS)
+        if any(item is not None and item.number is None for item in (micro, steps)):
+            return
+        if not link.arguments.whole and (micro is None or steps is None):
+            return
+        one = (micro.number if micro is not None else None) or 8
+        product = one * ((steps.number if steps is not None else None) or 1)
+        if world and product * world != total.number:
+            text = f"{product * world:g} on {world} ranks"
+        elif not world and total.number % product:
+            text = f"{product:g} a rank, which does not divide it"
+        else:
+            return
+        certain = link.sure and all(item is None or item.sure for item in (micro, steps))
+        yield self._found(
+            f"{link.deepspeed.title} says {GLOBAL}={total.shown}, {link.arguments.title} makes {text}.",
+            (total, micro, steps),
+            breaks="transformers refuses the mismatch when the run starts",
+            certain=certain,
+            facts=(("cure", "auto"),),
+        )
+
+    def _between(self, mismatch: Mismatch) -> Finding:
+        return self._found(
+            mismatch.sentence + ".",
+            (mismatch.engine, mismatch.argument),
+            breaks="transformers refuses the mismatch when the run starts",
+            certain=mismatch.certain,
+            facts=(("cure", "auto"),),
+        )
+
+    def _axolotl(self, file: ConfigFile) -> Iterator[Finding]:
+        both = [file.entries.get("batch_size"), file.entries.get(STEPS)]
+        if all(entry is not None and entry.number for entry in both):
+            total, steps = (from_entry(file, entry) for entry in both if entry is not None)
+            yield self._found(
+                f"batch_size={total.shown} and {STEPS}={steps.shown} are both set; axolotl takes one of them.",
+                (total, steps),
+                breaks="axolotl refuses the config",
+                facts=(("cure", "none"),),
+            )
+
+    def _accelerate(self, patient: Patient) -> Iterator[Finding]:
+        """Accumulation in an accelerate config against the script's Accelerator."""
+        source = optional(lambda: patient.source)
+        file = _accelerate_file(patient)
+        if source is None or file is None:
+            return
+        entry = file.get("deepspeed_config.gradient_accumulation_steps", STEPS)
+        if entry is None or entry.number is None:
+            return
+        declared = from_entry(file, entry)
+        for passed in _accumulators(source):
+            if passed.number is not None and passed.number != declared.number:
+                yield self._found(
+                    f"{file.path} says {declared.key}={declared.shown}, the script's Accelerator is given "
+                    f"{passed.shown}; the config wins.",
+                    (passed, declared),
+                    certain=False,
+                    facts=(("cure", "none"),),
+                )
+
+    def _found(
+        self,
+        message: str,
+        items: tuple[Written | None, ...],
+        *,
+        breaks: str = "",
+        certain: bool = True,
+        facts: tuple[tuple[str, str], ...],
+    ) -> Finding:
+        places: tuple[Evidence, ...] = tuple(item.place for item in items if item is not None)
+        numbers = tuple(
+            Measurement(name=item.key, value=item.number, unit="{sample}", provenance=Provenance.DECLARED)
+            for item in items
+            if item is not None and item.number is not None
+        )
+        first = places[0]
+        return self.finding(
+            message,
+            evidence=(*places, *numbers),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR if certain else Severity.WARNING,
+            cost=Cost(breaks=breaks) if certain and breaks else None,
+            subject=f"{getattr(first, 'path', '')}:{getattr(first, 'line', '')}",
+            facts=facts,
+        )
+
+
+def _axolotl(patient: Patient) -> tuple[ConfigFile, ...]:
+    configs = optional(lambda: patient.configs)
+    return configs.of(ConfigKind.AXOLOTL) if configs is not None else ()
+
+
+def _accelerate_file(patient: Patient) -> ConfigFile | None:
+    """The accelerate config of this job: the launch line's, or the only one that was named."""
+    job = optional(lambda: patient.job)
+    for launch in job.launches if job is not None else ():
+        if launch.launcher == "accelerate":
+            file = launched_accelerate(patient, launch)
+            if file is not None:
+                return file
+    configs = optional(lambda: patient.configs)
+    return only_named(patient, configs, ConfigKind.ACCELERATE) if configs is not None else None
+
+
+def _accumulators(source: Source) -> Iterator[Written]:
+    for script in source.scripts:
+        for call in script.calls:
+            if call.name in {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}:
+                item = from_keyword(script, call, STEPS)
+                if item is not None and item.sure and not switched_off(source, call):
+                    yield item

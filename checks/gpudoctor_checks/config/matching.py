@@ -1,0 +1,115 @@
+"""What transformers compares when DeepSpeed's config and the training arguments say the same thing twice.
+
+Source: `HfTrainerDeepSpeedConfig` of transformers 4.30 to 5.23: a value that is written in DeepSpeed's config,
+not as "auto", and differs from the training argument (its default included) raises a ValueError at the start.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Confidence, Severity
+from gpudoctor.model.signs.configs import ConfigValue
+from gpudoctor.model.signs.setup_links import Link
+from gpudoctor.model.signs.written import Written
+
+PRECISION = (("fp16.enabled", "fp16", False), ("bf16.enabled", "bf16", False))
+BATCH = (
+    ("train_micro_batch_size_per_gpu", "per_device_train_batch_size", 8),
+    ("gradient_accumulation_steps", "gradient_accumulation_steps", 1),
+)
+OPTIMISATION: tuple[tuple[str, str, ConfigValue], ...] = (
+    ("optimizer.params.lr", "learning_rate", 5e-5),
+    ("scheduler.params.warmup_max_lr", "learning_rate", 5e-5),
+    ("optimizer.params.weight_decay", "weight_decay", 0.0),
+    ("optimizer.params.eps", "adam_epsilon", 1e-8),
+    ("gradient_clipping", "max_grad_norm", 1.0),
+    ("scheduler.params.warmup_num_steps", "warmup_steps", None),
+    ("scheduler.params.total_num_steps", "max_steps", None),
+)
+"""DeepSpeed's key, the training argument and its default; None where a default proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One thing said twice and differently."""
+
+    link: Link
+    engine: Written
+    """DeepSpeed's side."""
+    argument: Written | None
+    """The training argument; None when it is not written and has its default."""
+    name: str
+    """The training argument's name."""
+    default: ConfigValue
+    """Its default."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether transformers refuses to start, whatever else is given."""
+        return self.link.sure and (self.argument is None or self.argument.sure)
+
+    @property
+    def severity(self) -> Severity:
+        """An error when it is certain."""
+        return Severity.ERROR if self.certain else Severity.WARNING
+
+    @property
+    def confidence(self) -> Confidence:
+        """Read from files and never more than that."""
+        return Confidence.SUSPECTED
+
+    @property
+    def sentence(self) -> str:
+        """What was compared."""
+        if self.argument is None:
+            other = f"{self.name} is not set in {self.link.arguments.title}, so it is {_shown(self.default)}"
+        else:
+            other = f"{self.link.arguments.title} says {self.argument.key}={self.argument.shown}"
+        return f"{self.link.deepspeed.title} says {self.engine.key}={self.engine.shown}, {other}"
+
+
+def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> Iterator[Mismatch]:
+    """The rows that differ; what is "auto", computed or left out on both sides agrees."""
+    for key, name, default in rows:
+        engine = link.deepspeed.get(key)
+        if engine is None or not engine.known or engine.value is None:
+            continue
+        argument = _argument(link, name)
+        if argument is None and (default is None or not link.arguments.whole):
+            continue
+        if argument is not None and not argument.known:
+            continue
+        if name in {"warmup_steps", "max_steps"} and not (argument is not None and (argument.number or 0) > 0):
+            continue  # then it is computed from the run's length
+        value = default if argument is None else argument.value
+        if not same(engine.value, value):
+            yield Mismatch(link=link, engine=engine, argument=argument, name=name, default=default)
+
+
+def _argument(link: Link, name: str) -> Written | None:
+    if name in {"fp16", "bf16"}:
+        # either switch of a precision counts, and pure_bf16 is LLaMA-Factory's third way to say bf16
+        on = link.arguments.on(name, f"{name}_full_eval", f"pure_{name}")
+        if on is not None:
+            return on
+    if name == "per_device_train_batch_size":
+        return link.arguments.get("per_gpu_train_batch_size", name)
+    return link.arguments.get(name)
+
+
+def same(one: ConfigValue, other: ConfigValue) -> bool:
+    """Whether two values are the same setting: numbers as numbers, null as off."""
+    if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
+        return _switch(one) == _switch(other)
+    try:
+        return float(str(one)) == float(str(other))
+    except ValueError:
+        return str(one) == str(other)
+
+
+def _switch(value: ConfigValue) -> bool:
+    return value is True or str(value).lower() in {"true", "yes", "on", "1"}
+
+
+def _shown(value: ConfigValue) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

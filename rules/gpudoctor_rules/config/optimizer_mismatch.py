@@ -1,0 +1,46 @@
+"""Answers CFG003: one optimizer, one rate, one schedule."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.config.placing import auto_edits, settings
+
+
+class OptimizerMismatchRule(Rule):
+    """Leave the numbers to the training arguments, and one optimizer to one place."""
+
+    answers = Code("CFG003")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        cure = finding.fact("cure")
+        items = [item for _, item in settings(finding, patient)]
+        if cure == "auto" and items:
+            key = items[0].key
+            name = key.rpartition(".")[2]
+            yield Remedy(
+                id="CFG003-auto",
+                title=f'{key}: "auto" in the DeepSpeed config',
+                steps=(f'"{name}": "auto"   # filled in from the training arguments',),
+                applicability=Applicability.UNSAFE,
+                effort=Effort.SETTING,
+                edits=auto_edits(finding, patient),
+            )
+        elif cure == "drop":
+            yield Remedy(
+                id="CFG003-drop",
+                title="remove the optimizer section from the DeepSpeed config",
+                steps=(
+                    "remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SETTING,
+            )
+        else:
+            named = " or ".join(f"{item.key}={item.shown}" for item in items[:2]) or "one of the two"
+            yield Remedy(
+                id="CFG003-one",
+                title=f"keep one: {named}",
+                steps=(f"remove the other of {named}, or give both the same value",),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SETTING,
+            )

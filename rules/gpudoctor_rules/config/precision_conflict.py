@@ -1,0 +1,77 @@
+"""Answers CFG001: one mixed precision."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.written import Written
+from gpudoctor_rules.config.placing import auto_edits, settings
+
+STEPS = {
+    "auto": (
+        '"auto" for fp16.enabled and bf16.enabled in the DeepSpeed config',
+        "the training arguments decide",
+    ),
+    "drop": ("remove mixed_precision from the accelerate config", "the DeepSpeed config says it"),
+    "scaler": (
+        "remove the GradScaler: call engine.backward(loss) and engine.step()",
+        "DeepSpeed scales the loss under fp16 by itself",
+    ),
+    "load": (
+        "load the model in float32 (leave torch_dtype out), or train with bf16=True",
+        "fp16=True keeps a float32 master copy only of float32 weights",
+    ),
+    "none": ("keep one of the two precisions, the same in both places", "bf16 where the card has it"),
+}
+
+
+class PrecisionConflictRule(Rule):
+    """Keep one precision: bf16 before fp16, the training arguments before DeepSpeed's config."""
+
+    answers = Code("CFG001")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        cure = str(finding.fact("cure"))
+        if cure == "auto":
+            edits = auto_edits(finding, patient)
+            yield _remedy("auto", *STEPS["auto"], edits)
+        elif cure in {"fp16-off", "amp-off"}:
+            key = cure.partition("-")[0]
+            items = [item for _, item in settings(finding, patient) if key in item.key.lower() and item.on]
+            title = f"{key} off"
+            if items:
+                title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
+            why = (
+                "bf16 has float32's range and needs no loss scaling"
+                if key == "fp16"
+                else "one of the two is enough"
+            )
+            yield _remedy(cure, title, why, _edits(items[:1], "false", "False"))
+        elif cure == "load-bf16":
+            items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
+            name = items[0].key if items else "torch_dtype"
+            edits = _edits(items[:1], "bfloat16", _bfloat16(items[0])) if items else ()
+            yield _remedy(cure, f"load the model with {name}=torch.bfloat16", "as it is trained", edits)
+        else:
+            yield _remedy(cure, *STEPS.get(cure, STEPS["none"]), ())
+
+
+def _remedy(name: str, title: str, why: str, edits: tuple[Edit, ...]) -> Remedy:
+    return Remedy(
+        id=f"CFG001-{name}",
+        title=title,
+        steps=(title, why),
+        applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
+        effort=Effort.SETTING,
+        edits=edits,
+    )
+
+
+def _bfloat16(item: Written) -> str:
+    """The dtype as the script spells it: `torch.bfloat16`, or the word."""
+    owner = item.node_text.rpartition(".")[0]
+    return f"{owner}.bfloat16" if owner else '"bfloat16"'
+
+
+def _edits(items: list[Written], config: str, python: str) -> tuple[Edit, ...]:
+    found = [item.edit(config, python=python) for item in items]
+    return tuple(edit for edit in found if edit is not None)

@@ -1,0 +1,138 @@
+import pytest
+from jobs import job_files, job_patient, launch_line, patient_of
+
+from gpudoctor.model import Severity, TextEdit, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.vitals.configs import parse
+from gpudoctor_checks.config.batch_mismatch import BatchMismatch
+from gpudoctor_rules.config.batch_mismatch import BatchMismatchRule
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+EXPECTED = {
+    "configs-sick_arithmetic": (ERROR, 2),
+    "configs-sick_axolotl": (ERROR, 7),
+    "configs-sick_pair": (ERROR, 2),
+    "source-sick_initialize": (ERROR, 4),
+}
+SICK, HEALTHY = dict(job_files("CFG002", "sick")), dict(job_files("CFG002", "healthy"))
+ARGUMENTS = "from transformers import TrainingArguments\nargs = TrainingArguments('o', deepspeed='ds.json'%s)\n"
+DS = '{"zero_optimization": {"stage": 2}, %s}'
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    [finding] = examine(BatchMismatch, job_patient(SICK[name]))
+    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
+    assert finding.cost.breaks
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(BatchMismatch, job_patient(HEALTHY[name])) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "engine"),
+    [
+        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 2'),
+        ("", '"train_micro_batch_size_per_gpu": 2'),  # transformers' default is 8
+        (", gradient_accumulation_steps=4", '"gradient_accumulation_steps": 2'),
+        (", per_device_train_batch_size=6", '"train_batch_size": 32'),
+    ],
+)
+def test_sick_arguments_and_engine(more: str, engine: str) -> None:
+    [finding] = examine(BatchMismatch, patient_of({"train.py": ARGUMENTS % more, "ds.json": DS % engine}))
+    assert finding.severity is ERROR
+
+
+@pytest.mark.parametrize(
+    ("more", "engine"),
+    [
+        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 4'),
+        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": "auto"'),
+        ("", '"train_micro_batch_size_per_gpu": 8'),
+        (", per_device_train_batch_size=BATCH", '"train_micro_batch_size_per_gpu": 4'),
+        (", **options", '"train_micro_batch_size_per_gpu": 4'),
+        (", per_device_train_batch_size=4", '"train_batch_size": 32'),
+        (", gradient_accumulation_steps=1", '"gradient_accumulation_steps": 1'),
+    ],
+)
+def test_healthy_arguments_and_engine(more: str, engine: str) -> None:
+    assert examine(BatchMismatch, patient_of({"train.py": ARGUMENTS % more, "ds.json": DS % engine})) == []
+
+
+def test_sick_ranks_of_the_launch_line() -> None:
+    engine = (
+        DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
+    )
+    sick = patient_of({"ds.json": engine}, launch_line("deepspeed --num_gpus 4 train.py", ranks=4))
+    [finding] = examine(BatchMismatch, sick)
+    assert "on 4 ranks are 32" in finding.message
+
+
+def test_healthy_ranks_of_the_launch_line() -> None:
+    engine = (
+        DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
+    )
+    assert examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8))) == []
+
+
+def test_sick_an_options_default_is_only_suspected() -> None:
+    script = """
+        import argparse
+        from transformers import TrainingArguments
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--batch", type=int, default=4)
+        options = parser.parse_args()
+        args = TrainingArguments("o", deepspeed="ds.json", per_device_train_batch_size=options.batch)
+        """
+    engine = DS % '"train_micro_batch_size_per_gpu": 2'
+    [finding] = examine(BatchMismatch, patient_of({"train.py": script, "ds.json": engine}))
+    assert finding.severity is WARNING
+
+
+ACCELERATE = """
+    compute_environment: LOCAL_MACHINE
+    distributed_type: DEEPSPEED
+    deepspeed_config:
+      gradient_accumulation_steps: {steps}
+      zero_stage: 2
+    num_processes: 2
+    """
+SCRIPT = "from accelerate import Accelerator\naccelerator = Accelerator(gradient_accumulation_steps=4)\n"
+
+
+def test_sick_accelerate() -> None:
+    patient = patient_of({"train.py": SCRIPT, "acc.yaml": ACCELERATE.format(steps=8)})
+    [finding] = examine(BatchMismatch, patient)
+    assert finding.severity is WARNING
+
+
+@pytest.mark.parametrize("steps", [4, "auto"])
+def test_healthy_accelerate(steps: object) -> None:
+    patient = patient_of({"train.py": SCRIPT, "acc.yaml": ACCELERATE.format(steps=steps)})
+    assert examine(BatchMismatch, patient) == []
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(BatchMismatch, make_patient())
+
+
+def test_the_remedy_is_auto_and_cures() -> None:
+    paths = SICK["configs-sick_pair"]
+    patient = job_patient(paths)
+    [finding] = examine(BatchMismatch, patient)
+    [remedy] = prescribe(BatchMismatchRule, finding, patient)
+    [edit] = remedy.edits
+    assert isinstance(edit, TextEdit)
+    engine = next(path for path in paths if path.suffix == ".json")
+    lines = engine.read_text("utf-8").split("\n")
+    line = lines[edit.line - 1]
+    lines[edit.line - 1] = line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :]
+    cured = parse(str(engine), "\n".join(lines))
+    assert cured.value("train_micro_batch_size_per_gpu") == "auto"

@@ -1,0 +1,127 @@
+import pytest
+from jobs import job_files, job_patient, launch_line, patient_of
+
+from gpudoctor.model import Severity, TextEdit, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatch
+from gpudoctor_rules.config.optimizer_mismatch import OptimizerMismatchRule
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+EXPECTED = {
+    "configs-sick_rates": {(ERROR, 6), (WARNING, 6)},
+    "configs-sick_sections": {(WARNING, 4)},
+    "source-sick_two_optimizers": {(WARNING, 11)},
+}
+SICK, HEALTHY = dict(job_files("CFG003", "sick")), dict(job_files("CFG003", "healthy"))
+HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\ndeepspeed: ds.json\n"
+DS = '{"zero_optimization": {"stage": 2}, %s}'
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    findings = examine(OptimizerMismatch, job_patient(SICK[name]))
+    assert {(finding.severity, finding.evidence[0].line) for finding in findings} == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(OptimizerMismatch, job_patient(HEALTHY[name])) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "engine"),
+    [
+        ("weight_decay: 0.01", '"optimizer": {"type": "AdamW", "params": {"weight_decay": 0.1}}'),
+        ("max_grad_norm: 1.0", '"gradient_clipping": 0.5'),
+        ("warmup_steps: 100", '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 500}}'),
+        ("learning_rate: 1e-4", '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.001}}'),
+        ("optim: adafactor", '"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}'),
+    ],
+)
+def test_sick_arguments(arguments: str, engine: str) -> None:
+    assert (
+        len(examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})))
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "engine"),
+    [
+        ("weight_decay: 0.1", '"optimizer": {"type": "AdamW", "params": {"weight_decay": 1e-1}}'),
+        ("max_grad_norm: 1.0", '"gradient_clipping": "auto"'),
+        ("warmup_steps: 0", '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 500}}'),
+        ("learning_rate: 1e-4", '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.0001}}'),
+        ("optim: adamw_torch_fused", '"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}'),
+        ("seed: 1", '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'),  # whose default is not known
+    ],
+)
+def test_healthy_arguments(arguments: str, engine: str) -> None:
+    assert (
+        examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})) == []
+    )
+
+
+ACCELERATE = """
+    compute_environment: LOCAL_MACHINE
+    distributed_type: DEEPSPEED
+    deepspeed_config:
+      deepspeed_config_file: ds.json
+    num_processes: 2
+    """
+PREPARES = """
+    import torch
+    from accelerate import Accelerator
+    accelerator = Accelerator()
+    model = torch.nn.Linear(2, 2)
+    optimizer = {optimizer}(model.parameters(), lr=1e-3)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    """
+LAUNCH = "accelerate launch --config_file acc.yaml train.py"
+
+
+def test_sick_accelerate() -> None:
+    engine = DS % '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
+    files = {
+        "train.py": PREPARES.format(optimizer="torch.optim.AdamW"),
+        "acc.yaml": ACCELERATE,
+        "ds.json": engine,
+    }
+    [finding] = examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH)))
+    assert finding.severity is ERROR
+
+
+def test_healthy_accelerate() -> None:
+    engine = DS % '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
+    dummy = PREPARES.format(optimizer="accelerate.utils.DummyOptim")
+    files = {"train.py": dummy, "acc.yaml": ACCELERATE, "ds.json": engine}
+    assert examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH))) == []
+    own = PREPARES.format(optimizer="torch.optim.AdamW")
+    files = {"train.py": own, "acc.yaml": ACCELERATE, "ds.json": DS % '"gradient_clipping": 1.0'}
+    assert examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH))) == []
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(OptimizerMismatch, make_patient())
+
+
+def test_the_remedy_leaves_the_number_to_the_arguments() -> None:
+    patient = job_patient(SICK["configs-sick_rates"])
+    finding = next(item for item in examine(OptimizerMismatch, patient) if item.severity is ERROR)
+    [remedy] = prescribe(OptimizerMismatchRule, finding, patient)
+    [edit] = remedy.edits
+    assert isinstance(edit, TextEdit)
+    assert (edit.expected, edit.new_text, edit.line) == ("1e-4", '"auto"', 6)
+
+
+def test_the_remedy_names_both_rates() -> None:
+    patient = job_patient(SICK["configs-sick_sections"])
+    [finding] = examine(OptimizerMismatch, patient)
+    [remedy] = prescribe(OptimizerMismatchRule, finding, patient)
+    assert "0.001" in remedy.title
+    assert "0.0001" in remedy.title

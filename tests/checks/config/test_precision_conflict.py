@@ -1,0 +1,151 @@
+import pytest
+from jobs import job_files, job_patient, launch_line, patient_of
+from mending import gone
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.config.precision_conflict import PrecisionConflict
+from gpudoctor_rules.config.precision_conflict import PrecisionConflictRule
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+EXPECTED = {
+    "configs-sick_accelerate": (ERROR, 6),
+    "configs-sick_both_halves": (ERROR, 6),
+    "configs-sick_engine": (ERROR, 4),
+    "configs-sick_llama_factory": (ERROR, 5),
+    "configs-sick_sections": (WARNING, 5),
+    "source-sick_both": (ERROR, 4),
+    "source-sick_dict": (ERROR, 6),
+    "source-sick_loaded_in_half": (WARNING, 4),
+}
+SICK, HEALTHY = dict(job_files("CFG001", "sick")), dict(job_files("CFG001", "healthy"))
+HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
+DS = '{"zero_optimization": {"stage": 2}, %s}'
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    [finding] = examine(PrecisionConflict, job_patient(SICK[name]))
+    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
+    assert (finding.cost.breaks is not None) == (finding.severity is ERROR)
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(PrecisionConflict, job_patient(HEALTHY[name])) == []
+
+
+def test_sick_the_launch_line_links_script_and_file() -> None:
+    files = {
+        "train.py": "from transformers import TrainingArguments\nargs = TrainingArguments('o', bf16=True)\n",
+        "ds.json": DS % '"fp16": {"enabled": true}',
+        "other.json": DS % '"bf16": {"enabled": true}',
+    }
+    patient = patient_of(files, launch_line("deepspeed train.py --deepspeed ds.json"))
+    [finding] = examine(PrecisionConflict, patient)
+    assert finding.severity is ERROR
+    assert "ds.json" in finding.message
+
+
+def test_sick_through_the_accelerate_config() -> None:
+    files = {
+        "train.py": "from transformers import TrainingArguments\nargs = TrainingArguments('o', fp16=True)\n",
+        "ds.json": DS % '"bf16": {"enabled": true}',
+        "acc.yaml": """
+            compute_environment: LOCAL_MACHINE
+            distributed_type: DEEPSPEED
+            deepspeed_config:
+              deepspeed_config_file: ds.json
+            num_processes: 2
+            """,
+    }
+    patient = patient_of(files, launch_line("accelerate launch --config_file acc.yaml train.py"))
+    assert len(examine(PrecisionConflict, patient)) == 1
+
+
+def test_healthy_unrelated_files_are_not_compared() -> None:
+    patient = patient_of(
+        {
+            "a.yaml": HF + "fp16: true\n",
+            "b.yaml": HF + "bf16: true\n",
+            "one.json": DS % '"bf16": {"enabled": true}',
+            "two.json": DS % '"fp16": {"enabled": true}',
+        }
+    )
+    assert examine(PrecisionConflict, patient) == []
+
+
+def test_sick_the_only_pair_is_only_suspected() -> None:
+    patient = patient_of({"a.yaml": HF + "fp16: true\n", "ds.json": DS % '"fp16": {"enabled": false}'})
+    [finding] = examine(PrecisionConflict, patient)
+    assert finding.severity is WARNING
+    assert finding.cost.breaks is None
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ['"amp": {"enabled": true}, "bf16": {"enabled": true}', '"amp": {"enabled": true}'],
+)
+def test_sick_apex(engine: str) -> None:
+    [finding] = examine(PrecisionConflict, patient_of({"ds.json": DS % engine}))
+    assert finding.severity is ERROR
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ['"bf16": {"enabled": true}', '"fp16": {"enabled": true}, "bf16": {"enabled": "auto"}'],
+)
+def test_healthy_engines(engine: str) -> None:
+    assert examine(PrecisionConflict, patient_of({"ds.json": DS % engine})) == []
+
+
+def test_sick_scaler_around_an_engine() -> None:
+    script = """
+        import deepspeed, torch
+        engine, _, loader, _ = deepspeed.initialize(model=torch.nn.Linear(2, 2), config="ds.json")
+        scaler = torch.cuda.amp.GradScaler()
+        for batch in loader:
+            loss = engine(batch).sum()
+            engine.backward(scaler.scale(loss))
+            engine.step()
+        """
+    [finding] = examine(PrecisionConflict, patient_of({"train.py": script}))
+    assert finding.severity is WARNING
+
+
+@pytest.mark.parametrize("dtype", ["torch.float32", "'auto'", "DTYPE"])
+def test_healthy_dtypes(dtype: str) -> None:
+    script = f"""
+        import torch
+        from transformers import AutoModel, Trainer, TrainingArguments
+        model = AutoModel.from_pretrained("gpt2", torch_dtype={dtype})
+        Trainer(model=model, args=TrainingArguments("o", bf16=True))
+        """
+    assert examine(PrecisionConflict, patient_of({"train.py": script})) == []
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(PrecisionConflict, make_patient())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["configs-sick_both_halves", "configs-sick_engine", "configs-sick_sections", "source-sick_both",
+     "source-sick_dict", "source-sick_loaded_in_half"],
+)  # fmt: skip
+def test_the_mend_cures(name: str) -> None:
+    [path] = SICK[name]
+    assert gone("CFG001", path.read_text("utf-8"), path.name)
+
+
+def test_every_finding_has_a_remedy() -> None:
+    for paths in SICK.values():
+        patient = job_patient(paths)
+        for finding in examine(PrecisionConflict, patient):
+            [remedy] = prescribe(PrecisionConflictRule, finding, patient)
+            assert remedy.steps

@@ -1,0 +1,70 @@
+"""A whole job as a patient: scripts, configs and a launch line, read as `gpudoctor check` reads them."""
+
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpudoctor.model import Patient, PatientKind
+from gpudoctor.model.signs.configs import Configs
+from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.testing import make_patient
+from gpudoctor.vitals.configs import parse
+from gpudoctor.vitals.source import read_source
+
+PATIENTS = Path(__file__).parent.parent / "patients"
+SCRIPT = ".py"
+
+
+def patient_of(files: dict[str, str], launch: Launch | None = None, **signs: object) -> Patient:
+    """A patient of files by name; `.py` files are scripts, the others configs."""
+    found = {name: textwrap.dedent(text).lstrip("\n") for name, text in files.items()}
+    scripts = {name: text for name, text in found.items() if name.endswith(SCRIPT)}
+    configs = [parse(name, text) for name, text in found.items() if not name.endswith(SCRIPT)]
+    if configs:
+        signs["configs"] = Configs(files=tuple(configs))
+    if scripts:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in scripts.items():
+                Path(folder, name).write_text(text, encoding="utf-8")
+            signs["source"] = read_source([Path(folder, name) for name in scripts], {})
+    if launch is not None:
+        signs["job"] = Job(profile=Profile.NONE, launches=(launch,))
+    return make_patient(kind=PatientKind.SCRIPT, **signs)  # type: ignore[arg-type]
+
+
+def launch_line(text: str, *, ranks: int | None = None, path: str = "job.sh") -> Launch:
+    """A launch line `LAUNCHER [options] SCRIPT words...` of a job script."""
+    words = text.split()
+    at = next((i for i, word in enumerate(words) if word.endswith(SCRIPT)), len(words) - 1)
+    return Launch(
+        launcher=words[0],
+        script=words[at],
+        module=None,
+        arguments=tuple(words[at + 1 :]),
+        ranks_per_node=ranks,
+        nodes=None,
+        path=path,
+        line=1,
+        text=text,
+    )
+
+
+def job_files(code: str, state: str) -> Iterator[tuple[str, list[Path]]]:
+    """Names of the jobs on file, each with its files: those that share a stem are one job."""
+    groups: dict[str, list[Path]] = {}
+    for kind in ("configs", "source"):
+        for path in sorted((PATIENTS / kind / code).glob(f"{state}_*")):
+            groups.setdefault(f"{kind}-{path.stem}", []).append(path)
+    yield from groups.items()
+
+
+def job_patient(paths: list[Path], **signs: object) -> Patient:
+    """The patient of such a job."""
+    configs = [parse(str(path), path.read_text("utf-8")) for path in paths if path.suffix != SCRIPT]
+    scripts = [path for path in paths if path.suffix == SCRIPT]
+    if configs:
+        signs["configs"] = Configs(files=tuple(configs))
+    if scripts:
+        signs["source"] = read_source(scripts, {})
+    return make_patient(kind=PatientKind.SCRIPT, **signs)  # type: ignore[arg-type]
