@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         return print_diff(report, arguments, fail_on)
     if arguments.fix and apply_fix(report, arguments):
         report = _examine(admit(admission), request, arguments, targets)
-    return deliver(report, arguments, fail_on, preflight=_in_a_job(patient))
+    return deliver(report, arguments, fail_on, preflight=_in_a_job(patient, arguments))
 
 
 def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Request":
@@ -136,13 +136,16 @@ def _examine(
         return examine(patient, request, targets.problems)
 
 
-def _in_a_job(patient: "Patient") -> bool:
-    """Whether a scheduler or a launcher runs us, or the user says that it will."""
+def _in_a_job(patient: "Patient", arguments: argparse.Namespace) -> bool:
+    """Whether a scheduler or launcher runs us, or the user says that it will (a job script alone does not)."""
     from gpudoctor.model import ReaderCrashed, Unavailable
     from gpudoctor.model.signs.job import Profile
+    from gpudoctor.vitals.job import detect_profile
 
+    if arguments.profile != "auto":
+        return bool(arguments.profile != "none")
     try:
-        return patient.job.profile is not Profile.NONE
+        return detect_profile(patient.environment.variables) is not Profile.NONE
     except (Unavailable, ReaderCrashed):
         return False
 
