@@ -30,10 +30,10 @@ _DTYPES = frozenset(
 )
 _OWN_WAYS = frozenset(
     {"deepspeed", "bitsandbytes", "unsloth", "torchao", "torchtune", "torchtitan", "megatron", "colossalai",
-     "composer",
-     "fastai", "ultralytics", "mmengine", "mmcv", "transformer_engine", "litgpt", "axolotl",
-     "llamafactory", "apex", "nemo", "paddle", "detectron2", "ignite", "catalyst", "torch_xla", "openrlhf", "verl",
-     "fairseq", "espnet", "speechbrain", "fairscale", "jax", "tensorflow", "intel_extension_for_pytorch"}
+     "composer", "fastai", "ultralytics", "mmengine", "mmcv", "transformer_engine", "litgpt", "axolotl",
+     "llamafactory", "apex", "nemo", "paddle", "detectron2", "ignite", "catalyst", "torch_xla", "openrlhf",
+     "fairseq", "espnet", "speechbrain", "fairscale", "jax", "tensorflow", "verl",
+     "intel_extension_for_pytorch"}
 )  # fmt: skip
 """Libraries that choose the precision in ways this reader does not follow."""
 _FP32_CHECKPOINTS = re.compile(

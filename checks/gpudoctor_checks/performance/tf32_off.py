@@ -1,0 +1,169 @@
+"""PERF002 tf32-off."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.signs.configs import Configs
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.networks import network
+from gpudoctor.model.signs.precision import Precision, config_precision, told_precision
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.tf32 import Tf32, Tf32Setting, tf32_settings
+
+
+class Tf32Off(Check):
+    """TF32 is switched off for products that stay in float32.
+
+    What it finds:
+        `allow_tf32 = False` for matrix products or cuDNN, `set_float32_matmul_precision("highest")`,
+        `fp32_precision = "ieee"`, `tf32=False` in TrainingArguments or a config, NVIDIA_TF32_OVERRIDE=0, in a
+        program on CUDA that trains in float32.
+    Why it hurts:
+        Ampere cards and newer multiply float32 on their tensor cores when TF32 is allowed: 10 bits of mantissa,
+        float32's range, up to 8 times the rate. Switched off, the other cores do it all. For cuDNN it is even
+        on by default.
+    How it knows:
+        From the source, the configs and the environment. With a GPU here its compute capability must be 8.0 or
+        more. TF32 that nobody speaks of is no finding of its own: it is a remedy beside mixed precision.
+    False alarms:
+        Some science and some tests need every bit of float32; then it was switched off on purpose. With
+        mixed precision on it is silent: few products are left in float32.
+    Remedies:
+        Allow TF32: set_float32_matmul_precision("high"), or drop the line that forbids it.
+    References:
+        - https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
+    """
+
+    code = Code("PERF002")
+    name = "tf32-off"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="capability",
+            default=8.0,
+            unit="1",
+            source="NVIDIA: TF32 came with Ampere, compute capability 8.0",
+            meaning="Cards below it have no TF32.",
+        ),
+        Threshold(
+            name="weights",
+            default=1e6,
+            unit="{weights}",
+            source="convention: below it a step is bound by launches, which precision does not change",
+            meaning="Networks with fewer weights in products and convolutions are silent.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        card = lowest_capability(patient)
+        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+            return
+        try:
+            configs = patient.configs
+        except Unavailable:
+            configs = Configs(files=())
+        lowered = config_precision(configs).lowered
+        yield from self._from_configs(configs, lowered)
+        try:
+            programs = training_programs(patient.source)
+        except Unavailable:
+            if not configs.files:
+                raise
+            return
+        seen: set[tuple[str, int]] = set()
+        for program in programs:
+            if lowered or not self._worth(program):
+                continue
+            yield from self._from_source(program, seen)
+            yield from self._from_environment(patient, program)
+
+    def _worth(self, program: Program) -> bool:
+        """Whether float32 products are a good part of what the program does on a GPU."""
+        if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            return False
+        told = told_precision(program)
+        if told.precision in (Precision.LOWERED, Precision.UNKNOWN):
+            return False
+        built = network(program)
+        return built is None or built.library or built.parameters >= self.limit("weights") or built.unknown > 0
+
+    def _from_source(self, program: Program, seen: set[tuple[str, int]]) -> Iterator[Finding]:
+        settings = tf32_settings(program)
+        for setting in settings:
+            span = setting.script.span(setting.node)
+            if setting.state is not Tf32.OFF or setting.guarded or (span.path, span.line) in seen:
+                continue
+            if _overruled(setting, settings) or (setting.convolutions and not _convolves(program)):
+                continue
+            seen.add((span.path, span.line))
+            what = "convolutions" if setting.convolutions else "matrix products"
+            yield self.finding(
+                f"Line {span.line} forbids TF32 ({setting.target}), and the training computes in float32: "
+                f"{what} leave the tensor cores idle.",
+                evidence=(span, next(program.loops)[1].span),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{span.path}:{span.line}",
+                facts=(
+                    ("kind", "source"),
+                    ("target", setting.target),
+                    ("line", span.line),
+                    ("path", span.path),
+                ),
+            )
+
+    def _from_environment(self, patient: Patient, program: Program) -> Iterator[Finding]:
+        try:
+            setting = patient.environment.evidence("NVIDIA_TF32_OVERRIDE")
+            value = patient.environment.get("NVIDIA_TF32_OVERRIDE")
+        except Unavailable:
+            return
+        if value is not None and value.strip() == "0":
+            yield self.finding(
+                "NVIDIA_TF32_OVERRIDE=0 forbids TF32 in every library, and the training computes in float32.",
+                evidence=(setting, next(program.loops)[1].span),
+                confidence=Confidence.PROBABLE,
+                subject="NVIDIA_TF32_OVERRIDE",
+                facts=(("kind", "environment"), ("target", "NVIDIA_TF32_OVERRIDE")),
+            )
+
+    def _from_configs(self, configs: Configs, lowered: bool) -> Iterator[Finding]:
+        for file in configs.files if not lowered else ():
+            for entry in file.find("tf32", "allow_tf32", "use_tf32", "enable_tf32"):
+                if entry.value is False and file.kind.trains:
+                    evidence: tuple[Evidence, ...] = (file.setting(entry),)
+                    yield self.finding(
+                        f"{entry.key} is false: products that stay in float32 leave the tensor cores idle.",
+                        evidence=evidence,
+                        confidence=Confidence.SUSPECTED,
+                        severity=Severity.NOTE,
+                        subject=f"{file.path}:{entry.line}",
+                        facts=(("kind", "config"), ("target", entry.key), ("path", file.path)),
+                    )
+
+
+def _overruled(setting: Tf32Setting, settings: list[Tf32Setting]) -> bool:
+    """Whether another place allows the same, or only a run can tell."""
+    return any(
+        other is not setting
+        and other.convolutions is setting.convolutions
+        and other.state in (Tf32.ON, Tf32.UNKNOWN)
+        for other in settings
+    )
+
+
+def _convolves(program: Program) -> bool:
+    built = network(program)
+    return built is None or built.convolutional
