@@ -12,6 +12,7 @@ from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.methods import of_method
 from gpudoctor.vitals.source.resolving import Resolved, resolve
 from gpudoctor.vitals.source.things import (
+    LOADER,
     MODULE,
     NOTHING,
     TENSOR,
@@ -116,6 +117,10 @@ def _result(
     if found.callee is not None:
         given = [found.owner, *args] if found.owner is not None else args
         returned = _retold(node, program.invoke(found.callee, given, keywords, open_ended))
+        if returned.elem is not None and returned.type is None:
+            # A generator of the program draws from the loader that it is given.
+            loader = next((t for t in args if kind_of(t.type) == LOADER), None)
+            returned = returned if loader is None else returned.but(over=loader)
     if found.called and kind_of(found.base.type) == MODULE:
         return _output(frame, found.base, args, keywords, returned)
     if found.callee is not None:

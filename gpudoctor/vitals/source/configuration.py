@@ -5,7 +5,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpudoctor.vitals.source.commandline import Option, given, read_option
+from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
 from gpudoctor.vitals.source.definitions import Function, Klass
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.guards import dotted
@@ -91,6 +91,9 @@ def call_result(
         return _converted(name, args)
     if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
         return _getattr(args)
+    if name == "exec" and base is NOTHING and not frame.name:
+        _override(frame)
+        return NOTHING
     if name == "len":
         items = args[0].items if args else None
         return Thing(value=len(items)) if items is not None and args[0].type == "tuple" else None
@@ -334,6 +337,17 @@ def run_targets(program: "Program", frame: Frame, name: str, args: list[Thing]) 
             program.invoke(function, [], {})
     elif name == "absl.app.run" and args and isinstance(args[0].definition, Function):
         program.invoke(args[0].definition, [], {}, True)
+
+
+def _override(frame: Frame) -> None:
+    """`exec(open("configurator.py").read())` at the top: `--name=value` words overwrite module constants."""
+    for word in frame.module.words or ():
+        name, equals, text = word.removeprefix("--").partition("=")
+        held = frame.names.get(name)
+        if equals and word.startswith("--") and held is not None and held.known:
+            kind = type(held.value) if held.value is not None else None
+            value = word_value(text, kind)
+            frame.bind(name, Thing(value=value, origin="command line"))  # type: ignore[arg-type]
 
 
 def _flag(frame: Frame, name: str, default: Thing, kind: type) -> None:

@@ -22,6 +22,8 @@ TRAIN = 32
 """`.train()` on a module."""
 WEAK = 64
 """`torch.autograd.grad`: a backward pass if an update follows."""
+COLLECT = 256
+"""A step of an environment: the loop collects experience."""
 MANUAL = 128
 """An update by hand from `.grad`: a step if a backward pass is there."""
 

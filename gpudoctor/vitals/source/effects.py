@@ -5,7 +5,17 @@ import re
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call
-from gpudoctor.vitals.source.definitions import BACKWARD, EVAL, FORWARD, GUESS, MANUAL, STEP, TRAIN, WEAK
+from gpudoctor.vitals.source.definitions import (
+    BACKWARD,
+    COLLECT,
+    EVAL,
+    FORWARD,
+    GUESS,
+    MANUAL,
+    STEP,
+    TRAIN,
+    WEAK,
+)
 from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.things import MODULE, OPTIMIZER, SCHEDULER, Thing
 
@@ -18,6 +28,7 @@ _ENGINE = "deepspeed.DeepSpeedEngine"
 _OPTIMIZER_NAME = re.compile(
     r"(?:^|[._\[])(?:\w*optim\w*|opt(?:_?[a-z0-9]{1,2})?|\w+_opt|opt_\w+|solver)(?:\[.*\])?$", re.I
 )
+_ENVIRONMENT = re.compile(r"(?:^|[._])(?:\w*_)?(?:v?envs?|environment|vec_env|simulator)$", re.I)
 _NOT_OPTIMIZER = re.compile(r"sched|env|prof|sampler|accelerator|sim|game|timer|tracker|progress|warmup", re.I)
 _LOSS = re.compile(r"Loss\.__call__$")
 
@@ -29,6 +40,8 @@ def of_call(found: "Resolved", call: Call, node: ast.Call, args: list[Thing]) ->
         return _mode(call, node)
     if found.callee is not None and not found.called and method != "step":
         return 0
+    if method in ("step", "reset") and _ENVIRONMENT.search(call.receiver):
+        return COLLECT
     if method in ("backward", "manual_backward"):
         return BACKWARD
     if method == "step":

@@ -58,7 +58,11 @@ class Snapshot(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         """The word for a name; `KeyError` when nothing is known."""
-        thing = self._past.at(name, self._time)
+        if name.startswith("self."):
+            owner = self._past.at("self", self._time)
+            thing = owner.klass.attribute(name[5:]) if owner is not None and owner.klass is not None else None
+        else:
+            thing = self._past.at(name, self._time)
         word = self._tell(thing) if thing is not None else None
         if word is None:
             raise KeyError(name)

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
-from gpudoctor.vitals.source.definitions import STEP, Function, Klass, LoopRecord, Module
+from gpudoctor.vitals.source.definitions import BACKWARD, STEP, Function, Klass, LoopRecord, Module
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker, Words
 from gpudoctor.vitals.source.files import Unread, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
+from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.roles import Roles
-from gpudoctor.vitals.source.things import Thing
+from gpudoctor.vitals.source.things import MODULE, Thing
 
 LIMIT_BYTES = 8 << 20
 _TOTAL_BYTES = 64 << 20
@@ -181,13 +182,17 @@ class _Builder:
     def _accumulates(self, record: LoopRecord) -> Value | None:
         """Micro-batches a step: the period of the step's guard, or the passes of the backward's loop."""
         found: Value | None = None
+        common: set[int] = set()
+        """Lines of the guards that the backward pass stands under too."""
         for step in self.walker.steps(record):
             item = step.item
+            if item.effect & BACKWARD:
+                common.update(guard.line for guard in step.guards)
             if item.call is not None and item.call.name == "accelerate.Accelerator.accumulate":
                 found = self._accelerator_steps(record.scope.module)
                 break
             if item.effect & STEP:
-                periods = [guard.period for guard in step.guards if guard.period is not None]
+                periods = [g.period for g in step.guards if g.period is not None and g.line not in common]
                 if periods:
                     found = periods[-1]
                     break
@@ -228,8 +233,10 @@ class _Builder:
             for name, entries in past.names.items():
                 self._tell(prefix + name, [thing for _, thing in entries], types, devices)
         for klass in module.klasses:
+            # A submodule lives where its module does, which differs from instance to instance.
+            places = {} if kind_of(klass.kind) == MODULE else devices
             for name, thing in klass.attrs.items():
-                self._tell(f"{klass.name}.self.{name}", [thing], types, devices)
+                self._tell(f"{klass.name}.self.{name}", [thing], types, places)
         return types, devices
 
     def _tell(self, key: str, things: Sequence[Thing], types: dict[str, str], devices: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gpudoctor.model.signs.source import LoopRole
 from gpudoctor.vitals.source.definitions import (
     BACKWARD,
+    COLLECT,
     EVAL,
     FORWARD,
     GUESS,
@@ -178,7 +179,7 @@ class Roles:
         return not kept
 
     def _evaluation(self, record: Record, loop: LoopRecord, mine: _Own) -> None:
-        if mine.any & _STEPPING or not mine.any & FORWARD:
+        if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD:
             return
         context = loop.no_grad or mine.eval_context
         named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))

@@ -222,7 +222,7 @@ def join_devices(a: str | None, b: str | None) -> str | None:
         return a
     if a is None:
         return b
-    return "maybe-cuda" if "cuda" in a or "cuda" in b else None
+    return "maybe-cuda" if "cuda" in a or "cuda" in b else "cpu"
 
 
 def join_types(a: str | None, b: str | None) -> str | None:

@@ -192,6 +192,67 @@ def test_accumulation(text: str, expected: object) -> None:
     assert (plain(loop.accumulates) if loop.accumulates is not None else None) == expected
 
 
+def test_a_period_of_the_whole_update_is_no_accumulation() -> None:
+    text = """
+for step in range(100):
+    action = model(state)
+    state, reward, done, info = env.step(action)
+    if step % 10 == 0:
+        model(batch()).sum().backward()
+        optimizer.step()
+"""
+    assert training(read_main(HEAD + text)).accumulates is None
+
+
+def test_collecting_experience_is_no_evaluation() -> None:
+    text = """
+for iteration in range(10):
+    for t in range(128):
+        with torch.no_grad():
+            action = model(state)
+        state = envs.step(action)
+    for batch in batches():
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+    assert [loop.role.value for loop in read_main(HEAD + text).loops] == ["epochs", "other", "training"]
+
+
+def test_a_generator_of_the_program_draws_from_its_loader() -> None:
+    text = """
+def logged(loader, every):
+    for i, item in enumerate(loader):
+        yield item
+for x, y in logged(train_loader, 10):
+    model(x).sum().backward()
+    optimizer.step()
+"""
+    loop = training(read_main(HEAD + text))
+    assert loop.iterable_type == "torch.utils.data.DataLoader"
+    [step] = list(loop.calls("torch.nn.Linear.__call__"))
+    assert step.types["x"] == "torch.Tensor"
+    assert step.devices["x"] == "cpu"
+
+
+def test_no_grad_makes_a_backward_impossible() -> None:
+    text = """
+def both(x, train):
+    loss = model(x).sum()
+    if train:
+        loss.backward()
+    return loss
+def evaluate():
+    with torch.no_grad():
+        for x in val_loader:
+            both(x, False)
+for x in train_loader:
+    both(x, True)
+    optimizer.step()
+evaluate()
+"""
+    assert roles(text) == {"val_loader": "evaluation", "train_loader": "training"}
+
+
 def test_inner_loops_and_comprehensions_are_told() -> None:
     text = """
 for x in train_loader:

@@ -202,3 +202,24 @@ def test_spans_of_lines_that_are_not_ascii() -> None:
     script = read_main('x = "训练"; probe(1)\n')
     assert script.calls[0].span.column == 11
     assert script.calls[0].span.text == 'x = "训练"; probe(1)'
+
+
+def test_devices_by_a_chain_of_choices() -> None:
+    text = """
+import torch
+one = torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
+if torch.cuda.is_available():
+    two = "cuda"
+elif torch.backends.mps.is_available():
+    two = "mps"
+else:
+    two = "cpu"
+three = torch.ones(3, device=two)
+class Runner:
+    def __init__(self, device):
+        self.x = torch.ones(3).to(device)
+Runner("cuda:0")
+"""
+    devices = read_main(text).devices
+    assert [devices[name] for name in ("one", "two", "three")] == ["maybe-cuda"] * 3
+    assert devices["Runner.self.x"] == "cuda"

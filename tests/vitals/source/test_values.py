@@ -301,3 +301,9 @@ def test_a_parser_in_another_module() -> None:
         "opts.py": "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--n', type=int, default=4)\n    return p.parse_args()\n"
     }
     assert plain(argument(read_main("import opts\nargs = opts.get()\nprobe(args.n)\n", files=files))) == 4
+
+
+def test_words_that_overwrite_constants() -> None:
+    text = "interval = 2000\nexec(open('configurator.py').read())\nprobe(interval)\n"
+    assert argument(read_main(text, ["--interval=5"])) == Known(value=5, origin="command line", text="interval")
+    assert plain(argument(read_main(text))) == 2000
