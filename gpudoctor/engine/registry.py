@@ -74,10 +74,11 @@ def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T],
     """Classes of a group with their plugin's name, our own plugin first."""
     found: list[tuple[type[T], str]] = []
     for entry in sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name)):
+        plugin = _plugin(entry)
         try:
-            found += [(item, _plugin(entry)) for item in _collect(entry, kind)]
+            found += [(item, plugin) for item in _collect(entry, kind)]
         except Exception as error:  # noqa: BLE001  # somebody else's code: one bad plugin must not stop the rest
-            problems.append(f"plugin {_plugin(entry)} could not be loaded: {type(error).__name__}: {error}")
+            problems.append(f"plugin {plugin} could not be loaded: {type(error).__name__}: {error}")
     return found
 
 

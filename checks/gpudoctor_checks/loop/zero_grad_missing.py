@@ -77,11 +77,12 @@ class ZeroGradMissing(Check):
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()
+        local = frozenset().union(*(_functions_that_clear(script) for script in source.scripts))
         for _, loop in source.training_loops:
             if loop.engine is not None:
                 continue
             steps = _steps(loop)
-            if not steps or not _backwards(loop) or _hidden(source, loop):
+            if not steps or not _backwards(loop) or _hidden(local, loop):
                 continue
             for name, step in _uncleared(loop, steps).items():
                 if step.node not in said:
@@ -184,9 +185,8 @@ def _clears(event: Event) -> bool:
     )
 
 
-def _hidden(source: Source, loop: Loop) -> bool:
-    """Whether gradients may be cleared where the reader could not follow."""
-    local = {name for item in source.scripts for name in _functions_that_clear(item)}
+def _hidden(local: frozenset[str], loop: Loop) -> bool:
+    """Whether gradients may be cleared where the reader could not follow; `local` names functions that clear."""
     followed = {site for event in loop.events for site in event.via}
     for event in loop.events:
         call = event.call
@@ -195,7 +195,7 @@ def _hidden(source: Source, loop: Loop) -> bool:
         if call.name.startswith(OWNERS):
             return True
         given = [*event.node.args, *(keyword.value for keyword in event.node.keywords)]
-        if any(ast.unparse(part).rsplit(".", 1)[-1] in local for part in given):
+        if any(_last_name(part) in local for part in given):
             return True  # a closure
         unread = event.span not in followed and not call.name.startswith(OURS) and call.method != "step"
         if call.method in local and event.span not in followed:
@@ -207,22 +207,30 @@ def _hidden(source: Source, loop: Loop) -> bool:
     return False
 
 
-def _functions_that_clear(script: Script) -> Iterator[str]:
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
-            isinstance(part, ast.Attribute) and (CLEARS.search(part.attr) or part.attr == "grad")
-            for part in ast.walk(node)
-        ):
-            yield node.name
+def _functions_that_clear(script: Script) -> frozenset[str]:
+    """Names of the script's functions in which gradients are cleared, nested ones included; one pass."""
+    found: set[str] = set()
+    open_nodes: list[tuple[ast.AST, tuple[str, ...]]] = [(script.tree, ())]
+    while open_nodes:
+        node, inside = open_nodes.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = (*inside, node.name)
+        elif isinstance(node, ast.Attribute) and (CLEARS.search(node.attr) or node.attr == "grad"):
+            found.update(inside)
+        open_nodes += [(child, inside) for child in ast.iter_child_nodes(node)]
+    return frozenset(found)
+
+
+def _last_name(node: ast.expr) -> str:
+    """The last identifier of `a.b.name`, "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _optimizer_argument(node: ast.expr) -> bool:
-    name = ast.unparse(node).rsplit(".", 1)[-1]
-    return (
-        isinstance(node, ast.Name | ast.Attribute)
-        and bool(OPTIMIZER.search(name))
-        and "option" not in name.lower()
-    )
+    name = _last_name(node)
+    return bool(OPTIMIZER.search(name)) and "option" not in name.lower()
 
 
 def _engine_like(receiver: str) -> bool:
