@@ -10,7 +10,7 @@ _TRUE = frozenset(("true", "yes", "y", "t", "1", "on"))
 _FALSE = frozenset(("false", "no", "n", "f", "0", "off", "none"))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Option:
     """One option of a parser."""
 

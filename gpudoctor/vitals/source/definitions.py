@@ -30,7 +30,7 @@ MANUAL = 128
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Mark:
     """A guard, and the loop whose passes it thins."""
 
@@ -39,7 +39,7 @@ class Mark:
     """Index of that loop among the scope's open loops; -1 for none of them; None when it cannot be told."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LoopRecord:
     """A lexical loop of one scope."""
 
@@ -67,7 +67,7 @@ class LoopRecord:
     loop: Loop | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Item:
     """One thing that a scope executes."""
 
@@ -83,7 +83,7 @@ class Item:
     graph: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Record:
     """What a scope (a module, or a function) does, in order."""
 
@@ -95,7 +95,7 @@ class Record:
     past: Past = field(default_factory=Past)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Function:
     """A function, method or lambda of the program."""
 
@@ -127,7 +127,7 @@ class Function:
         return self.name.rpartition(".")[2]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Klass:
     """A class of the program."""
 
@@ -184,7 +184,7 @@ class Klass:
         return merged
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Module:
     """One parsed file."""
 

@@ -52,7 +52,7 @@ _LIGHTNING_FITS = ("lightning.Trainer.fit", "lightning.cli.LightningCLI", "light
 Hooks = tuple[tuple[Function, bool], ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EngineLoop:
     """An engine's loop over its steps."""
 

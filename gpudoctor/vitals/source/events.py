@@ -75,7 +75,7 @@ class Snapshot(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Step:
     """One item as a pass of a loop meets it."""
 
@@ -159,7 +159,7 @@ class Walker:
         )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Words:
     """How things are told to checks."""
 
@@ -167,7 +167,7 @@ class Words:
     device: Callable[[Thing], str | None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class _Here:
     guards: tuple[Guard, ...]
     inner: tuple[LoopRecord, ...]

@@ -14,7 +14,7 @@ class NotANotebook(ValueError):
     """The file is no notebook, or one in another language."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Notebook:
     """A notebook as one script."""
 

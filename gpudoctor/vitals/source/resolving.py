@@ -39,7 +39,7 @@ SAME = frozenset(
 _KNOWN_MODULE = MOVES | SAME
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Resolved:
     """What a call calls."""
 

@@ -34,7 +34,7 @@ _EVALUATION_NAME = re.compile(
 _STEPPING = BACKWARD | STEP
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Effects:
     """What one call of a scope does."""
 
@@ -48,7 +48,7 @@ class Effects:
     """Whether the whole scope is an evaluation."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class _Own:
     flags: int = 0
     any: int = 0

@@ -31,7 +31,7 @@ class _Missing:
 MISSING = _Missing()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Meaning:
     """A condition, as far as it says how often what it guards runs."""
 
@@ -66,7 +66,7 @@ Meanings: TypeAlias = tuple[Meaning, ...]
 """A conjunction: all of them hold."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Thing:
     """An abstract value. Treated as immutable: a change makes a new one."""
 
@@ -298,7 +298,7 @@ def _same_parts(a: Thing, b: Thing) -> bool:
     return True
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Past:
     """What each name of one scope held, over the course of the scope."""
 
