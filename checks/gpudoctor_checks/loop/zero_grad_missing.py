@@ -186,7 +186,7 @@ def _clears(event: Event) -> bool:
 
 
 def _hidden(local: frozenset[str], loop: Loop) -> bool:
-    """Whether gradients may be cleared where the reader could not follow; `local` names functions that clear."""
+    """Whether gradients may be cleared where the reader did not follow; `local` names functions that clear."""
     followed = {site for event in loop.events for site in event.via}
     for event in loop.events:
         call = event.call
