@@ -34,11 +34,13 @@ NAMES = {
     "SYNC001": "host-sync-in-loop", "SYNC002": "allocator-flush-in-loop",
     "OBS001": "profiler-in-loop", "OBS002": "logging-too-often", "OBS005": "debug-mode-on",
     "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
-    "PERF001": "mixed-precision-off", "PERF002": "tf32-off", "PERF009": "gpu-unused", "CFG001": "precision-conflict", "CFG002": "batch-mismatch", "CFG003": "optimizer-mismatch",
+    "PERF001": "mixed-precision-off", "PERF002": "tf32-off", "DIST005": "dataparallel", "DIST006": "backend-slow",
+    "DIST007": "find-unused", "PERF009": "gpu-unused", "CFG001": "precision-conflict", "CFG002": "batch-mismatch", "CFG003": "optimizer-mismatch",
     "CFG006": "frequencies",
     "LOOP004": "clip-misplaced",
     "LOOP006": "double-softmax",
     "LOOP003": "accumulation-wrong",
+    "LOOP002": "eval-mode-misuse",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

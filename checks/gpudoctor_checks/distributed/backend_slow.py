@@ -1,0 +1,104 @@
+"""DIST006 backend-slow."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.parallel import DDP, SHARDED
+from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Call, Known, Script
+
+_KEYWORDS = {
+    "torch.distributed.init_process_group": ("backend", 0),
+    "deepspeed.init_distributed": ("dist_backend", 0),
+    "lightning.strategies.DDPStrategy": ("process_group_backend", None),
+    "lightning.strategies.FSDPStrategy": ("process_group_backend", None),
+}
+_SLOW = frozenset({"gloo", "mpi", "cpu:gloo,cuda:gloo"})
+_PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
+
+
+class BackendSlow(Check):
+    """Gradients that live on GPUs travel through Gloo, which takes them through the CPU.
+
+    What it finds:
+        `init_process_group("gloo")`, `ddp_backend="gloo"` of TrainingArguments or a Lightning strategy's
+        `process_group_backend`, in a program that trains on CUDA under DistributedDataParallel or FSDP.
+    Why it hurts:
+        Gloo copies every gradient bucket to the host, reduces it there and copies it back. NCCL reduces on the
+        GPUs over NVLink, PCIe or InfiniBand and is several times faster, and it runs beside the backward.
+    How it knows:
+        From the source, with defaults of the command line followed. Where the backend is chosen by the
+        platform or by whether CUDA is there, it is silent.
+    False alarms:
+        Windows has no NCCL; two ranks that share one GPU need Gloo. A second group for objects on the CPU is
+        no finding.
+    Remedies:
+        backend="nccl".
+    References:
+        - https://pytorch.org/docs/stable/distributed.html#which-backend-to-use
+    """
+
+    code = Code("DIST006")
+    name = "backend-slow"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        seen: set[tuple[str, int]] = set()
+        for program in training_programs(patient.source):
+            if training_target(program.source) not in (Target.CUDA, Target.MAYBE) or not _reduces(program):
+                continue
+            for script, call in program.calls:
+                named = _backend(call)
+                if named is None or (script.path, call.span.line) in seen or _by_platform(script, call):
+                    continue
+                seen.add((script.path, call.span.line))
+                keyword, value = named
+                backend = str(value.value)
+                origin = f" ({value.origin})" if value.origin.startswith(("default", "command")) else ""
+                yield self.finding(
+                    f"The process group uses {backend}{origin}, and the training runs on CUDA: every gradient "
+                    "goes through the host's memory.",
+                    evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{script.path}:{call.span.line}",
+                    facts=(
+                        ("keyword", keyword),
+                        ("literal", value.origin == "literal"),
+                        ("backend", backend),
+                        ("positional", keyword not in call.keywords),
+                    ),
+                )
+
+
+def _backend(call: Call) -> tuple[str, Known] | None:
+    """Keyword and value of a slow backend that a call asks for."""
+    keyword, position = _KEYWORDS.get(call.name, ("", None))
+    if not keyword and call.name.endswith("TrainingArguments"):
+        keyword = "ddp_backend"
+    if not keyword or any(guard.never for guard in call.guards):
+        return None
+    value = call.argument(keyword, position)
+    if isinstance(value, Known) and str(value.value).lower() in _SLOW:
+        return keyword, value
+    return None
+
+
+def _by_platform(script: Script, call: Call) -> bool:
+    """Whether the call is one of several for different machines, or falls back from NCCL."""
+    if any(_PLATFORM.search(guard.text) for guard in call.guards):
+        return True
+    return any(isinstance(node, ast.ExceptHandler | ast.Try) for node in enclosing(script, call.node))
+
+
+def _reduces(program: Program) -> bool:
+    """Whether gradients are reduced over the process group, on CUDA tensors."""
+    names = {call.name for _, call in program.calls}
+    if any(call.name == "torch.distributed.rpc.init_rpc" for _, call in program.calls):
+        return False
+    engines = any((loop.engine or "").startswith(("lightning.", "transformers.")) for _, loop in program.loops)
+    return bool(names & (DDP | SHARDED)) or "deepspeed.initialize" in names or engines

@@ -1,0 +1,80 @@
+"""DIST005 dataparallel."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.parallel import DDP, SHARDED
+from gpudoctor.model.signs.programs import training_programs
+
+_NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
+
+
+class Dataparallel(Check):
+    """The model trains on several GPUs through DataParallel: one process, one thread a GPU.
+
+    What it finds:
+        A model wrapped in `torch.nn.DataParallel` (or `data_parallel`) in a program that trains.
+    Why it hurts:
+        One process drives every GPU under Python's one lock. On each step it copies the model to all GPUs,
+        scatters the batch from the first one and gathers the outputs there, so the first GPU fills up and the
+        others wait. DistributedDataParallel keeps one process a GPU and sends gradients while backward runs.
+    How it knows:
+        From the source. A switch that is off by default, and a program that also has DistributedDataParallel
+        or FSDP (DataParallel is its other branch), are silent. With one GPU on this machine it is a note.
+    False alarms:
+        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
+    Remedies:
+        DistributedDataParallel, started by torchrun with one process a GPU.
+    References:
+        - https://pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
+        - https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
+    """
+
+    code = Code("DIST005")
+    name = "dataparallel"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="gpus",
+            default=2,
+            unit="{gpus}",
+            source="torch: with one device DataParallel calls the module itself",
+            meaning="With fewer GPUs it is a note.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        seen: set[tuple[str, int]] = set()
+        for program in training_programs(patient.source):
+            calls = [(script, call) for script, call in program.calls if call.name in _NAMES]
+            names = {call.name for _, call in program.calls}
+            if not calls or names & (DDP | SHARDED) or training_target(program.source) is Target.CPU:
+                continue
+            gpus = _gpus(patient)
+            few = gpus is not None and gpus < self.limit("gpus")
+            for script, call in calls:
+                off = any(guard.never for guard in call.guards)
+                if off or (script.path, call.span.line) in seen:
+                    continue
+                seen.add((script.path, call.span.line))
+                here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
+                yield self.finding(
+                    f"Line {call.span.line} wraps the model in DataParallel: one process copies it to every GPU "
+                    f"on every step{here}.",
+                    evidence=(call.span, next(program.loops)[1].span),
+                    confidence=Confidence.SUSPECTED,
+                    severity=Severity.NOTE if few else Severity.WARNING,
+                    subject=f"{script.path}:{call.span.line}",
+                    facts=(("gpus", gpus or 0), ("script", program.entry.path)),
+                )
+                break
+
+
+def _gpus(patient: Patient) -> int | None:
+    try:
+        return len(job_gpus(patient))
+    except Unavailable:
+        return None

@@ -1,0 +1,61 @@
+"""Answers DIST006 backend-slow."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Rule,
+    Unavailable,
+)
+from gpudoctor.model.signs.edits import replace_node
+
+
+class BackendSlowRule(Rule):
+    """NCCL for tensors on GPUs."""
+
+    answers = Code("DIST006")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        keyword, span = str(finding.fact("keyword")), finding.span
+        line = span.line if span is not None else 0
+        edits = tuple(_edits(finding, patient)) if finding.fact("literal") else ()
+        steps = [f'Line {line}: {keyword}="nccl"' if edits else f"Launch with the backend nccl (line {line})."]
+        steps.append("Each rank takes its own GPU first: torch.cuda.set_device(local_rank).")
+        yield Remedy(
+            id="DIST006-nccl",
+            title=f'{keyword}="nccl"',
+            steps=tuple(steps),
+            applicability=Applicability.UNSAFE,  # sums in another order
+            effort=Effort.ONE_LINE if edits else Effort.SETTING,
+            effect=None,  # from little on one node with few weights to several times
+            sets=(("backend", "nccl"),),
+            edits=edits,
+            references=("https://pytorch.org/docs/stable/distributed.html#which-backend-to-use",),
+        )
+
+
+def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
+    span = finding.span
+    if span is None:
+        return
+    if not finding.fact("positional"):
+        keyword = str(finding.fact("keyword"))
+        yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, '"nccl"'),))
+        return
+    try:
+        scripts = patient.source.scripts
+    except Unavailable:
+        return
+    for script in scripts:
+        for call in script.calls if script.path == span.path else ():
+            if call.span == span and call.node.args and isinstance(call.node.args[0], ast.Constant):
+                yield replace_node(script, call.node.args[0], '"nccl"')
+                return

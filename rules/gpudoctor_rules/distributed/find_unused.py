@@ -1,0 +1,35 @@
+"""Answers DIST007 find-unused."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+
+
+class FindUnusedRule(Rule):
+    """Stop looking."""
+
+    answers = Code("DIST007")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        span = finding.span
+        edits = (
+            (
+                KeywordEdit(
+                    path=span.path, line=span.line, column=span.column, remove=("find_unused_parameters",)
+                ),
+            )
+            if span is not None and finding.fact("keyword")
+            else ()
+        )
+        yield Remedy(
+            id="DIST007-drop",
+            title="find_unused_parameters=False",
+            steps=(
+                f"Line {span.line if span else 0}: drop find_unused_parameters.",
+                "If a parameter gets no gradient after all, DDP stops at the next step and names it.",
+            ),
+            applicability=Applicability.UNSAFE,  # a run with an unused parameter would stop
+            effort=Effort.ONE_LINE,
+            edits=edits,
+            references=("https://pytorch.org/docs/stable/notes/ddp.html#internal-design",),
+        )

@@ -1,0 +1,18 @@
+import sys
+
+import torch
+import torch.distributed as dist
+import torchvision
+from torch.nn.parallel import DistributedDataParallel
+
+if sys.platform == "win32":
+    dist.init_process_group("gloo")
+else:
+    dist.init_process_group("nccl")
+model = DistributedDataParallel(torchvision.models.resnet50().cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images, labels in torch.utils.data.DataLoader(torch.load("images.pt"), batch_size=64):
+    loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
