@@ -1,0 +1,201 @@
+"""LOOP002: evaluation without no_grad or eval(); training left in eval mode."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.modes import (
+    forwards,
+    in_eval_mode,
+    mode_layers,
+    model_of,
+    resolved,
+    switches_to_eval,
+    switches_to_train,
+    thinned,
+    without_gradient,
+)
+from gpudoctor.model.signs.places import place
+from gpudoctor.model.signs.program import loop_node
+from gpudoctor.model.signs.scopes import Scopes
+from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
+
+_ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
+_EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
+_GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    loop: Loop
+    switch: Event
+    forward: Event
+
+
+class EvalModeMisuse(Check):
+    """Evaluation runs as if it were training, or training as if it were evaluation.
+
+    What it finds:
+        An evaluation loop that runs the model without `torch.no_grad()` (or `inference_mode`), or without
+        `model.eval()` where the model has dropout or batch norm; and a training loop in which `model.eval()`
+        is called and `model.train()` never follows, so all later steps train in eval mode.
+    Why it hurts:
+        Without no_grad each batch keeps its activations: memory of a training step for nothing, up to
+        out-of-memory in the first evaluation. Without eval() dropout falsifies the metric and batch norm takes
+        the validation data into its statistics. Left in eval mode, dropout is off and batch norm is frozen
+        from the first evaluation on: the model trains on, worse, and nothing says so.
+    How it knows:
+        It reads what one pass of each loop runs, through functions, with decorators, `with` blocks and the
+        functions that call it.
+    False alarms:
+        Lightning and Trainer switch both by themselves and are left alone. Loops that need gradients of the
+        input are no finding, nor is another model's eval (a teacher, an average). Models without dropout and
+        batch norm behave the same in both modes: no eval() there is none, staying in eval mode a note.
+    Remedies:
+        `@torch.no_grad()` and `model.eval()` for the evaluation, `model.train()` before training goes on.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval
+        - https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html
+    """
+
+    code = Code("LOOP002")
+    name = "eval-mode-misuse"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        layers = mode_layers(source)
+        for script in source.scripts:
+            for loop in script.loops:
+                if loop.role is LoopRole.EVALUATION and loop.confident:
+                    yield from self._evaluation(source, script, loop, layers)
+        said: set[ast.AST] = set()
+        for left in _left(source):
+            if left.switch.node not in said:
+                said.add(left.switch.node)
+                yield self._training(source, left, layers)
+
+    def _evaluation(self, source: Source, script: Script, loop: Loop, layers: bool) -> Iterator[Finding]:
+        runs = [event for event in forwards(loop) if event.span.path == script.path]
+        node = loop_node(script, loop)
+        if not runs or node is None or _engine_hook(script, loop) or _needs_gradients(loop):
+            return
+        if not (source.trains or _EVALUATES.search(loop.function)):
+            return
+        graph = not any(event.no_grad for event in runs) and not without_gradient(
+            source, script, node, loop.function
+        )
+        mode = layers and source.trains and not in_eval_mode(source, script, loop.function)
+        run = runs[0]
+        model = model_of(run.call) if run.call is not None else "the model"
+        lacks = {
+            "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
+            "mode": f"without {model}.eval(): dropout and batch norm work as in training",
+        }
+        for how in [name for name, wrong in (("graph", graph), ("mode", mode)) if wrong]:
+            yield self.finding(
+                f"The evaluation loop at line {loop.span.line} runs {model} {lacks[how]}.",
+                evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
+                facts=(
+                    ("how", how),
+                    ("model", "" if run.via else model),
+                    ("loop", place(script.span(node))),
+                    ("whole", _whole(script, loop)),
+                ),
+            )
+
+    def _training(self, source: Source, left: _Left, layers: bool) -> Finding:
+        call = left.forward.call
+        assert call is not None and left.switch.call is not None
+        model = model_of(call)
+        inner = left.forward.inner
+        loop = next((item for item in reversed(inner) if item.role is LoopRole.TRAINING), left.loop)
+        script = next((item for item in source.scripts if item.path == loop.span.path), None)
+        node = loop_node(script, loop) if script is not None else None
+        local = model if not left.forward.via or loop.function == call.function else ""
+        return self.finding(
+            f"{model_of(left.switch.call)}.eval() runs in the loop at line {left.loop.span.line} and nothing "
+            f"in it calls {model}.train() again: after the first evaluation {model} trains in eval mode.",
+            evidence=(left.switch.span, *left.switch.via, left.forward.span),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if layers else Severity.NOTE,
+            subject=f"{left.switch.span.path}:{left.switch.span.line}",
+            facts=(
+                ("how", "training"),
+                ("model", local),
+                ("inside", loop is left.loop),
+                ("loop", place(script.span(node)) if script is not None and node is not None else ""),
+            ),
+        )
+
+
+def _engine_hook(script: Script, loop: Loop) -> bool:
+    """Whether the loop stands in a class of an engine, which switches modes by itself."""
+    owner = script.classes.get(loop.function.split(".")[0])
+    return owner is not None and any(base.startswith(_ENGINES) for base in owner.bases)
+
+
+def _needs_gradients(loop: Loop) -> bool:
+    for event in loop.events:
+        if event.call is not None and event.call.method in _GRADIENTS:
+            return True
+        node = event.node
+        if isinstance(node, ast.Assign) and any("requires_grad" in ast.unparse(item) for item in node.targets):
+            return True
+    return False
+
+
+def _whole(script: Script, loop: Loop) -> bool:
+    """Whether the loop's function does nothing but evaluate, so that a decorator fits."""
+    return bool(loop.function) and not any(
+        call.function == loop.function and call.method in {*_GRADIENTS, "step", "zero_grad"}
+        for call in script.calls
+    )
+
+
+def _left(source: Source) -> Iterator[_Left]:
+    for script in source.scripts:
+        for loop in script.loops:
+            if loop.role in {LoopRole.TRAINING, LoopRole.EPOCHS} and loop.engine is None and loop.confident:
+                yield from _stays(source, loop)
+
+
+def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
+    """Switches to eval mode in a pass that no switch back answers, with a forward that trains."""
+    events = [event for event in loop.events if event.call is not None]
+    evals = [e for e in events if e.call is not None and switches_to_eval(e.call) and not thinned(e)]
+    trains = [e for e in events if e.call is not None and switches_to_train(e.call)]
+    if not evals or not any(e.call is not None and e.call.method == "backward" for e in events):
+        return
+    scopes = Scopes(source, loop)
+
+    def key(event: Event) -> object:
+        assert event.call is not None
+        return resolved(scopes, model_of(event.call), event.via)
+
+    back = {key(event) for event in trains}
+    if any(event.call is not None and event.call.receiver in {"self", ""} for event in trains):
+        return
+    for switch in evals:
+        if key(switch) in back or not _plain(switch):
+            continue
+        for run in forwards(loop):
+            if not run.evaluation and not run.no_grad and key(run) == key(switch) and _trained(loop, run):
+                yield _Left(loop, switch, run)
+                break
+
+
+def _plain(event: Event) -> bool:
+    node = event.node
+    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return isinstance(owner, ast.Name | ast.Attribute)
+
+
+def _trained(loop: Loop, run: Event) -> bool:
+    """Whether the forward belongs to a training pass: the loop's own, or a training loop inside of it."""
+    return loop.role is LoopRole.TRAINING or any(item.role is LoopRole.TRAINING for item in run.inner)

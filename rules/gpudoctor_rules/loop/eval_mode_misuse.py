@@ -1,0 +1,105 @@
+"""Answers LOOP002: switch gradients and modes where evaluation and training begin."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, ImportEdit, Patient, Remedy, Rule
+from gpudoctor.model.signs.edits import insert_after, insert_before
+from gpudoctor.model.signs.places import find
+from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.source import Script
+
+_MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
+_NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+class EvalModeMisuseRule(Rule):
+    """Gradients off and eval mode on for the evaluation; training mode on for the training."""
+
+    answers = Code("LOOP002")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        model = str(finding.fact("model") or "model")
+        if finding.fact("how") == "training":
+            yield Remedy(
+                id="LOOP002-train",
+                title=f"{model}.train() before training goes on",
+                steps=(f"at the head of the training loop: {model}.train()",),
+                applicability=Applicability.UNSAFE,
+                effort=Effort.ONE_LINE,
+                edits=_train(finding, patient),
+                references=(_MODE,),
+            )
+            return
+        if finding.fact("how") == "mode":
+            yield Remedy(
+                id="LOOP002-eval",
+                title=f"{model}.eval() for the evaluation, {model}.train() after it",
+                steps=(f"before the loop: {model}.eval()", f"after it: {model}.train()"),
+                applicability=Applicability.UNSAFE,
+                effort=Effort.ONE_LINE,
+                edits=_evaluation(finding, patient),
+                references=(_MODE,),
+            )
+            return
+        yield Remedy(
+            id="LOOP002-no-grad",
+            title="torch.no_grad() around the evaluation",
+            steps=("@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            edits=_no_grad(finding, patient),
+            references=(_NO_GRAD,),
+        )
+
+
+def _loop(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
+    for kind in _LOOPS:
+        found = find(patient.source, finding.fact("loop"), kind)
+        if found is not None and isinstance(found[1], ast.stmt):
+            return found[0], found[1]
+    return None
+
+
+def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The decorator on the function that evaluates and does nothing else."""
+    found = _loop(finding, patient)
+    if found is None or not finding.fact("whole"):
+        return ()
+    script, loop = found
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    function = next((item for item in enclosing(script, loop) if isinstance(item, kinds)), None)
+    if not isinstance(function, ast.FunctionDef) or any(
+        isinstance(item, ast.Yield | ast.YieldFrom) for item in ast.walk(function)
+    ):
+        return ()
+    edit = insert_before(script, function, "@torch.no_grad()")
+    return (
+        (edit,)
+        if script.imports.get("torch") == "torch"
+        else (edit, ImportEdit(path=script.path, statement="import torch"))
+    )
+
+
+def _evaluation(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """Both switches around the loop."""
+    found = _loop(finding, patient)
+    model = str(finding.fact("model") or "")
+    if found is None or not model:
+        return ()
+    script, loop = found
+    return insert_before(script, loop, f"{model}.eval()"), insert_after(script, loop, f"{model}.train()")
+
+
+def _train(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The switch before the training loop, or as the first line of its body when the evaluation is inside."""
+    found = _loop(finding, patient)
+    model = str(finding.fact("model") or "")
+    if found is None or not model:
+        return ()
+    script, loop = found
+    body = getattr(loop, "body", [])
+    if finding.fact("inside") and body and body[0].lineno > loop.lineno:
+        return (insert_before(script, body[0], f"{model}.train()"),)
+    return () if finding.fact("inside") else (insert_before(script, loop, f"{model}.train()"),)
