@@ -115,7 +115,7 @@ class AccumulationWrong(Check):
         shown = ast.unparse(loss)
         wrapped = shown if isinstance(loss, ast.Name | ast.Attribute | ast.Call) else f"({shown})"
         text = f"{wrapped} / {cycle.count}"
-        if loss is getattr(cycle.backward.node.func, "value", None):
+        if shown == ast.unparse(cycle.backward.node.func).removesuffix(".backward"):
             text = f"({text})"
         yield (
             cycle.backward.node,
@@ -126,7 +126,7 @@ class AccumulationWrong(Check):
                 cycle.backward,
                 cycle.step,
                 (
-                    ("edit_at", extent(script, loss) if script is not None else ""),
+                    ("edit_at", "" if script is None else extent(script, loss)),
                     ("text", text),
                     ("count", cycle.count),
                 ),
@@ -160,8 +160,8 @@ class AccumulationWrong(Check):
             yield (
                 back.node,
                 self._finding(
-                    f"The loss is divided by hand ({ast.unparse(found)}), and {call.receiver}.backward() divides "
-                    "it by gradient_accumulation_steps again.",
+                    f"The loss is divided by hand ({ast.unparse(found)}), and {call.receiver}.backward() "
+                    "divides it by gradient_accumulation_steps again.",
                     "twice",
                     back,
                     back,
@@ -187,8 +187,8 @@ class AccumulationWrong(Check):
             yield (
                 item.node,
                 self._finding(
-                    f"{item.subject}.step() comes before {_step(steps[0])} (line {steps[0].event.span.line}): the "
-                    "first value of the schedule is skipped.",
+                    f"{item.subject}.step() comes before {_step(steps[0])} (line {steps[0].event.span.line}): "
+                    "the first value of the schedule is skipped.",
                     "early",
                     item,
                     steps[0],

@@ -125,7 +125,7 @@ def _undone(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     holder = statement(script, node)
     if not isinstance(node, ast.BinOp):
         return ()
-    if isinstance(holder, ast.Assign) and holder.value is node and len(holder.targets) == 1:
-        if ast.unparse(holder.targets[0]) == ast.unparse(node.left):
-            return remove(script, holder)
+    whole = isinstance(holder, ast.Assign) and holder.value is node
+    if isinstance(holder, ast.Assign) and whole and ast.unparse(holder.targets[0]) == ast.unparse(node.left):
+        return remove(script, holder)
     return (replace(script, node, ast.get_source_segment(script.text, node.left) or ast.unparse(node.left)),)
