@@ -41,6 +41,7 @@ NAMES = {
     "LOOP006": "double-softmax",
     "LOOP003": "accumulation-wrong",
     "LOOP002": "eval-mode-misuse",
+    "LOOP011": "teacher-trained",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

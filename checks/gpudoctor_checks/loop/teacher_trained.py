@@ -1,0 +1,203 @@
+"""LOOP011: a distillation teacher runs with gradients, or in training mode."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.modes import forwards, mode_layers, model_of, resolved
+from gpudoctor.model.signs.places import place
+from gpudoctor.model.signs.program import bound_to, enclosing, steady
+from gpudoctor.model.signs.scopes import Scopes
+from gpudoctor.model.signs.source import Call, Event, Script, Source
+
+_TEACHER = re.compile(r"teacher", re.IGNORECASE)
+_AVERAGED = re.compile(
+    r"(^|_|\b)ema(_|\b)|momentum|moving_average|mean_?teacher|polyak|byol|dino", re.IGNORECASE
+)
+_FREEZES = re.compile(r"freeze|requires_grad|no_grad|detach_model", re.IGNORECASE)
+_OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    event: Event
+    name: str
+    """The teacher as written at the call."""
+    origin: str
+    """The teacher's name where it comes from."""
+
+
+class TeacherTrained(Check):
+    """A distillation teacher is run as if it were to be trained.
+
+    What it finds:
+        In a training loop, the forward of a model called teacher that builds a graph: no `torch.no_grad()`
+        around it, parameters not frozen, output not detached at the call. And a teacher that is built in
+        training mode and never put into eval mode, while the program has dropout or batch norm.
+    Why it hurts:
+        The graph of the teacher, often the larger model, keeps all its activations for the whole step and
+        `backward()` computes gradients through it that nobody uses: easily half of the memory and a third of
+        the time. A teacher in training mode gives noisy targets (dropout) and changes its batch norm
+        statistics with every batch.
+    How it knows:
+        By the name `teacher` of what is called in the loop, followed through parameters to where it is built;
+        by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls.
+    False alarms:
+        A teacher that an optimizer trains (mutual learning) is no finding, nor is the mode of an averaged one
+        (mean teacher, DINO), which is meant to be in training mode. `from_pretrained` gives eval mode.
+    Remedies:
+        `with torch.no_grad():` around the teacher's forward, `teacher.eval()` after it is built.
+    References:
+        - https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html
+    """
+
+    code = Code("LOOP011")
+    name = "teacher-trained"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        said: set[object] = set()
+        for use in _uses(source):
+            last = use.origin.rsplit(".", 1)[-1]
+            if _optimized(source, last):
+                continue
+            if use.event.node not in said and not use.event.no_grad and not _frozen(source, last, use):
+                said.add(use.event.node)
+                yield self._graph(use)
+            built = _built(source, last)
+            if built is not None and built[1].node not in said and _in_training_mode(source, last, built[1]):
+                said.add(built[1].node)
+                yield self._mode(use, *built)
+
+    def _graph(self, use: _Use) -> Finding:
+        evidence: tuple[Evidence, ...] = (use.event.span, *use.event.via)
+        return self.finding(
+            f"{use.name} runs with gradients on each training step: no torch.no_grad() around it, and nothing "
+            "freezes its parameters.",
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            subject=f"{use.event.span.path}:{use.event.span.line}",
+            facts=(("how", "graph"), ("teacher", use.name), ("call", place(use.event.span))),
+        )
+
+    def _mode(self, use: _Use, script: Script, call: Call) -> Finding:
+        name = bound_to(script, call.node)
+        return self.finding(
+            f"{name} is built in training mode and never put into eval mode: its dropout and batch norm work as "
+            "in training while it gives the targets.",
+            evidence=(call.span, use.event.span),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{call.span.path}:{call.span.line}",
+            facts=(("how", "mode"), ("teacher", name), ("call", place(call.span))),
+        )
+
+
+def _uses(source: Source) -> Iterator[_Use]:
+    for _, loop in source.training_loops:
+        if not any(event.call is not None and _TEACHER.search(event.span.text) for event in loop.events):
+            continue
+        scopes = Scopes(source, loop)
+        for event in forwards(loop):
+            call = event.call
+            if call is None or not steady(event):
+                continue
+            name = model_of(call)
+            origin = str(resolved(scopes, name, event.via)[1])
+            if _TEACHER.search(origin.rsplit(".", 1)[-1]) or _TEACHER.search(name.rsplit(".", 1)[-1]):
+                yield _Use(event, name, origin)
+
+
+def _optimized(source: Source, last: str) -> bool:
+    """Whether an optimizer is given the teacher's parameters."""
+    word = re.compile(rf"\b{re.escape(last)}\b")
+    return any(
+        _OPTIMIZERS.match(call.name) and word.search(ast.unparse(call.node))
+        for script in source.scripts
+        for call in script.calls
+    )
+
+
+def _frozen(source: Source, last: str, use: _Use) -> bool:
+    """Whether its parameters are frozen somewhere, or its output is cut off where it is called."""
+    word = re.compile(rf"\b({re.escape(last)}|{re.escape(use.name.rsplit('.', 1)[-1])})\b")
+    for script in source.scripts:
+        if script.path == use.event.span.path and _detached(script, use.event.node):
+            return True
+        for call in script.calls:
+            if _FREEZES.search(call.method) and word.search(ast.unparse(call.node)):
+                return True
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.For) and word.search(ast.unparse(node.iter)):
+                if "requires_grad" in ast.unparse(node):
+                    return True
+    return False
+
+
+def _detached(script: Script, node: ast.AST) -> bool:
+    """`teacher(x).detach()`, `teacher(x).logits.detach()`."""
+    for above in enclosing(script, node):
+        if isinstance(above, ast.Attribute) and above.attr in {"detach", "data", "cpu", "item"}:
+            return above.attr != "cpu"
+        if not isinstance(above, ast.Attribute | ast.Subscript | ast.Call):
+            return False
+    return False
+
+
+def _built(source: Source, last: str) -> tuple[Script, Call] | None:
+    """Where the teacher is built, when it is in one place, by a class of the program or a library's builder."""
+    classes = {name for script in source.scripts for name in script.classes}
+    found = [
+        (script, call)
+        for script in source.scripts
+        for call in script.calls
+        if bound_to(script, call.node).rsplit(".", 1)[-1] == last
+    ]
+    if len(found) != 1:
+        return None
+    call = found[0][1]
+    known = call.method in classes or call.name.startswith(
+        ("torchvision.models.", "timm.create_model", "torch.nn.")
+    )
+    return found[0] if known else None
+
+
+def _in_training_mode(source: Source, last: str, built: Call) -> bool:
+    """Whether nothing puts the teacher into eval mode, nor may do so out of sight."""
+    if not mode_layers(source) or ".eval()" in ast.unparse(built.node):
+        return False
+    word = re.compile(rf"\b{re.escape(last)}\b")
+    for script in source.scripts:
+        if _AVERAGED.search(script.text):
+            return False
+        for call in script.calls:
+            if call.node is built.node:
+                continue
+            if call.method in {"eval", "train"} and (word.search(call.receiver) or not call.receiver):
+                return False
+            given = [*call.node.args, *(item.value for item in call.node.keywords)]
+            handed = any(
+                isinstance(item, ast.Name | ast.Attribute) and word.search(ast.unparse(item)) for item in given
+            )
+            if handed and not _harmless(source, call):
+                return False
+        for node in ast.walk(script.tree):
+            if (
+                isinstance(node, ast.For)
+                and word.search(ast.unparse(node.iter))
+                and ".eval()" in ast.unparse(node)
+            ):
+                return False
+    return True
+
+
+def _harmless(source: Source, call: Call) -> bool:
+    """Whether a call that is given the teacher is one that the reader has seen, and it switches nothing."""
+    for script in source.scripts:
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.FunctionDef) and node.name == call.method:
+                return "eval(" not in ast.unparse(node)
+    return False

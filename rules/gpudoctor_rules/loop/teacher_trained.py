@@ -1,0 +1,73 @@
+"""Answers LOOP011: the teacher without gradients and in eval mode."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.edits import insert_after, replace_node
+from gpudoctor.model.signs.places import alone, find
+from gpudoctor.model.signs.program import statement
+
+_REFERENCES = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
+
+
+class TeacherTrainedRule(Rule):
+    """Switch gradients off around the forward, and the mode after the construction."""
+
+    answers = Code("LOOP011")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        teacher = str(finding.fact("teacher"))
+        if finding.fact("how") == "graph":
+            yield Remedy(
+                id="LOOP011-no-grad",
+                title=f"torch.no_grad() around {teacher}",
+                steps=("with torch.no_grad():", f"    {finding.span.text if finding.span else teacher}"),
+                # A teacher inside of a module may be among the parameters that its optimizer steps.
+                applicability=Applicability.UNSAFE if "." in teacher else Applicability.SAFE,
+                effort=Effort.ONE_LINE,
+                edits=_no_grad(finding, patient),
+                references=_REFERENCES,
+            )
+            return
+        yield Remedy(
+            id="LOOP011-eval",
+            title=f"{teacher}.eval()",
+            steps=(f"after it is built: {teacher}.eval()",),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=_eval(finding, patient, teacher),
+            references=_REFERENCES,
+        )
+
+
+def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The statement in a with block, where nothing else of it needs a gradient."""
+    found = find(patient.source, finding.fact("call"))
+    if found is None:
+        return ()
+    script, node = found
+    whole = statement(script, node)
+    if not isinstance(whole, ast.Assign) or not alone(script, whole) or script.imports.get("torch") != "torch":
+        return ()
+    teacher = str(finding.fact("teacher"))
+    others = [
+        call
+        for call in script.calls
+        if any(part is call.node for part in ast.walk(whole.value))
+        and call.name.endswith(".__call__")
+        and not ast.unparse(call.node.func).startswith(teacher)
+    ]
+    text = ast.get_source_segment(script.text, whole)
+    if others or text is None or "\n" in text:
+        return ()
+    indent = " " * whole.col_offset
+    return (replace_node(script, whole, f"with torch.no_grad():\n{indent}    {text}"),)
+
+
+def _eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:
+    found = find(patient.source, finding.fact("call"))
+    whole = statement(*found) if found is not None else None
+    if found is None or not isinstance(whole, ast.Assign) or not alone(found[0], whole):
+        return ()
+    return (insert_after(found[0], whole, f"{teacher}.eval()"),)
