@@ -16,6 +16,7 @@ _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 _AVERAGED = re.compile(
     r"(^|_|\b)ema(_|\b)|momentum|moving_average|mean_?teacher|polyak|byol|dino", re.IGNORECASE
 )
+_LAYERS = re.compile(r"Dropout|BatchNorm|Transformer|dropout")
 _FREEZES = re.compile(r"freeze|requires_grad|no_grad|detach_model", re.IGNORECASE)
 _OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
 
@@ -87,8 +88,8 @@ class TeacherTrained(Check):
     def _mode(self, use: _Use, script: Script, call: Call) -> Finding:
         name = bound_to(script, call.node)
         return self.finding(
-            f"{name} is built in training mode and never put into eval mode: its dropout and batch norm work as "
-            "in training while it gives the targets.",
+            f"{name} is built in training mode and never put into eval mode: its dropout and batch norm work "
+            "as in training while it gives the targets.",
             evidence=(call.span, use.event.span),
             confidence=Confidence.SUSPECTED,
             subject=f"{call.span.path}:{call.span.line}",
@@ -131,9 +132,9 @@ def _frozen(source: Source, last: str, use: _Use) -> bool:
             if _FREEZES.search(call.method) and word.search(ast.unparse(call.node)):
                 return True
         for node in ast.walk(script.tree):
-            if isinstance(node, ast.For) and word.search(ast.unparse(node.iter)):
-                if "requires_grad" in ast.unparse(node):
-                    return True
+            loops = isinstance(node, ast.For) and word.search(ast.unparse(node.iter))
+            if loops and "requires_grad" in ast.unparse(node):
+                return True
     return False
 
 
@@ -167,7 +168,10 @@ def _built(source: Source, last: str) -> tuple[Script, Call] | None:
 
 def _in_training_mode(source: Source, last: str, built: Call) -> bool:
     """Whether nothing puts the teacher into eval mode, nor may do so out of sight."""
-    if not mode_layers(source) or ".eval()" in ast.unparse(built.node):
+    text = ast.unparse(built.node)
+    if not mode_layers(source) or ".eval()" in text:
+        return False
+    if built.name == "torch.nn.Sequential" and not _LAYERS.search(text):
         return False
     word = re.compile(rf"\b{re.escape(last)}\b")
     for script in source.scripts:
