@@ -62,8 +62,8 @@ class Dataparallel(Check):
                 seen.add((script.path, call.span.line))
                 here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
                 yield self.finding(
-                    f"Line {call.span.line} wraps the model in DataParallel: one process copies it to every GPU "
-                    f"on every step{here}.",
+                    f"Line {call.span.line} wraps the model in DataParallel: one process copies it to every "
+                    f"GPU on every step{here}.",
                     evidence=(call.span, next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
                     severity=Severity.NOTE if few else Severity.WARNING,

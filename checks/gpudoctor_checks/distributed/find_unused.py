@@ -62,8 +62,8 @@ class FindUnused(Check):
                     continue
                 seen.add((script.path, call.span.line))
                 yield self.finding(
-                    f"find_unused_parameters is on (line {call.span.line}), and every forward of {name} uses all "
-                    "its parameters.",
+                    f"find_unused_parameters is on (line {call.span.line}), and every forward of {name} "
+                    "uses all its parameters.",
                     evidence=(call.span, *used.spans),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",

@@ -1,0 +1,103 @@
+"""DIST003 no-sync-missing."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.parallel import DDP, wrappers
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Event, Known, Loop, Script
+
+_ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
+_SWITCHES = ("require_backward_grad_sync", "no_sync", "set_requires_gradient_sync", "no_backward_sync")
+
+
+class NoSyncMissing(Check):
+    """Gradients are accumulated over several backwards, and DDP reduces them over all GPUs on each one.
+
+    What it finds:
+        A training loop under DistributedDataParallel that steps its optimizer once for several backwards,
+        without `no_sync()` (or `require_backward_grad_sync`) around those before the last.
+    Why it hurts:
+        Every backward of a DDP model ends in an all-reduce of all gradients. With 8 micro-batches a step, 7 of
+        8 reductions are thrown away; over a network they cost as much as the backward itself.
+    How it knows:
+        From the source: the loop's micro-batches are told from `if (i + 1) % N == 0` around the step or from
+        an inner loop, with N followed through options. N of 1 is silent; an N that only a run can tell is a
+        note. Accelerate, Lightning, DeepSpeed and the Trainer do it by themselves.
+    False alarms:
+        With fast links and large micro-batches the reduction hides behind the backward.
+    Remedies:
+        `with model.no_sync():` around all but the last micro-batch of a step.
+    References:
+        - https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+        - https://arxiv.org/abs/2006.15704
+    """
+
+    code = Code("DIST003")
+    name = "no-sync-missing"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="backwards_per_step",
+            default=1.5,
+            unit="1",
+            source="CATALOGUE DIST003",
+            meaning="From so many backwards an optimizer step on, reductions are thrown away.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        seen: set[tuple[str, int]] = set()
+        for program in training_programs(patient.source):
+            wrapped = wrappers(program, DDP)
+            if not wrapped or program.roots & _ENGINES or _handled(program):
+                continue
+            for script, loop in program.loops:
+                if loop.engine or (script.path, loop.span.line) in seen:
+                    continue
+                for finding in self._from_source(program, script, loop):
+                    seen.add((script.path, loop.span.line))
+                    yield finding
+
+    def _from_source(self, program: Program, script: Script, loop: Loop) -> Iterator[Finding]:
+        if loop.accumulates is None:
+            return
+        backwards = [event for event in loop.calls(".backward") if not event.evaluation]
+        if not backwards or _many_models(program):
+            return
+        number = loop.accumulates.value if isinstance(loop.accumulates, Known) else None
+        if number is not None and (
+            not isinstance(number, int | float) or number < self.limit("backwards_per_step")
+        ):
+            return
+        count = f"{number:g}" if isinstance(number, int | float) else "several"
+        thrown = (
+            f"{number - 1:g} of {number:g} are" if isinstance(number, int | float) else "all but the last are"
+        )
+        place: Event = backwards[0]
+        yield self.finding(
+            f"Each optimizer step follows {count} backwards (line {place.span.line}), and DDP reduces the "
+            f"gradients on every one: {thrown} thrown away.",
+            evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if number is not None else Severity.NOTE,
+            subject=f"{script.path}:{loop.span.line}",
+            facts=(
+                ("micro_batches", int(number) if isinstance(number, int | float) else 0),
+                ("text", loop.accumulates.text),
+                ("line", place.span.line),
+            ),
+        )
+
+
+def _handled(program: Program) -> bool:
+    """Whether the program speaks of synchronisation anywhere."""
+    return any(word in script.text for script in program.scripts for word in _SWITCHES)
+
+
+def _many_models(program: Program) -> bool:
+    """Whether several models are wrapped: one backward a model is no accumulation."""
+    return len({call.span.line for _, call in wrappers(program, DDP)}) > 1 and any(
+        sum(1 for _ in loop.calls(".step")) > 1 for _, loop in program.loops
+    )

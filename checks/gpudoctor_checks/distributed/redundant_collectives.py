@@ -1,0 +1,185 @@
+"""DIST004 redundant-collectives."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.signs.graph import GraphFlow
+from gpudoctor.model.signs.parallel import wraps_ddp
+from gpudoctor.model.signs.program import passes_between, steady
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
+
+_OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
+_REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
+_ENGINE_CALLS = {
+    "accelerate.Accelerator.wait_for_everyone": "barrier",
+    "accelerate.Accelerator.gather": "gather",
+    "accelerate.Accelerator.gather_for_metrics": "gather",
+    "accelerate.Accelerator.reduce": "reduce",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Collective:
+    span: SourceSpan
+    name: str
+    kind: str
+    """`barrier`, `broadcast`, `objects`, `parameters` or `value`."""
+    period: int
+
+
+class RedundantCollectives(Check):
+    """Ranks talk to each other on every step beside what DDP or FSDP do for the gradients.
+
+    What it finds:
+        In a training loop, on every step or every few: barriers, broadcasts, collectives of pickled objects,
+        parameters broadcast or reduced again under DistributedDataParallel, and losses or metrics reduced for
+        the log.
+    Why it hurts:
+        Each collective is a meeting of all ranks: the slowest decides, and launches wait behind it. Objects
+        are pickled, copied to the host and back. DDP keeps parameters equal by itself.
+    How it knows:
+        From the source, calls followed into functions of the program; guards (`if step % 50 == 0`) thin them.
+        What feeds the loss is silent (a gathered batch of features, a token count), and so are gradients
+        reduced by hand without DDP. A value reduced for the log is a note: only a run can price it.
+    False alarms:
+        Ranks that must agree on something on each step (early stop on a flag, an uneven number of batches).
+    Remedies:
+        Drop barriers and broadcasts; reduce values for the log every 50 steps, several in one tensor.
+    References:
+        - https://pytorch.org/docs/stable/distributed.html#collective-functions
+        - https://pytorch.org/docs/stable/notes/ddp.html#internal-design
+    """
+
+    code = Code("DIST004")
+    name = "redundant-collectives"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="period",
+            default=10,
+            unit="{step}",
+            source="CATALOGUE: collectives every few steps are known to cost 5 % and more",
+            meaning="Collectives less often than once in so many steps are no finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        seen: set[tuple[str, int]] = set()
+        for program in training_programs(patient.source):
+            for script, loop in program.loops:
+                found = [
+                    item
+                    for item in self._collectives(program, loop)
+                    if (item.span.path, item.span.line) not in seen
+                ]
+                seen |= {(item.span.path, item.span.line) for item in found}
+                yield from self._from_source(script, loop, found)
+
+    def _from_source(self, script: Script, loop: Loop, found: list[_Collective]) -> Iterator[Finding]:
+        for kinds in (("barrier", "broadcast", "objects", "parameters"), ("value",)):
+            here = [item for item in found if item.kind in kinds]
+            if not here:
+                continue
+            names = ", ".join(dict.fromkeys(item.name for item in here))
+            lines = sorted({item.span.line for item in here})
+            where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines[:6]))
+            period = min(item.period for item in here)
+            often = "every step" if period == 1 else f"every {period} steps"
+            why = (
+                "all ranks wait for each other"
+                if kinds != ("value",)
+                else "a value for the log meets all ranks"
+            )
+            yield self.finding(
+                f"{names} runs on {often} of the training loop ({where}): {why}."
+                if period == 1
+                else f"{names} runs {often} of the training loop ({where}): {why}.",
+                evidence=(*(item.span for item in here[:8]), loop.span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.NOTE if kinds == ("value",) else Severity.WARNING,
+                subject=f"{script.path}:{loop.span.line}",
+                facts=(
+                    ("kind", here[0].kind),
+                    ("kinds", ",".join(sorted({item.kind for item in here}))),
+                    ("period", period),
+                ),
+            )
+
+    def _collectives(self, program: Program, loop: Loop) -> Iterator[_Collective]:
+        flow: GraphFlow | None = None
+        ddp = bool(wraps_ddp(program))
+        for event in loop.events:
+            kind = _kind(event, ddp)
+            if kind is None or event.call is None or not steady(event) or _elsewhere(event, loop):
+                continue
+            period = passes_between(event)
+            if period is None or period >= self.limit("period"):
+                continue
+            if kind in {"value", "broadcast"}:
+                flow = flow or GraphFlow(Source(scripts=program.scripts), loop)
+                if _feeds(event, flow):
+                    continue
+            yield _Collective(span=event.span, name=event.call.method, kind=kind, period=period)
+
+
+def _kind(event: Event, ddp: bool) -> str | None:
+    """What a collective is for; None when it is none, or one that training needs."""
+    call = event.call
+    if call is None:
+        return None
+    engine = _ENGINE_CALLS.get(call.name)
+    if engine is None and not call.name.startswith("torch.distributed."):
+        return None
+    name = engine or call.name.removeprefix("torch.distributed.")
+    if "." in name:
+        return None  # functional collectives, tensor parallelism, RPC
+    if name in {"barrier", "monitored_barrier"}:
+        return "barrier"
+    if name in _OBJECTS:
+        return "objects"
+    if name not in _REDUCES and name != "broadcast":
+        return None
+    if _of_parameters(event):
+        return "parameters" if ddp else None
+    if call.open_ended or call.argument("group", 9) is not None:
+        return None  # a group of its own: tensor or pipeline parallelism
+    return "broadcast" if name == "broadcast" else "value"
+
+
+def _of_parameters(event: Event) -> bool:
+    """Whether a collective goes over parameters or their gradients."""
+    call = event.call
+    text = " ".join(ast.unparse(item) for item in call.node.args[:1]) if call is not None else ""
+    loops = " ".join(loop.iterates for loop in event.inner)
+    return (
+        "grad" in text
+        or "param" in text
+        or any(word in loops for word in ("parameters()", "params", "buffers()"))
+    )
+
+
+def _elsewhere(event: Event, loop: Loop) -> bool:
+    """Inside an evaluation or another training loop, or on one pass only."""
+    if any(
+        inner.role in (LoopRole.EVALUATION, LoopRole.TRAINING) and inner is not loop for inner in event.inner
+    ):
+        return True
+    return any(guard.kind is GuardKind.RANK for guard in event.guards)
+
+
+def _feeds(event: Event, flow: GraphFlow) -> bool:
+    """Whether what is reduced goes into a backward of the pass."""
+    call = event.call
+    if call is None:
+        return False
+    names = {
+        ast.unparse(part)
+        for argument in call.node.args[:2]
+        for part in ast.walk(argument)
+        if isinstance(part, ast.Name | ast.Attribute)
+    }
+    return any(flow.key(name, event.via) in flow.upstream for name in names)

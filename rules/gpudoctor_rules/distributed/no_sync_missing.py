@@ -1,0 +1,42 @@
+"""Answers DIST003 no-sync-missing."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Effect,
+    EffectOrigin,
+    Effort,
+    Finding,
+    Patient,
+    Remedy,
+    Resource,
+    Rule,
+)
+
+
+class NoSyncMissingRule(Rule):
+    """Reduce on the last micro-batch alone."""
+
+    answers = Code("DIST003")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        number = int(finding.fact("micro_batches") or 0)
+        text = str(finding.fact("text") or "") or str(number or "N")
+        yield Remedy(
+            id="DIST003-no-sync",
+            title="no_sync() on all but the last micro-batch",
+            steps=(
+                f"last = (i + 1) % {text} == 0",
+                "with contextlib.nullcontext() if last else model.no_sync():",
+                f"    the forward and the backward of line {finding.fact('line')} (the forward must be inside)",
+            ),
+            applicability=Applicability.UNSAFE,  # sums in another order
+            effort=Effort.SMALL_EDIT,
+            effect=Effect(quantity="throughput", low=1.0, high=1.7, unit="x", provenance=EffectOrigin.PUBLISHED)
+            if number
+            else None,
+            uses=frozenset({Resource.DEVICE_MEMORY}),
+            references=("https://arxiv.org/abs/2006.15704", "https://pytorch.org/docs/stable/notes/ddp.html"),
+        )

@@ -1,0 +1,38 @@
+import pytest
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissing
+from gpudoctor_rules.distributed.no_sync_missing import NoSyncMissingRule
+
+FOLDER = PATIENTS / "DIST003"
+NUMBERS = {"sick_modulo": 8, "sick_inner_loop": 4}
+
+
+@pytest.mark.parametrize("path", sick_scripts("DIST003"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    patient = script_patient(path)
+    [finding] = examine(NoSyncMissing, patient)
+    number = NUMBERS[path.stem]
+    assert finding.severity is Severity.WARNING
+    assert f"{number - 1} of {number}" in finding.message
+    assert "backward()" in finding.span.text
+    [remedy] = prescribe(NoSyncMissingRule, finding, patient)
+    assert any("model.no_sync()" in step for step in remedy.steps)
+    assert remedy.applicability is Applicability.UNSAFE
+
+
+@pytest.mark.parametrize("path", healthy_scripts("DIST003"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(NoSyncMissing, script_patient(path)) == []
+
+
+def test_healthy_when_the_command_line_asks_for_one_micro_batch():
+    assert examine(NoSyncMissing, script_patient(FOLDER / "sick_inner_loop.py", ["--micro-batches", "1"])) == []
+
+
+def test_sick_number_that_only_a_run_knows_is_a_note():
+    text = (FOLDER / "sick_modulo.py").read_text("utf-8").replace("= 8 ", "= int(os.environ['ACC']) ")
+    [finding] = examine(NoSyncMissing, script_patient(text))
+    assert finding.severity is Severity.NOTE and "several" in finding.message

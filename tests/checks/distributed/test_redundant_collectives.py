@@ -1,0 +1,38 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.distributed.redundant_collectives import RedundantCollectives
+from gpudoctor_rules.distributed.redundant_collectives import RedundantCollectivesRule
+
+FOLDER = PATIENTS / "DIST004"
+EXPECTED = {
+    "sick_barrier": (Severity.WARNING, "barrier", "Drop the barrier"),
+    "sick_parameters": (Severity.WARNING, "broadcast", "DDP starts from equal parameters"),
+    "sick_objects": (Severity.WARNING, "all_gather_object", "Send tensors"),
+    "sick_loss_for_the_log": (Severity.NOTE, "all_reduce", "every 50 steps"),
+}
+
+
+@pytest.mark.parametrize("path", sick_scripts("DIST004"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    patient = script_patient(path)
+    [finding] = examine(RedundantCollectives, patient)
+    severity, name, step = EXPECTED[path.stem]
+    assert finding.severity is severity
+    assert name in finding.message and name in finding.span.text
+    [remedy] = prescribe(RedundantCollectivesRule, finding, patient)
+    assert any(step in item for item in remedy.steps)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("DIST004"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(RedundantCollectives, script_patient(path)) == []
+
+
+def test_sick_edit_removes_the_barrier():
+    text = (FOLDER / "sick_barrier.py").read_text("utf-8")
+    assert gone("DIST004", text)
+    assert "barrier" not in mended(text, select="DIST004")
