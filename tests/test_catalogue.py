@@ -43,6 +43,7 @@ NAMES = {
     "LOOP003": "accumulation-wrong",
     "LOOP002": "eval-mode-misuse",
     "LOOP011": "teacher-trained",
+    "LOOP007": "prefetcher-broken",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

@@ -1,0 +1,292 @@
+"""LOOP007: a hand-written prefetch loader drops batches, hands out None, or does not wait for its copies."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.places import extent
+from gpudoctor.model.signs.prefetchers import Prefetcher, calls_of, kept, prefetchers, waited_elsewhere
+from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.source import Script
+
+_MESSAGES = {
+    "nothing": (
+        "{name}.{fetch}() returns nothing, and its result is used: the loop gets None instead of a batch.",
+        "the training loop gets None instead of a batch",
+    ),
+    "last": (
+        "{name} looks whether the next batch is there before it hands out the one that it holds: the last batch "
+        "of each epoch is lost.",
+        "the last batch of each epoch never reaches the model",
+    ),
+    "last_loop": (
+        "{name} hands out the batch before the newest one, and nothing after its loop hands out the last: one "
+        "batch of each epoch is lost.",
+        "the last batch of each epoch never reaches the model",
+    ),
+    "first": (
+        "{name} has loaded a batch when it starts, and loads the next one before it hands that out: the first "
+        "batch of each epoch is lost.",
+        "the first batch of each epoch never reaches the model",
+    ),
+    "wait": (
+        "{name} copies batches asynchronously on a stream of its own, and nothing waits for that stream before "
+        "the batch is used.",
+        "the model may read a batch before its copy has finished",
+    ),
+    "record": (
+        "{name} hands out tensors of its own stream without record_stream(): their memory may be given to the "
+        "next copy while the model still reads them.",
+        "",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    how: str
+    node: ast.AST
+    fetch: str = ""
+    edit: tuple[tuple[str, str], ...] = ()
+
+
+class PrefetcherBroken(Check):
+    """A hand-written prefetch loader drops or reuses batches, or does not wait for its copies.
+
+    What it finds:
+        Classes that copy the next batch on a CUDA stream: a `preload` that returns nothing while its result is
+        used; a check for the end that comes after preloading, so the last batch is lost; a generator that
+        yields the batch before and never the last; a first batch that is overwritten; no `wait_stream` before
+        the batch is used; no `record_stream` (a note).
+    Why it hurts:
+        A lost batch is silent: epochs are shorter, and with few batches the metric shifts. Without a wait the
+        model reads memory that the copy has not filled yet: wrong values, now and then, that no run repeats.
+    How it knows:
+        It reads the class: what `preload` keeps, what `next`, `__next__` or `__iter__` hand out, and in which
+        order they test, preload and hand out.
+    False alarms:
+        Blocking copies (without `non_blocking=True`) are waited for anyway. A program that waits for the
+        stream outside of the class is no finding.
+    Remedies:
+        Keep the batch, test it, preload, hand it out; `torch.cuda.current_stream().wait_stream(stream)` first,
+        `record_stream` on each tensor. Or leave it to the DataLoader: pinned memory and workers overlap too.
+    References:
+        - https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html
+        - https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams
+    """
+
+    code = Code("LOOP007")
+    name = "prefetcher-broken"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        for one in prefetchers(source):
+            faults = [*_nothing(one), *_last(one), *_last_of_loop(one), *_first(one)]
+            if one.copies_aside and not one.waits and not waited_elsewhere(source, one):
+                faults += _unwaited(one)
+            elif one.copies_aside and one.waits and not one.keeps_memory and not faults:
+                faults.append(_Fault("record", one.node))
+            for fault in faults:
+                yield self._found(one, fault)
+
+    def _found(self, one: Prefetcher, fault: _Fault) -> Finding:
+        message, breaks = _MESSAGES[fault.how]
+        span = one.script.span(fault.node)
+        evidence = (span,) if fault.node is one.node else (span, one.script.span(one.node))
+        return self.finding(
+            message.format(name=one.node.name, fetch=fault.fetch),
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR if breaks else Severity.NOTE,
+            cost=Cost(breaks=breaks) if breaks else None,
+            subject=f"{span.path}:{span.line}",
+            facts=(("how", fault.how), ("class", one.node.name), *fault.edit),
+        )
+
+
+def _nothing(one: Prefetcher) -> Iterator[_Fault]:
+    """A preload without a result whose result is used."""
+    for fetch in one.fetchers:
+        gives = any(
+            (isinstance(part, ast.Return) and part.value is not None)
+            or isinstance(part, ast.Yield | ast.YieldFrom)
+            for part in ast.walk(fetch)
+        )
+        if gives:
+            continue
+        for call in calls_of(one.node, fetch.name):
+            above = next(enclosing(one.script, call), None)
+            if isinstance(
+                above, ast.Assign | ast.AnnAssign | ast.Yield | ast.NamedExpr | ast.Compare | ast.Subscript
+            ):
+                names = kept(fetch)
+                result = names[0] if len(names) == 1 else f"({', '.join(names)})"
+                edit = (("edit_at", extent(one.script, fetch.body[-1])), ("text", f"return {result}"))
+                yield _Fault("nothing", call, fetch.name, edit)
+                break
+
+
+def _last(one: Prefetcher) -> Iterator[_Fault]:
+    """`batch = self.next; self.preload(); if self.next is None: stop; return batch`."""
+    for fetch in one.fetchers:
+        names = kept(fetch)
+        for method in one.consumers:
+            for body in _blocks(method):
+                held: dict[str, str] = {}
+                loaded = False
+                for statement in body:
+                    if loaded and isinstance(statement, ast.If) and _ends(statement):
+                        tested = _tested(statement.test)
+                        if tested in held:
+                            edit = (
+                                ("edit_at", extent(one.script, _tested_node(statement.test))),
+                                ("text", held[tested]),
+                            )
+                            yield _Fault("last", statement.test, fetch.name, edit)
+                            return
+                    if loaded and _hands_out(statement):
+                        break
+                    if _captures(statement, names, held):
+                        continue
+                    loaded = loaded or (
+                        isinstance(statement, ast.Expr) and bool(calls_of(statement, fetch.name))
+                    )
+
+
+def _captures(statement: ast.stmt, names: tuple[str, ...], held: dict[str, str]) -> bool:
+    """Note what a statement saves of the batch: `batch = self.next_batch`."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target, value = statement.targets[0], statement.value
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+    for name, item in pairs:
+        if isinstance(name, ast.Name) and ast.unparse(item) in names:
+            held[ast.unparse(item)] = name.id
+    return bool(held)
+
+
+def _last_of_loop(one: Prefetcher) -> Iterator[_Fault]:
+    """`for new in loader: ...; yield old; old = new` with nothing after the loop."""
+    method = one.methods.get("__iter__")
+    if method is None or not one.streams:
+        return
+    for body in _blocks(method):
+        for index, loop in enumerate(body):
+            if not isinstance(loop, ast.For) or _yields(body[index + 1 :]):
+                continue
+            yielded = _yields(loop.body)
+            if len(yielded) != 1 or yielded[0].value is None:
+                continue
+            names = {part.id for part in ast.walk(yielded[0].value) if isinstance(part, ast.Name)}
+            names -= {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+            line = yielded[0].lineno
+            bound = [(part.id, part.lineno) for part in ast.walk(loop) if _stored(part)]
+            later = {name for name, at in bound if at > line}
+            earlier = {name for name, at in bound if at < line}
+            if names and names <= later and not names & earlier:
+                edit = (("edit_at", extent(one.script, loop)), ("text", ast.unparse(yielded[0])))
+                yield _Fault("last_loop", yielded[0], "", edit)
+
+
+def _stored(part: ast.AST) -> bool:
+    return isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+
+
+def _first(one: Prefetcher) -> Iterator[_Fault]:
+    """`self.preload()` at the start, and again before `return self.next_batch`."""
+    start = [one.methods[name] for name in ("__init__", "__iter__") if name in one.methods]
+    for fetch in one.fetchers:
+        if not any(calls_of(method, fetch.name) for method in start):
+            continue
+        names = kept(fetch)
+        for method in one.consumers:
+            if method.name == "__iter__":
+                continue
+            loads = [i for i, item in enumerate(method.body) if _is_call(item, fetch.name)]
+            last = method.body[-1]
+            if not loads or not isinstance(last, ast.Return) or last.value is None:
+                continue
+            given = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+            if all(ast.unparse(item) in names for item in given):
+                edit = (
+                    ("edit_at", extent(one.script, method.body[loads[0]])),
+                    ("return_at", extent(one.script, last.value)),
+                    ("text", ast.unparse(last.value)),
+                )
+                yield _Fault("first", last, fetch.name, edit)
+
+
+def _unwaited(one: Prefetcher) -> list[_Fault]:
+    stream = one.streams[0] if one.streams else ""
+    consumer = next((item for item in one.consumers if item.name != "__iter__"), None)
+    if consumer is not None and stream:
+        first = next(
+            (s for s in consumer.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))),
+            None,
+        )
+        edit = (
+            ("edit_at", extent(one.script, first)),
+            ("text", f"torch.cuda.current_stream().wait_stream({stream})"),
+        )
+        return [_Fault("wait", consumer, "", edit if first is not None else ())] if first is not None else []
+    whole = one.methods.get("__iter__")
+    yielded = _yields(whole.body) if whole is not None else []
+    if whole is None or not yielded or not stream:
+        return [_Fault("wait", one.node)]
+    edit = (
+        ("edit_at", extent(one.script, _statement_of(one.script, yielded[0]))),
+        ("text", f"torch.cuda.current_stream().wait_stream({stream})"),
+    )
+    return [_Fault("wait", whole, "", edit)]
+
+
+def _statement_of(script: Script, node: ast.AST) -> ast.AST:
+    return next(item for item in enclosing(script, node) if isinstance(item, ast.stmt))
+
+
+def _blocks(method: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
+    for part in ast.walk(method):
+        for name in ("body", "orelse", "finalbody"):
+            found = getattr(part, name, None)
+            if isinstance(found, list) and found and isinstance(found[0], ast.stmt):
+                yield found
+
+
+def _yields(body: list[ast.stmt]) -> list[ast.Yield]:
+    return [part for item in body for part in ast.walk(item) if isinstance(part, ast.Yield)]
+
+
+def _ends(statement: ast.If) -> bool:
+    last = statement.body[-1]
+    if isinstance(last, ast.Raise):
+        return "StopIteration" in ast.unparse(last)
+    return isinstance(last, ast.Break | ast.Return) and not (isinstance(last, ast.Return) and _gives(last))
+
+
+def _gives(last: ast.Return) -> bool:
+    return last.value is not None and not isinstance(last.value, ast.Constant)
+
+
+def _hands_out(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Return) or bool(_yields([statement]))
+
+
+def _is_call(statement: ast.stmt, method: str) -> bool:
+    return isinstance(statement, ast.Expr) and ast.unparse(statement.value).startswith(f"self.{method}(")
+
+
+def _tested_node(test: ast.expr) -> ast.expr:
+    """`self.next` of `self.next is None`, `not self.next`."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.Eq):
+        return test.left
+    return test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+
+
+def _tested(test: ast.expr) -> str:
+    node = _tested_node(test)
+    return "" if node is test else ast.unparse(node)

@@ -1,0 +1,75 @@
+"""Answers LOOP007: hand out each batch once, after its copy."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.edits import insert_after, insert_before, replace_node
+from gpudoctor.model.signs.places import find_extent
+
+_RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html"
+_STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
+_TITLES = {
+    "nothing": "return the batch",
+    "last": "test the batch that is handed out, not the next one",
+    "last_loop": "hand out the last batch after the loop",
+    "first": "keep the batch before the next one is loaded",
+    "wait": "wait for the copy before the batch is used",
+    "record": "record_stream on each tensor that is handed out",
+}
+_STEPS = {
+    "nothing": "at the end of it: {text}",
+    "last": "test {text} instead",
+    "last_loop": "after the loop: {text}",
+    "first": "batch = {text} before loading; return batch",
+    "wait": "{text}",
+    "record": "tensor.record_stream(torch.cuda.current_stream()) for each tensor of the batch, before the next load",
+}
+
+
+class PrefetcherBrokenRule(Rule):
+    """Mend the class, or do without it."""
+
+    answers = Code("LOOP007")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        how, text = str(finding.fact("how")), str(finding.fact("text") or "")
+        yield Remedy(
+            id=f"LOOP007-{how.replace('_', '-')}",
+            title=_TITLES[how],
+            steps=(_STEPS[how].format(text=text),),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=_edits(finding, patient, how, text),
+            references=(_RECORD if how == "record" else _STREAMS,),
+        )
+        yield Remedy(
+            id="LOOP007-loader",
+            title="pin_memory=True and non_blocking=True instead of the class",
+            steps=(
+                "DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True)",
+                "for batch in loader: batch = batch.to(device, non_blocking=True)",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SMALL_EDIT,
+            references=(_STREAMS,),
+        )
+
+
+def _edits(finding: Finding, patient: Patient, how: str, text: str) -> tuple[Edit, ...]:
+    found = find_extent(patient.source, finding.fact("edit_at"))
+    if found is None or not text:
+        return ()
+    script, node = found
+    if how == "last":
+        return (replace_node(script, node, text),)
+    if not isinstance(node, ast.stmt):
+        return ()
+    if how in {"nothing", "last_loop"}:
+        return (insert_after(script, node, text),)
+    if how == "wait":
+        return (insert_before(script, node, text),) if script.imports.get("torch") == "torch" else ()
+    given = find_extent(patient.source, finding.fact("return_at"))
+    if given is None:
+        return ()
+    return insert_before(script, node, f"batch = {text}"), replace_node(script, given[1], "batch")
