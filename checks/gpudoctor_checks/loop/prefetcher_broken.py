@@ -16,8 +16,8 @@ _MESSAGES = {
         "the training loop gets None instead of a batch",
     ),
     "last": (
-        "{name} looks whether the next batch is there before it hands out the one that it holds: the last batch "
-        "of each epoch is lost.",
+        "{name} looks whether the next batch is there before it hands out the one that it holds: the last "
+        "batch of each epoch is lost.",
         "the last batch of each epoch never reaches the model",
     ),
     "last_loop": (
@@ -185,16 +185,16 @@ def _last_of_loop(one: Prefetcher) -> Iterator[_Fault]:
             names = {part.id for part in ast.walk(yielded[0].value) if isinstance(part, ast.Name)}
             names -= {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
             line = yielded[0].lineno
-            bound = [(part.id, part.lineno) for part in ast.walk(loop) if _stored(part)]
+            bound = [
+                (part.id, part.lineno)
+                for part in ast.walk(loop)
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            ]
             later = {name for name, at in bound if at > line}
             earlier = {name for name, at in bound if at < line}
             if names and names <= later and not names & earlier:
                 edit = (("edit_at", extent(one.script, loop)), ("text", ast.unparse(yielded[0])))
                 yield _Fault("last_loop", yielded[0], "", edit)
-
-
-def _stored(part: ast.AST) -> bool:
-    return isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
 
 
 def _first(one: Prefetcher) -> Iterator[_Fault]:
@@ -224,23 +224,18 @@ def _first(one: Prefetcher) -> Iterator[_Fault]:
 def _unwaited(one: Prefetcher) -> list[_Fault]:
     stream = one.streams[0] if one.streams else ""
     consumer = next((item for item in one.consumers if item.name != "__iter__"), None)
+    wait = f"torch.cuda.current_stream().wait_stream({stream})"
     if consumer is not None and stream:
-        first = next(
-            (s for s in consumer.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))),
-            None,
-        )
-        edit = (
-            ("edit_at", extent(one.script, first)),
-            ("text", f"torch.cuda.current_stream().wait_stream({stream})"),
-        )
-        return [_Fault("wait", consumer, "", edit if first is not None else ())] if first is not None else []
+        documented = ast.get_docstring(consumer) is not None and len(consumer.body) > 1
+        edit = (("edit_at", extent(one.script, consumer.body[1 if documented else 0])), ("text", wait))
+        return [_Fault("wait", consumer, "", edit)]
     whole = one.methods.get("__iter__")
     yielded = _yields(whole.body) if whole is not None else []
     if whole is None or not yielded or not stream:
         return [_Fault("wait", one.node)]
     edit = (
         ("edit_at", extent(one.script, _statement_of(one.script, yielded[0]))),
-        ("text", f"torch.cuda.current_stream().wait_stream({stream})"),
+        ("text", wait),
     )
     return [_Fault("wait", whole, "", edit)]
 

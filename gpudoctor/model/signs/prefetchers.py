@@ -46,9 +46,13 @@ class Prefetcher:
         """Attributes that hold its streams, `self.stream`."""
         found = []
         for part in ast.walk(self.node):
-            if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call):
-                if ast.unparse(part.value.func).endswith("cuda.Stream"):
-                    found += [ast.unparse(target) for target in part.targets]
+            made = part.value if isinstance(part, ast.Assign) else None
+            if (
+                isinstance(part, ast.Assign)
+                and isinstance(made, ast.Call)
+                and ast.unparse(made.func).endswith("cuda.Stream")
+            ):
+                found += [ast.unparse(target) for target in part.targets]
         return tuple(found)
 
     @property

@@ -23,7 +23,7 @@ _STEPS = {
     "last_loop": "after the loop: {text}",
     "first": "batch = {text} before loading; return batch",
     "wait": "{text}",
-    "record": "tensor.record_stream(torch.cuda.current_stream()) for each tensor of the batch, before the next load",
+    "record": "before the next load, for each tensor: tensor.record_stream(torch.cuda.current_stream())",
 }
 
 

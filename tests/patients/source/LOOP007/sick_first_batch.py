@@ -17,5 +17,7 @@ class Feeder:
     def next(self):
         """The batch."""
         torch.cuda.current_stream().wait_stream(self.side)
+        if self.current is not None:
+            self.current.record_stream(torch.cuda.current_stream())
         self.load_next()
         return self.current
