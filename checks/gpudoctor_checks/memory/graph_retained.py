@@ -146,6 +146,8 @@ def _kept(event: Event, loop: Loop) -> Iterator[_Sink]:
         name = ast.unparse(target)
         if not event.no_grad and _adds_to(node.value, name):
             yield _Sink(event, name, "sum", node.value)
+        elif not event.no_grad and _joins(node.value, name):
+            yield _Sink(event, name, "list", node.value)
         elif isinstance(target, ast.Subscript) and not event.no_grad and _varies(target.slice, loop, event):
             yield _Sink(event, ast.unparse(target.value), "entry", node.value)
     elif isinstance(node, ast.Call) and node.args and event.call is not None and _keeps(event.call):
@@ -162,6 +164,14 @@ def _adds_to(value: ast.expr, name: str) -> bool:
         sides = (value.left, value.right)
         return any(_scaled(side, name) or _adds_to(side, name) for side in sides)
     return False
+
+
+def _joins(value: ast.expr, name: str) -> bool:
+    """Whether a name grows by concatenation: `kept = torch.cat([kept, out])`."""
+    if not isinstance(value, ast.Call) or not value.args or not isinstance(value.args[0], ast.List | ast.Tuple):
+        return False
+    joined = ast.unparse(value.func).rsplit(".", 1)[-1] in {"cat", "concat", "concatenate", "vstack", "hstack"}
+    return joined and any(ast.unparse(item) == name for item in value.args[0].elts)
 
 
 def _scaled(node: ast.expr, name: str) -> bool:
@@ -209,7 +219,8 @@ def _resets(event: Event) -> Iterator[str]:
     if isinstance(node, ast.Assign):
         for target in node.targets:
             for part in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
-                if not _adds_to(node.value, ast.unparse(part)):
+                name = ast.unparse(part)
+                if not _adds_to(node.value, name) and not _joins(node.value, name):
                     yield ast.unparse(_without_slice(part))
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         yield ast.unparse(node.target)

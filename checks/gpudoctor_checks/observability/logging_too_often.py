@@ -48,6 +48,9 @@ LEVELS = {"info", "warning", "warn", "error", "critical", "log"}
 PRINTS = {"print", "builtins.print", "rich.print", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write",
           "sys.stdout.write", "sys.stderr.write", "click.echo"}  # fmt: skip
 
+DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savetxt", "numpy.save"}
+"""Functions that write a whole file of records."""
+
 FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
 
@@ -194,8 +197,12 @@ def _kind(call: Call, loop: Loop) -> str | None:
         package in {"logging", "loguru"} or re.search(r"^_?(logger|log|logging)$", receiver)
     ):
         return "print"
+    if call.method == "print" and call.receiver:
+        return "print"  # accelerator.print, console.print
+    if call.name in DUMPS or (call.method == "to_csv" and call.receiver):
+        return "file"
     if call.method in FILES and call.receiver and not call.name.startswith(("torch.", "numpy.")):
-        return _file_kind(receiver)
+        return "file" if call.receiver.startswith("open(") else _file_kind(receiver)
     return None
 
 

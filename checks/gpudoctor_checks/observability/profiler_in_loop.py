@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.model import (
     Check,
@@ -20,57 +19,19 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
-from gpudoctor.model.signs.program import (
-    bound,
-    bound_to,
-    enclosing,
-    passes_between,
-    steady,
-    switched_off,
-    trains_within,
-    withs_of,
+from gpudoctor.model.signs.profilers import (
+    LIGHTNING,
+    LIGHTNING_PROFILERS,
+    Tool,
+    cycle,
+    disabled,
+    lightning_profiler,
+    profiled_loops,
+    tools,
+    uses,
 )
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
-
-PROFILERS = {
-    "torch": {"profile", "_KinetoProfile"},
-    "cProfile": {"Profile"},
-    "line_profiler": {"LineProfiler"},
-}
-"""Package and last part of the name of profilers that record every operation or call."""
-
-COUNTERS = {
-    "fvcore": {"FlopCountAnalysis", "flop_count", "ActivationCountAnalysis", "flop_count_table"},
-    "thop": {"profile"},
-    "ptflops": {"get_model_complexity_info"},
-    "torch": {"FlopCounterMode"},
-    "calflops": {"calculate_flops", "calculate_flops_hf"},
-    "deepspeed": {"FlopsProfiler", "get_model_profile"},
-    "torchinfo": {"summary"},
-    "torchsummary": {"summary"},
-    "torchsummaryX": {"summary"},
-    "torchstat": {"stat"},
-    "torchprofile": {"profile_macs"},
-    "pthflops": {"count_ops"},
-    "flopth": {"flopth"},
-}
-"""Package and last part of the name of FLOPs counters: each runs the model once more, hooked or traced."""
-
-STARTS = {"start", "__enter__", "start_profile", "enable"}
-STOPS = {"stop", "__exit__", "stop_profile", "end_profile", "disable"}
-
-LIGHTNING = {"lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer"}
-LIGHTNING_PROFILERS = {"pytorch", "advanced", "PyTorchProfiler", "AdvancedProfiler"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tool:
-    """A call that makes or runs a profiler or counter."""
-
-    script: Script
-    call: Call
-    counts: bool
-    """True for a FLOPs counter."""
+from gpudoctor.model.signs.program import bound, passes_between, steady, switched_off
+from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 
 
 class ProfilerInLoop(Check):
@@ -202,26 +163,26 @@ class ProfilerInLoop(Check):
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        tools = [tool for script in source.scripts for tool in _tools(script)]
+        made = [tool for script in source.scripts for tool in tools(script)]
         inside: set[ast.AST] = set()
         said: set[ast.AST] = set()
         for script, loop in source.training_loops:
             inside |= {event.node for event in loop.events}
-            for event, tool in _uses(loop, tools):
+            for event, tool in uses(loop, made):
                 found = None if tool.call.node in said else self._in_loop(script, loop, event, tool)
                 if found is not None:
                     said.add(tool.call.node)
                     yield found
-        for tool in tools:
+        for tool in made:
             if tool.call.node not in inside and not switched_off(source, tool.call):
                 yield from self._around(source, tool)
         yield from self._engines(source)
 
-    def _in_loop(self, script: Script, loop: Loop, event: Event, tool: _Tool) -> Finding | None:
+    def _in_loop(self, script: Script, loop: Loop, event: Event, tool: Tool) -> Finding | None:
         period = passes_between(event)
         if not steady(event) or period is None or period >= self.limit("profile_period"):
             return None
-        if self._short(script, loop) or _disabled(tool.call):
+        if self._short(script, loop) or disabled(tool.call):
             return None
         often = "on every training step" if period == 1 else f"every {period} training steps"
         what = "counts FLOPs" if tool.counts else "profiles"
@@ -234,35 +195,34 @@ class ProfilerInLoop(Check):
             via=event.via,
         )
 
-    def _around(self, source: Source, tool: _Tool) -> Iterator[Finding]:
-        for block in _active(tool):
-            found = trains_within(source, tool.script, block)
-            if found is None or self._short(*found) or _disabled(tool.call):
-                continue
-            cycle = _cycle(tool)
-            if cycle is None or cycle >= self.limit("profile_period"):
+    def _around(self, source: Source, tool: Tool) -> Iterator[Finding]:
+        period = cycle(tool)
+        if disabled(tool.call) or period is None or period >= self.limit("profile_period"):
+            return
+        for found in profiled_loops(source, tool):
+            if self._short(*found):
                 continue
             where = f"the training loop at {found[1].span.path}:{found[1].span.line}"
-            if cycle == 1:
+            if period == 1:
                 message = f"{tool.call.name} records every step of {where}: it has no schedule that ends."
             else:
                 message = (
                     f"{tool.call.name} records steps of {where} again and again: its schedule starts over "
-                    f"every {cycle} steps (the limit is {self.limit('profile_period'):.0f}) and never ends."
+                    f"every {period} steps (the limit is {self.limit('profile_period'):.0f}) and never ends."
                 )
-            yield self._found(message, tool.call.span, tool, how="around", period=cycle, via=())
+            yield self._found(message, tool.call.span, tool, how="around", period=period, via=())
             return
 
     def _engines(self, source: Source) -> Iterator[Finding]:
         for script in source.scripts:
             for call in script.calls_to(*LIGHTNING):
-                name = _lightning_profiler(script, call)
+                name = lightning_profiler(script, call)
                 steps = call.argument("max_steps")
                 known = steps.value if isinstance(steps, Known) and isinstance(steps.value, int) else 0
                 short = 0 < known <= self.limit("measurement_steps")
-                if name is None or short or switched_off(source, call) or _disabled(call):
+                if name is None or short or switched_off(source, call) or disabled(call):
                     continue
-                tool = _Tool(script=script, call=call, counts=False)
+                tool = Tool(script=script, call=call, counts=False)
                 message = f"Lightning's Trainer profiles the whole fit with {name}."
                 yield self._found(message, call.span, tool, how="engine", period=1, via=())
 
@@ -271,7 +231,7 @@ class ProfilerInLoop(Check):
         return passes is not None and passes <= self.limit("measurement_steps")
 
     def _found(
-        self, message: str, span: SourceSpan, tool: _Tool, *, how: str, period: int, via: tuple[SourceSpan, ...]
+        self, message: str, span: SourceSpan, tool: Tool, *, how: str, period: int, via: tuple[SourceSpan, ...]
     ) -> Finding:
         evidence: tuple[Evidence, ...] = (
             span,
@@ -291,105 +251,3 @@ class ProfilerInLoop(Check):
             subject=f"{span.path}:{span.line}",
             facts=(("kind", "flops" if tool.counts else "profiler"), ("how", how), ("period", period)),
         )
-
-
-def _tools(script: Script) -> Iterator[_Tool]:
-    for call in script.calls:
-        package = call.name.split(".", 1)[0]
-        counts = call.method in COUNTERS.get(package, ())
-        if counts or (call.method in PROFILERS.get(package, ()) and "cuda" not in call.name):
-            yield _Tool(script=script, call=call, counts=counts)
-
-
-def _uses(loop: Loop, tools: list[_Tool]) -> Iterator[tuple[Event, _Tool]]:
-    """Events of a pass that make a tool, enter one made before (`with prof:`) or start it."""
-    made = {tool.call.node: tool for tool in tools}
-    named = {
-        (tool.script.path, name): tool for tool in tools if (name := bound_to(tool.script, tool.call.node))
-    }
-    for event in loop.events:
-        if event.node in made:
-            yield event, made[event.node]
-        elif isinstance(event.node, ast.With | ast.AsyncWith):
-            for item in event.node.items:
-                tool = named.get((event.span.path, ast.unparse(item.context_expr)))
-                if tool is not None:
-                    yield event, tool
-        elif event.call is not None and event.call.method in STARTS:
-            tool = named.get((event.span.path, event.call.receiver))
-            if tool is not None:
-                yield event, tool
-
-
-def _active(tool: _Tool) -> Iterator[ast.AST]:
-    """Blocks of code during which a tool is active: with statements, or from its start to its stop."""
-    yield from withs_of(tool.script, tool.call)
-    name = bound_to(tool.script, tool.call.node)
-    if not name:
-        return
-    starts = [call for call in tool.script.calls if call.receiver == name and call.method in STARTS]
-    stops = [call for call in tool.script.calls if call.receiver == name and call.method in STOPS]
-    for start in starts:
-        after = [stop for stop in stops if stop.span.line > start.span.line and stop.function == start.function]
-        if any(stop.guards or _in_a_loop(tool.script, stop) for stop in after):
-            return  # it stops somewhere along the way
-        yield _region(tool.script, start, after[0] if after else None)
-
-
-def _in_a_loop(script: Script, call: Call) -> bool:
-    return any(isinstance(node, ast.For | ast.While) for node in enclosing(script, call.node))
-
-
-def _region(script: Script, start: Call, stop: Call | None) -> ast.AST:
-    """The lines from one call to another, or to the end of the function, as a node that has them."""
-    holder = next(
-        (node for node in enclosing(script, start.node) if isinstance(node, ast.FunctionDef)), script.tree
-    )
-    last = stop.span.line if stop else (getattr(holder, "end_lineno", None) or script.lines)
-    return ast.Pass(lineno=start.span.line, end_lineno=last, col_offset=0, end_col_offset=0)
-
-
-def _cycle(tool: _Tool) -> int | None:
-    """Steps after which recording comes back: 1 without a schedule, None when it ends or cannot be told."""
-    keyword = next((item.value for item in tool.call.node.keywords if item.arg == "schedule"), None)
-    if keyword is None or (isinstance(keyword, ast.Constant) and keyword.value is None):
-        return None if tool.call.open_ended else 1
-    schedule = next(
-        (
-            call
-            for call in tool.script.calls
-            if call.node is keyword
-            or (isinstance(keyword, ast.Name) and bound_to(tool.script, call.node) == keyword.id)
-        ),
-        None,
-    )
-    if schedule is None or schedule.method != "schedule":
-        return None
-    try:
-        repeat = schedule.known("repeat", default=0)
-        parts = [schedule.known(name, default=0) for name in ("wait", "warmup", "active")]
-    except LookupError:
-        return None
-    whole = [part for part in parts if isinstance(part, int)]
-    return sum(whole) if not repeat and len(whole) == 3 else None
-
-
-def _disabled(call: Call) -> bool:
-    """Whether the call itself is switched off, or may be: `profile(enabled=args.profile)`."""
-    enabled = call.argument("enabled") if "enabled" in call.keywords else None
-    return isinstance(enabled, Unknown) or (isinstance(enabled, Known) and not enabled.value)
-
-
-def _lightning_profiler(script: Script, call: Call) -> str | None:
-    """The profiler that a Lightning Trainer is given, when it is one that records operations."""
-    value = call.argument("profiler") if "profiler" in call.keywords else None
-    if isinstance(value, Known):
-        return f'profiler="{value.value}"' if value.value in LIGHTNING_PROFILERS else None
-    keyword = next((item.value for item in call.node.keywords if item.arg == "profiler"), None)
-    for other in script.calls:
-        same = other.node is keyword or (
-            isinstance(keyword, ast.Name) and bound_to(script, other.node) == keyword.id
-        )
-        if same and other.method in LIGHTNING_PROFILERS and not other.guards:
-            return other.method if "schedule" not in other.keywords else None
-    return None

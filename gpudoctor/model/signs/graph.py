@@ -15,7 +15,7 @@ DETACHING = {
     "item", "detach", "detach_", "tolist", "numpy", "argmax", "argmin", "argsort", "size", "dim", "numel",
     "nelement", "backward", "long", "int", "bool", "byte", "eq", "ne", "gt", "lt", "ge", "le", "any", "all",
     "isnan", "isinf", "isfinite", "one_hot", "multinomial", "data_ptr", "bincount", "unique", "nonzero",
-    "format", "step", "keys", "ones_like", "zeros_like", "randn_like", "rand_like", "full_like", "equal",
+    "format", "keys", "ones_like", "zeros_like", "randn_like", "rand_like", "full_like", "equal",
     "is_tensor",
 }  # fmt: skip
 """Methods and functions whose result carries no graph, whatever they are given."""
@@ -223,7 +223,7 @@ class GraphFlow:
             return True
         call, text = self._calls.get(node), ast.unparse(node.func)
         differentiable = call is not None and call.name.startswith("torch.")
-        if not differentiable and text not in {"sum", "abs", "min", "max"}:
+        if not differentiable and text not in {"sum", "abs", "min", "max", "dict", "list", "tuple"}:
             return False
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         return any(self._carries(argument, event, via) for argument in given)

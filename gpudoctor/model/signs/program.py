@@ -72,7 +72,7 @@ def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Scrip
     """A training loop that a block runs: one that stands in it, or in a function that it calls."""
     first, last = getattr(block, "lineno", 1), getattr(block, "end_lineno", 1) or 1
     for loop in script.loops:
-        if loop.role is LoopRole.TRAINING and loop.engine is None and first <= loop.span.line <= last:
+        if loop.role is LoopRole.TRAINING and first <= loop.span.line <= last:
             return script, loop
     training = _training_functions(source)
     for call in script.calls:

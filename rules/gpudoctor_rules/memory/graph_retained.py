@@ -34,10 +34,19 @@ class GraphRetainedRule(Rule):
 def _detached(value: str) -> str:
     """The expression with its graph cut; a display is cut inside."""
     node = ast.parse(value, mode="eval").body
-    if isinstance(node, ast.Tuple | ast.List | ast.Dict):
+    if _contains_display(node):
         return f"{value} with .detach() on each tensor"
     simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     return f"{value}.detach()" if simple else f"({value}).detach()"
+
+
+def _contains_display(node: ast.expr) -> bool:
+    """Whether the value is a container written out, or a sum with one; what is in it is to be detached."""
+    if isinstance(node, ast.BinOp):
+        return _contains_display(node.left) or _contains_display(node.right)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in {"dict", "list", "tuple"}
+    return isinstance(node, ast.Tuple | ast.List | ast.Dict)
 
 
 def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...]:

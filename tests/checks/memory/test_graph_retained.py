@@ -68,6 +68,10 @@ def test_healthy_scripts(path):
         "kept += [loss]",
         "kept.extend([loss, out])",
         "history[step] = loss",
+        "kept = kept + [loss]",
+        "kept.append(dict(loss=loss))",
+        "total = torch.cat([total, out])",
+        "history['sum'] += loss",
         "value = loss; kept.append(value)",
         "probability = torch.softmax(out, 1); kept.append(probability)",
         "if step % 10 == 0: kept.append(out)",
@@ -146,8 +150,12 @@ def test_the_rule_cures(name):
     assert examine(GraphRetained, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
 
 
-def test_the_rule_leaves_a_display_to_a_person():
-    patient = script_patient(LOOP.format(statement="kept.append((step, loss))"))
+@pytest.mark.parametrize(
+    "statement",
+    ["kept.append((step, loss))", "kept.append(dict(loss=loss))", "kept = kept + [loss]", "kept += [loss]"],
+)
+def test_the_rule_leaves_a_display_to_a_person(statement):
+    patient = script_patient(LOOP.format(statement=statement))
     [finding] = examine(GraphRetained, patient)
     [remedy] = prescribe(GraphRetainedRule, finding, patient)
     assert remedy.edits == ()

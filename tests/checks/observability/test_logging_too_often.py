@@ -15,7 +15,7 @@ GUILTY = {
 }
 
 LOOP = """
-    import sys, csv, logging
+    import sys, json, csv, logging
     import torch, wandb, mlflow
     from torch.utils.tensorboard import SummaryWriter
     from tqdm import tqdm
@@ -60,6 +60,9 @@ def test_healthy_scripts(path):
     [
         "print(step)",
         "tqdm.write('x')",
+        "open('log.txt', 'a').write('x')",
+        "json.dump({}, open('log.json', 'w'))",
+        "accelerator.print(step)",
         "sys.stdout.write('x')",
         "logger.info('x')",
         "logging.info('x')",

@@ -79,6 +79,54 @@ def test_sick_started_and_never_stopped():
     assert "no schedule that ends" in finding.message
 
 
+STARTED_ELSEWHERE = """
+    import torch
+    from torch.profiler import profile
+
+
+    class Trainer:
+        def __init__(self, model, loader):
+            self.model, self.loader = model, loader
+            self.optimizer = torch.optim.Adam(model.parameters())
+            self.profiler = profile(record_shapes=True)
+
+        def begin(self):
+            {start}
+
+        def fit(self):
+            self.begin()
+            for x in self.loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+                self.profiler.step()
+
+
+    Trainer(torch.nn.Linear(2, 2), torch.utils.data.DataLoader(torch.randn(100, 2))).fit()
+"""
+
+
+def test_sick_started_in_another_method():
+    patient = script_patient(STARTED_ELSEWHERE.format(start="self.profiler.start()"))
+    [finding] = examine(ProfilerInLoop, patient)
+    assert finding.span.text.startswith("self.profiler = profile(")
+
+
+def test_healthy_never_started():
+    assert examine(ProfilerInLoop, script_patient(STARTED_ELSEWHERE.format(start="pass"))) == []
+
+
+def test_sick_around_an_engine():
+    text = """
+        import torch
+        from transformers import Trainer, TrainingArguments
+        with torch.profiler.profile() as prof:
+            trainer = Trainer(model=torch.nn.Linear(2, 2), args=TrainingArguments("out"))
+            trainer.train()
+    """
+    assert len(examine(ProfilerInLoop, script_patient(text))) == 1
+
+
 def test_healthy_stopped_on_the_way():
     assert look(before="prof = profile(); prof.start()", inside="prof.stop() if step == 30 else None") == []
 
