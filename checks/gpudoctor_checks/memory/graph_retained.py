@@ -72,6 +72,8 @@ class GraphRetained(Check):
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()
         for _, loop in source.training_loops:
+            if not _steps(loop):
+                continue
             for sink in _sinks(source, loop):
                 if sink.event.node not in said:
                     said.add(sink.event.node)
@@ -106,6 +108,11 @@ class GraphRetained(Check):
                 ("column", sink.value.col_offset),
             ),
         )
+
+
+def _steps(loop: Loop) -> bool:
+    """Whether the loop updates the weights: else it goes through the micro-batches of one step."""
+    return loop.engine is not None or any(event.call and "step" in event.call.method for event in loop.events)
 
 
 def _sinks(source: Source, loop: Loop) -> list[_Sink]:

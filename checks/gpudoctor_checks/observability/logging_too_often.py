@@ -42,7 +42,7 @@ HEAVY = {
 }  # fmt: skip
 """Methods of trackers that copy and encode whole tensors (histograms have a check of their own)."""
 
-LEVELS = {"info", "warning", "warn", "error", "critical", "log"}
+LEVELS = {"info", "warning", "warn", "error", "critical"}
 """Methods of a logger that write by default (debug does not)."""
 
 PRINTS = {"print", "builtins.print", "rich.print", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write",
@@ -187,8 +187,15 @@ def _kind(call: Call, loop: Loop) -> str | None:
         return "heavy"
     if call.method in TRACKERS.get(package, ()) or (call.method in SCALARS and call.receiver):
         return "tracker"
-    if call.method == "log" and call.receiver.startswith(("wandb.", "self.wandb", "accelerator", "wandb_run")):
+    if call.method == "log" and (receiver in {"accelerator", "wandb_run"} or "wandb" in call.receiver):
         return "tracker"
+    if (
+        call.method == "log"
+        and "log" in receiver
+        and call.node.args
+        and isinstance(call.node.args[0], ast.Dict)
+    ):
+        return "tracker"  # a logger of metrics; logging's first argument is a level
     if loop.engine is None and call.method in {"log", "log_dict"} and receiver == "fabric":
         return "tracker"
     if call.name in PRINTS or (call.name.startswith("tqdm.") and call.method == "write"):

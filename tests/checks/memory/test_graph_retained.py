@@ -139,6 +139,19 @@ def test_healthy_statements(statement):
     assert look(statement) == []
 
 
+def test_healthy_micro_batches_of_one_step():
+    text = """
+        def forward_backward(model, batches):
+            outputs = []
+            for batch in batches:
+                loss = model(batch).mean()
+                loss.backward()
+                outputs.append(loss)
+            return outputs
+    """
+    assert examine(GraphRetained, script_patient(text)) == []
+
+
 @pytest.mark.parametrize("name", ["sick_total", "sick_history", "sick_moving_average", "sick_meter"])
 def test_the_rule_cures(name):
     path = next(path for path in sick_scripts("MEM003") if path.stem == name)
