@@ -45,6 +45,7 @@ NAMES = {
     "LOOP002": "eval-mode-misuse",
     "LOOP011": "teacher-trained",
     "LOOP007": "prefetcher-broken",
+    "LOOP008": "seedless",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

@@ -1,0 +1,115 @@
+"""LOOP008: a program trains and never sets a random seed."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model.signs.configs import Configs
+from gpudoctor.model.signs.places import extent
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.workload import optional
+
+_SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
+_SEEDED_ENGINES = (
+    "transformers.", "trl.", "sentence_transformers.", "setfit.", "unsloth.", "composer.", "ultralytics.",
+    "mmengine.", "mmcv.", "nemo.", "torchtune.", "llamafactory.", "axolotl.",
+)  # fmt: skip
+"""Engines that set a seed by themselves."""
+
+
+class Seedless(Check):
+    """A program trains and never sets a random seed.
+
+    What it finds:
+        A program with a training loop in which nothing sets a seed: no `torch.manual_seed`, `seed_everything`,
+        `set_seed` or the like, no `seed` option, argument or config key.
+    Why it hurts:
+        Weights, shuffling, dropout and augmentation differ from run to run: a result cannot be repeated, a
+        bug cannot be caught again, and two runs that differ in one setting differ in luck as well.
+    How it knows:
+        It looks for anything that speaks of a seed or of determinism, in all modules of the program and in its
+        configs. One note for a program.
+    False alarms:
+        transformers' Trainer (seed 42) and other engines that set one by themselves are no finding, nor is
+        LightningCLI. A helper of another package may set a seed under another name.
+    Remedies:
+        `torch.manual_seed(0)` before the model is built.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/randomness.html
+    """
+
+    code = Code("LOOP008")
+    name = "seedless"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        configs = optional(lambda: patient.configs)
+        if configs is not None and _configured(configs):
+            return
+        for program in training_programs(patient.source):
+            found = next(iter(program.loops), None)
+            if found is not None and not _seeded(program) and not _engine(program):
+                yield self._found(program, *found)
+
+    def _found(self, program: Program, script: Script, loop: Loop) -> Finding:
+        return self.finding(
+            "The program trains and never sets a random seed: no two runs of it are alike.",
+            evidence=(
+                loop.span,
+                Measurement(
+                    name="calls_that_set_a_seed",
+                    value=0,
+                    unit="{call}",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"grep -n -i seed {' '.join(item.path for item in program.scripts[:8])}",
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            subject=program.entry.path,
+            facts=(("edit_at", _place(program.entry)), ("script", script.path)),
+        )
+
+
+def _configured(configs: Configs) -> bool:
+    return any(_SEEDS.search(entry.last) for file in configs.files for entry in file.entries.values())
+
+
+def _seeded(program: Program) -> bool:
+    """Whether anything in the program speaks of a seed: a call, a keyword, an option, a name, a string."""
+    for script in program.scripts:
+        if not _SEEDS.search(script.text):
+            continue
+        if any(_SEEDS.search(name) for name in (*script.arguments, *script.imports)):
+            return True
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.Name | ast.Attribute | ast.keyword):
+                text = (
+                    node.id
+                    if isinstance(node, ast.Name)
+                    else (node.attr if isinstance(node, ast.Attribute) else node.arg)
+                )
+                if text and _SEEDS.search(text):
+                    return True
+    return False
+
+
+def _engine(program: Program) -> bool:
+    """Whether every training loop is an engine's that sets a seed, or the seed may be set out of sight."""
+    cli = any("LightningCLI" in call.name for _, call in program.calls)
+    return cli or all((loop.engine or "").startswith(_SEEDED_ENGINES) for _, loop in program.loops)
+
+
+def _place(script: Script) -> str:
+    """The last import at the head of the entry script, when torch is imported under its name by then."""
+    last: ast.stmt | None = None
+    seen = False
+    for index, node in enumerate(script.tree.body):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            last = node
+            seen = seen or any(name.name == "torch" and not name.asname for name in node.names)
+        elif not (index == 0 and isinstance(node, ast.Expr)):
+            break
+    return extent(script, last) if last is not None and seen else ""

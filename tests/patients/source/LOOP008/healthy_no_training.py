@@ -1,0 +1,6 @@
+import torch
+
+model = torch.nn.Linear(8, 1)
+with torch.no_grad():
+    for x in torch.utils.data.DataLoader(torch.randn(100, 8)):
+        print(model(x))
