@@ -44,10 +44,10 @@ class GraphRetained(Check):
         loop, also inside helpers such as an `AverageMeter.update`, where the value still carries its graph and
         the sum or container lives longer than the step.
     Why it hurts:
-        The kept tensor holds its graph. After `backward()` the saved activations of that loss are gone, but
-        its graph nodes and tensors stay, and each step adds a chain that nothing frees: host and GPU memory
-        grow until the epoch ends or the process dies. A value that never went through `backward()` (outputs,
-        auxiliary losses) keeps all activations of its step alive: a few steps are enough to run out.
+        The kept tensor holds its graph. After `backward()` the saved activations of that graph are gone, but
+        its nodes and the tensor stay, and each step adds a chain that nothing frees: host and GPU memory grow
+        until the epoch ends or the process dies. A value that no `backward()` went through (an auxiliary loss
+        that is only logged) keeps all activations of its step alive: a few steps are enough to run out.
     How it knows:
         It follows the values of one pass in order, through local functions: what comes from the model or feeds
         `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it.
