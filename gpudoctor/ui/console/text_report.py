@@ -184,7 +184,11 @@ def _all_outcomes(canvas: Canvas, report: Report) -> None:
     names = {item.code: item.name for item in report.checks}
     canvas.blank()
     canvas.columns(
-        [(outcome.code, names.get(outcome.code, ""), *_outcome_words(outcome)) for outcome in report.outcomes]
+        [
+            (outcome.code, names.get(outcome.code, ""), *_outcome_words(outcome))
+            for outcome in report.outcomes
+            if not (isinstance(outcome, Skipped) and outcome.deselected)  # counted above
+        ]
     )
 
 

@@ -1,0 +1,96 @@
+"""Every rule that carries edits, on every sick case there is: the result parses, the finding is gone, once is enough."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.cli import main
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.model.signs.gpu import DriverState
+from gpudoctor.testing import make_host, make_survey
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENTS = ROOT / "tests" / "patients"
+REGISTRY = load_registry()
+SIMPLE = {".py", ".json", ".yaml", ".yml", ".toml"}
+
+
+def with_edits() -> list[str]:
+    """Codes whose rule's source makes an edit."""
+    codes = []
+    for code, rules in REGISTRY.rules.items():
+        for rule in rules:
+            path = ROOT / "rules" / (rule.__module__.replace(".", "/") + ".py")
+            if path.is_file() and re.search(r"\bedits=", path.read_text(encoding="utf-8")):
+                codes.append(str(code))
+    return sorted(set(codes))
+
+
+def sick_cases() -> list[tuple[str, Path]]:
+    cases = []
+    for kind in ("source", "configs"):
+        for folder in sorted((PATIENTS / kind).glob("*")):
+            cases += [(folder.name, path) for path in sorted(folder.glob("sick*")) if path.suffix in SIMPLE]
+    return [(code, path) for code, path in cases if code in set(with_edits())]
+
+
+def check(name: str, code: str, *flags: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        main(["check", name, "--select", code, "--fail-on", "never", "--quiet", *flags])
+    return out.getvalue(), err.getvalue()
+
+
+def count(name: str, code: str) -> int:
+    report = json.loads(check(name, code, "--format", "json")[0])
+    return sum(item["code"] == code for item in report["findings"])
+
+
+def test_at_least_25_rows_have_an_edit():
+    assert len(with_edits()) >= 25, with_edits()
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    """A scratch folder on a fixed machine: 32 CPUs, no GPU; what a script is told must not hang on this one."""
+    monkeypatch.setattr("gpudoctor.vitals.host.read_host", lambda *_: make_host())
+    no_gpu = make_survey(driver=DriverState.NO_LIBRARY)
+    monkeypatch.setattr("gpudoctor.vitals.nvml.survey_gpus", lambda **_: no_gpu)
+    before = os.getcwd()
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+@pytest.mark.parametrize(
+    ("code", "path"), sick_cases(), ids=lambda item: item.name if isinstance(item, Path) else item
+)
+def test_the_edit_cures(code, path, inside):
+    for other in path.parent.iterdir():  # modules and configs beside it
+        if other.is_file():
+            shutil.copy(other, inside / other.name)
+    name = path.name
+    before = count(name, code)
+    _, said = check(name, code, "--fix", "--unsafe")
+    after_text = (inside / name).read_bytes()
+    applied = [line for line in said.splitlines() if "gpudoctor: fixed" in line]
+    if not applied:
+        assert after_text == path.read_bytes()
+        return
+    if path.suffix == ".py":
+        compile(after_text, name, "exec")
+    assert count(name, code) < before, f"{code} is still found after its own edit"
+    files = sorted(item.name for item in inside.iterdir())
+    for _ in range(4):  # edits that met another one are for the next run
+        text = (inside / name).read_bytes()
+        _, said = check(name, code, "--fix", "--unsafe")
+        if "gpudoctor: fixed" not in said:
+            break
+    assert (inside / name).read_bytes() == text, "a settled file changes no more"
+    assert sorted(item.name for item in inside.iterdir()) == files
