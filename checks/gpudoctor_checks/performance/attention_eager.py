@@ -1,0 +1,248 @@
+"""PERF006 attention-eager."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.networks import network
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Call, Known, Script, Unknown
+
+_NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
+"""Models whose makers train them eagerly: soft-capped scores, attention sinks."""
+_WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
+_SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.Tensor.softmax", "?.softmax"})
+_PRODUCTS = frozenset({"torch.matmul", "torch.bmm", "torch.einsum", "torch.Tensor.matmul", "torch.Tensor.bmm"})
+_KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
+
+
+class AttentionEager(Check):
+    """Attention writes its whole score matrix to memory, where a fused kernel never would.
+
+    What it finds:
+        `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
+        `eager_attention`); flash and memory-efficient kernels both switched off; attention written out as
+        product, softmax, product in a network of the program's own.
+    Why it hurts:
+        The scores of a head are sequence length squared. Written out they are stored and read back several
+        times and kept for the backward. SDPA's fused kernels keep them on the chip: 2 to 4 times faster from a
+        thousand tokens on, with memory linear in the length.
+    How it knows:
+        From the source of programs that train on CUDA, and from configs. Models that are trained eagerly by
+        their makers (Gemma 2 and 3, gpt-oss) and programs that ask for the scores are silent.
+    False alarms:
+        Short sequences gain little. Attention with changes that no kernel has.
+    Remedies:
+        attn_implementation="sdpa"; torch.nn.functional.scaled_dot_product_attention in code of one's own.
+    References:
+        - https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+        - https://huggingface.co/docs/transformers/attention_interface
+    """
+
+    code = Code("PERF006")
+    name = "attention-eager"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        try:
+            configs = patient.configs
+        except Unavailable:
+            configs = Configs(files=())
+        yield from self._from_configs(configs)
+        try:
+            programs = training_programs(patient.source)
+        except Unavailable:
+            if not configs.files:
+                raise
+            return
+        seen: set[tuple[str, int]] = set()
+        for program in programs:
+            if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+                continue
+            for finding in self._from_source(program):
+                span = finding.span
+                place = (span.path, span.line) if span is not None else ("", 0)
+                if place not in seen:
+                    seen.add(place)
+                    yield finding
+
+    def _from_source(self, program: Program) -> Iterator[Finding]:
+        text = "\n".join(script.text for script in program.scripts)
+        if _WANTS_SCORES.search(text):
+            return
+        if not _NEEDS_EAGER.search(text):
+            yield from self._asked(program)
+        yield from self._kernels_off(program)
+        if "scaled_dot_product_attention" not in text and not re.search(
+            r"flash_attn|xformers|flex_attention", text
+        ):
+            yield from self._written_out(program)
+
+    def _asked(self, program: Program) -> Iterator[Finding]:
+        for script, call in program.calls:
+            value = call.keywords.get("attn_implementation") or call.keywords.get("_attn_implementation")
+            if (
+                not isinstance(value, Known)
+                or value.value != "eager"
+                or any(guard.never for guard in call.guards)
+            ):
+                continue
+            model = call.argument("pretrained_model_name_or_path", 0)
+            known = call.method != "from_pretrained" or not isinstance(model, Unknown)
+            by_default = value.origin.startswith(("default", "field"))
+            yield self.finding(
+                f'Line {call.span.line} asks for eager attention (attn_implementation="eager").',
+                evidence=(call.span, next(program.loops)[1].span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING if known and not by_default else Severity.NOTE,
+                subject=f"{script.path}:{call.span.line}",
+                facts=(
+                    ("kind", "keyword"),
+                    ("keyword", "attn_implementation"),
+                    ("literal", value.origin == "literal"),
+                ),
+            )
+
+    def _kernels_off(self, program: Program) -> Iterator[Finding]:
+        off: dict[str, tuple[Script, Call]] = {}
+        for script, call in program.calls:
+            if call.name.startswith("torch.backends.cuda.") and call.method in _KERNELS:
+                value = call.argument("enabled", 0)
+                if isinstance(value, Known) and value.value is False and not any(g.never for g in call.guards):
+                    off.setdefault(call.method, (script, call))
+        if len(off) < len(_KERNELS):
+            return
+        places = sorted(off.values(), key=lambda item: item[1].span.line)
+        lines = " and ".join(str(call.span.line) for _, call in places)
+        yield self.finding(
+            f"Lines {lines} switch the flash and memory-efficient kernels off: attention falls back to "
+            "plain products.",
+            evidence=tuple(call.span for _, call in places),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.NOTE if "deterministic" in places[0][0].text else Severity.WARNING,
+            subject=f"{places[0][0].path}:{places[0][1].span.line}",
+            facts=(("kind", "kernels"),),
+        )
+
+    def _written_out(self, program: Program) -> Iterator[Finding]:
+        """Product, softmax, product in a method of a module."""
+        found: list[tuple[str, SourceSpan]] = []
+        for script in program.scripts:
+            for name, info in script.classes.items():
+                if "torch.nn.Module" not in info.bases or not _is_built(program, name):
+                    continue
+                for method, node in info.methods.items():
+                    span = _attention(script, name, method, node)
+                    if span is not None:
+                        found.append((name, span))
+        built = network(program)
+        if not found or (
+            built is not None and not built.library and not built.parameters and not built.unknown
+        ):
+            return
+        name, span = found[0]
+        yield self.finding(
+            f"{name} writes attention out (line {span.line}: softmax between two products), so every score "
+            "goes through memory.",
+            evidence=tuple(span for _, span in found[:4]),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.NOTE,
+            subject=program.entry.path,
+            facts=(("kind", "code"),),
+        )
+
+    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+        for file in configs.files:
+            if not file.kind.trains or _NEEDS_EAGER.search(file.text):
+                continue
+            for entry in _eager(file):
+                yield self.finding(
+                    f"{entry.key} is {str(entry.value).lower()}: attention writes its scores to memory.",
+                    evidence=(file.setting(entry),),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{file.path}:{entry.line}",
+                    facts=(("kind", "config"), ("key", entry.key), ("path", file.path)),
+                )
+
+
+def _eager(file: ConfigFile) -> Iterator[Entry]:
+    for entry in file.find("attn_implementation", "_attn_implementation"):
+        if entry.value == "eager":
+            yield entry
+    if file.kind is ConfigKind.LLAMA_FACTORY and file.value("flash_attn") in ("disabled", "off", False):
+        yield file.entries["flash_attn"]
+    if file.kind is ConfigKind.AXOLOTL and file.value("eager_attention") is True:
+        yield file.entries["eager_attention"]
+
+
+def _is_built(program: Program, name: str) -> bool:
+    return any(call.name.rpartition(".")[2] == name for _, call in program.calls)
+
+
+def _attention(script: Script, owner: str, method: str, node: ast.AST) -> SourceSpan | None:
+    """The softmax of attention in one method: a product feeds it, and another product takes it."""
+    scope = f"{owner}.{method}"
+    calls = {id(call.node): call for call in script.calls if call.function == scope}
+    made: dict[str, ast.expr] = {}
+    softmax: tuple[str, SourceSpan] | None = None
+    for statement in ast.walk(node):
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        name = ast.unparse(statement.targets[0])
+        for part in ast.walk(statement.value):
+            call = calls.get(id(part))
+            if call is not None and (call.name in _SOFTMAX or call.name == "torch.nn.Softmax.__call__"):
+                fed = [
+                    *call.node.args,
+                    *([call.node.func] if isinstance(call.node.func, ast.Attribute) else []),
+                ]
+                if any(_from_product(item, made, calls) for item in fed):
+                    softmax = (name, call.span)
+        made[name] = statement.value
+    if softmax is None:
+        return None
+    name, span = softmax
+    for part in ast.walk(node):
+        if _is_product(part, calls) and getattr(part, "lineno", 0) >= span.line and name in _words(part):
+            return None if _returned(node, name) else span
+    return None
+
+
+def _from_product(item: ast.expr, made: dict[str, ast.expr], calls: dict[int, Call], depth: int = 4) -> bool:
+    """Whether an expression comes from a product with something transposed."""
+    for part in ast.walk(item):
+        if _is_product(part, calls) and re.search(
+            r"transpose|\.mT|\.T\b|permute|einsum|swapaxes", ast.unparse(part)
+        ):
+            return True
+        if isinstance(part, ast.Name) and depth and part.id in made:
+            value = made[part.id]
+            rest = {name: other for name, other in made.items() if name != part.id}
+            if _from_product(value, rest, calls, depth - 1):
+                return True
+    return False
+
+
+def _is_product(node: ast.AST, calls: dict[int, Call]) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return True
+    call = calls.get(id(node))
+    return call is not None and (call.name in _PRODUCTS or call.name in {"?.matmul", "?.bmm"})
+
+
+def _words(node: ast.AST) -> set[str]:
+    return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)}
+
+
+def _returned(node: ast.AST, name: str) -> bool:
+    """Whether the scores leave the method."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Return) and isinstance(part.value, ast.Tuple | ast.Name):
+            values = part.value.elts if isinstance(part.value, ast.Tuple) else [part.value]
+            if any(ast.unparse(item) == name for item in values):
+                return True
+    return False

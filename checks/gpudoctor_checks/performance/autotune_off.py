@@ -1,0 +1,115 @@
+"""PERF010 autotune-off."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.networks import Network, network
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.shapes import fixed_shape
+
+_DETERMINISTIC = frozenset(
+    {
+        "use_deterministic_algorithms",
+        "set_deterministic",
+        "enable_full_determinism",
+        "set_deterministic_debug_mode",
+    }
+)
+
+
+class AutotuneOff(Check):
+    """cuDNN picks its convolution algorithms by rule of thumb, although the shapes never change.
+
+    What it finds:
+        A program on CUDA that trains a convolutional network on images of one size and never sets
+        `torch.backends.cudnn.benchmark = True` (or Lightning's `benchmark=True`), or sets it to False without
+        asking for determinism.
+    Why it hurts:
+        For each convolution cuDNN has several algorithms whose speed depends on the shape and the card. With
+        the benchmark on it times them once for each shape and keeps the best.
+    How it knows:
+        From the source: convolutions or a convolutional network of a library, and a crop or resize that fixes
+        the size. Programs that ask for determinism are silent.
+    False alarms:
+        Compiled networks may choose their own convolutions; the gain is nothing to a tenth of a step.
+    Remedies:
+        torch.backends.cudnn.benchmark = True.
+    References:
+        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-cudnn-auto-tuner
+    """
+
+    code = Code("PERF010")
+    name = "autotune-off"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="weights",
+            default=1e6,
+            unit="{weights}",
+            source="convention: below it a step is bound by launches",
+            meaning="Networks of the program's own with fewer weights are silent.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        seen: set[str] = set()
+        for program in training_programs(patient.source):
+            script, loop = next(program.loops)
+            if script.path in seen or training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+                continue
+            settings = _settings(program)
+            if _deterministic(program) or any(not off for _, off in settings):
+                continue
+            built, shape = network(program), fixed_shape(program)
+            if built is None or shape is None or not self._worth(built):
+                continue
+            seen.add(script.path)
+            said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
+            what = f"Line {said[0].line} switches cudnn.benchmark off" if said else "cudnn.benchmark stays off"
+            yield self.finding(
+                f"{what}, and {built.size_text} convolves images of one size.",
+                evidence=(*said[:1], built.span, shape, loop.span),
+                confidence=Confidence.SUSPECTED,
+                subject=program.entry.path,
+                facts=(("written", bool(said)), ("engine", loop.engine or "")),
+            )
+
+    def _worth(self, built: Network) -> bool:
+        if not built.convolutional:
+            return False
+        return not built.tiny if built.library else built.parameters >= self.limit("weights")
+
+
+def _settings(program: Program) -> list[tuple[SourceSpan, bool]]:
+    """Places that set the benchmark, and whether they switch it off."""
+    found: list[tuple[SourceSpan, bool]] = []
+    for script in program.scripts:
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute) and target.attr == "benchmark":
+                        off = isinstance(node.value, ast.Constant) and node.value.value is False
+                        found.append((script.span(node), off))
+        for call in script.calls:
+            if "benchmark" in call.keywords and call.name.startswith("lightning."):
+                found.append((call.span, False))
+            if call.name.startswith("torch.backends.cudnn."):
+                found.append((call.span, False))  # cudnn.flags(...): somebody looks after it
+    return found
+
+
+def _deterministic(program: Program) -> bool:
+    for script in program.scripts:
+        if any(call.method in _DETERMINISTIC or "deterministic" in call.keywords for call in script.calls):
+            return True
+        for node in ast.walk(script.tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == "deterministic"
+                and isinstance(node.ctx, ast.Store)
+            ):
+                return True
+    return False

@@ -1,0 +1,126 @@
+"""PERF003 compile-off."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.cuda import numbers
+from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.networks import Network, network
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.shapes import fixed_shape
+
+_WORDS = re.compile(
+    r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)",
+    re.IGNORECASE,
+)
+_OTHERS = frozenset(
+    {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
+     "horovod", "transformer_engine", "ultralytics", "mmengine", "fastai", "torch_geometric", "dgl"}
+)  # fmt: skip
+
+
+class CompileOff(Check):
+    """The network runs operation by operation, although its shapes are stable.
+
+    What it finds:
+        A program on CUDA that trains a network of convolutions or attention on batches of one shape (images
+        cropped to a size, tokens padded to a length or packed), and that never compiles it.
+    Why it hurts:
+        Each small operation is launched by itself and writes its result to memory for the next to read it
+        back. A compiler fuses them: on many networks 1.1 to 1.5 times the throughput.
+    How it knows:
+        From the source. Small networks, cards older than Volta, torch before 2.0, shapes that change, and
+        programs that speak of compiling anywhere are silent. Once per program.
+    False alarms:
+        Short runs: compiling takes a minute or more. Code with many graph breaks gains little.
+    Remedies:
+        `model.compile()`, or the Trainer's `torch_compile=True`; then a look at recompilations.
+    References:
+        - https://pytorch.org/docs/stable/torch.compiler.html
+        - https://github.com/pytorch/pytorch/issues/93794
+    """
+
+    code = Code("PERF003")
+    name = "compile-off"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="weights",
+            default=5e6,
+            unit="{weights}",
+            source="convention: ResNet-18 has 11 million, networks for 28 x 28 digits one million",
+            meaning="Networks of the program's own with fewer weights are silent.",
+        ),
+        Threshold(
+            name="capability",
+            default=7.0,
+            unit="1",
+            source="Triton: compute capability 7.0 and newer",
+            meaning="Older cards cannot run what the compiler makes.",
+        ),
+        Threshold(
+            name="torch",
+            default=2,
+            unit="1",
+            source="PyTorch 2.0 release notes",
+            meaning="Older torch has no torch.compile.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        programs = training_programs(patient.source)
+        card = lowest_capability(patient)
+        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+            return
+        if _torch(patient) < self.limit("torch"):
+            return
+        seen: set[tuple[str, int]] = set()
+        for program in programs:
+            script, loop = next(program.loops)
+            place = (script.path, loop.span.line)
+            if place in seen or training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+                continue
+            built, shape = network(program), fixed_shape(program)
+            if built is None or shape is None or not self._worth(built) or _compiles(program):
+                continue
+            seen.add(place)
+            yield self.finding(
+                f"{built.size_text} trains on batches of one shape and is never compiled.",
+                evidence=(built.span, loop.span, shape),
+                confidence=Confidence.SUSPECTED,
+                subject=program.entry.path,
+                facts=(("engine", loop.engine or ""), ("line", loop.span.line), ("script", script.path)),
+            )
+
+    def _worth(self, built: Network) -> bool:
+        if not (built.convolutional or built.attentive):
+            return False
+        return not built.tiny if built.library else built.parameters >= self.limit("weights")
+
+
+def _torch(patient: Patient) -> float:
+    try:
+        version = numbers(patient.torch.version)
+    except Unavailable:
+        return float("inf")
+    return float(version[0]) if version else float("inf")
+
+
+def _compiles(program: Program) -> bool:
+    """Whether the program speaks of compiling anywhere, or leaves its networks to a library that does."""
+    if program.roots & _OTHERS or any(call.name == "torch.nn.DataParallel" for _, call in program.calls):
+        return True
+    for script in program.scripts:
+        for call in script.calls:
+            if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):
+                return True
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.keyword | ast.arg) and node.arg and _WORDS.search(node.arg):
+                return True
+            if isinstance(node, ast.Attribute) and _WORDS.search(node.attr) and node.attr != "compile":
+                return True
+    return False

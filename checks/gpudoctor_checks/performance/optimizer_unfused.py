@@ -1,0 +1,178 @@
+"""PERF005 optimizer-unfused."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.cuda import numbers
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.parallel import plain
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
+
+_MULTI = frozenset(
+    {"Adam", "AdamW", "SGD", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta", "RMSprop", "Rprop", "ASGD"}
+)
+_OLD = re.compile(r"transformers\.(AdamW|optimization\.AdamW)$")
+_IN_PLACE = frozenset({"add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_"})
+
+
+class OptimizerUnfused(Check):
+    """The optimizer updates one parameter after the other, with several launches for each.
+
+    What it finds:
+        In a program on CUDA: `foreach=False` without `fused=True`; the old AdamW of transformers; a class of
+        one's own whose `step` goes over the parameters one by one; an update of the weights by hand in the
+        training loop; optimizers under torch before 2.0, whose default is that loop.
+    Why it hurts:
+        Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors is 3,000 launches
+        of some microseconds each, every step. The foreach form does them in a few launches for all tensors
+        together, the fused form in one pass.
+    How it knows:
+        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is no finding.
+    False alarms:
+        Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries,
+        which may be why it was switched off.
+    Remedies:
+        fused=True where torch has it, else the default (foreach).
+    References:
+        - https://pytorch.org/docs/stable/optim.html#algorithms
+        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    """
+
+    code = Code("PERF005")
+    name = "optimizer-unfused"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="torch",
+            default=2,
+            unit="1",
+            source="PyTorch 2.0 release notes: foreach is the default on CUDA",
+            meaning="Before it the default goes over the parameters one by one.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        seen: set[tuple[str, int]] = set()
+        old = _torch(patient) < self.limit("torch")
+        for program in training_programs(patient.source):
+            if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+                continue
+            for finding in (*self._optimizers(program, old), *self._classes(program), *self._by_hand(program)):
+                span = finding.span
+                place = (span.path, span.line) if span is not None else ("", 0)
+                if place not in seen:
+                    seen.add(place)
+                    yield finding
+
+    def _optimizers(self, program: Program, old: bool) -> Iterator[Finding]:
+        for script, call in program.calls:
+            if any(guard.never for guard in call.guards):
+                continue
+            last = call.name.rpartition(".")[2]
+            if _OLD.match(call.name):
+                words, kind = f"transformers' {last} goes over the parameters one by one", "old"
+            elif call.name != f"torch.optim.{last}" or last not in _MULTI or "fused" in call.keywords:
+                continue
+            elif "foreach" in call.keywords and plain(call, "foreach") is False:
+                words, kind = f"{last} is told to go over the parameters one by one (foreach=False)", "foreach"
+            elif old and "foreach" not in call.keywords and not call.open_ended:
+                words, kind = f"{last} of this torch goes over the parameters one by one", "version"
+            else:
+                continue
+            yield self._found(f"{words} (line {call.span.line}).", program, script, call, kind, last)
+
+    def _found(
+        self, message: str, program: Program, script: Script, call: Call, kind: str, optimizer: str
+    ) -> Finding:
+        return self.finding(
+            message,
+            evidence=(call.span, next(program.loops)[1].span),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{script.path}:{call.span.line}",
+            facts=(("kind", kind), ("optimizer", optimizer)),
+        )
+
+    def _classes(self, program: Program) -> Iterator[Finding]:
+        """Optimizers of the program's own that step one parameter at a time."""
+        for script in program.scripts:
+            for name, info in script.classes.items():
+                step = info.methods.get("step")
+                built = any(call.name.rpartition(".")[2] == name for _, call in program.calls)
+                if step is None or not built or "torch.optim.Optimizer" not in info.bases:
+                    continue
+                loop = next((node for node in ast.walk(step) if _over_parameters(node)), None)
+                text = ast.unparse(step)
+                if loop is None or "_foreach_" in text or "triton" in script.text or "compile" in script.text:
+                    continue
+                if (
+                    len({part.attr for part in ast.walk(loop) if isinstance(part, ast.Attribute)} & _IN_PLACE)
+                    == 0
+                ):
+                    continue
+                span = script.span(loop)
+                yield self.finding(
+                    f"{name}.step updates one parameter after the other (line {span.line}).",
+                    evidence=(span, next(program.loops)[1].span),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{script.path}:{span.line}",
+                    facts=(("kind", "class"), ("optimizer", name)),
+                )
+
+    def _by_hand(self, program: Program) -> Iterator[Finding]:
+        """Updates of the weights in the training loop itself."""
+        for script, loop in program.loops:
+            for event in loop.events:
+                inner = _parameter_loop(event, loop)
+                if inner is None or event.evaluation or not event.every_pass or not _updates(event):
+                    continue
+                yield self.finding(
+                    f"Line {event.span.line} updates the weights one parameter after the other, on every step.",
+                    evidence=(event.span, loop.span),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{script.path}:{loop.span.line}",
+                    facts=(("kind", "hand"), ("optimizer", "SGD")),
+                )
+                break
+
+
+def _torch(patient: Patient) -> float:
+    try:
+        version = numbers(patient.torch.version)
+    except Unavailable:
+        return float("inf")
+    return float(version[0]) if version else float("inf")
+
+
+def _over_parameters(node: ast.AST) -> bool:
+    """`for p in group["params"]`."""
+    return isinstance(node, ast.For) and (
+        ast.unparse(node.iter).replace('"', "'").endswith("['params']")
+        or "parameters()" in ast.unparse(node.iter)
+    )
+
+
+def _parameter_loop(event: Event, loop: Loop) -> Loop | None:
+    """The loop over parameters, inside the training loop, that an event stands in."""
+    for inner in event.inner:
+        if (
+            inner is not loop
+            and inner.role is LoopRole.OTHER
+            and re.search(r"\bparameters\(\)", inner.iterates)
+        ):
+            return inner
+    return None
+
+
+def _updates(event: Event) -> bool:
+    """Whether an event is `p.data.add_(-lr * p.grad)` or `p.data -= lr * p.grad`."""
+    text = ast.unparse(event.node)
+    if not re.search(r"\.grad\b", text):
+        return False
+    if isinstance(event.node, ast.AugAssign):
+        return isinstance(event.node.op, ast.Sub | ast.Add) and ".grad" not in ast.unparse(event.node.target)
+    call = event.call
+    return call is not None and call.method in {"add_", "sub_"} and ".grad" not in call.receiver

@@ -1,0 +1,47 @@
+"""Answers PERF005 optimizer-unfused."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+
+_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+
+
+class OptimizerUnfusedRule(Rule):
+    """The fused form where torch has one, else all tensors together."""
+
+    answers = Code("PERF005")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        kind, optimizer = str(finding.fact("kind")), str(finding.fact("optimizer"))
+        span = finding.span
+        edits: tuple[KeywordEdit, ...] = ()
+        effort = Effort.SMALL_EDIT
+        if kind == "foreach" and span is not None:
+            fused = optimizer in _FUSED
+            title = "fused=True" if fused else "Drop foreach=False"
+            change = (("fused", "True"),) if fused else ()
+            edits = (
+                KeywordEdit(
+                    path=span.path, line=span.line, column=span.column, set=change, remove=("foreach",)
+                ),
+            )
+            effort = Effort.ONE_LINE
+        elif kind == "version":
+            title, effort = "torch 2.0 or newer, or foreach=True", Effort.COMMAND
+        elif kind == "old":
+            title = "torch.optim.AdamW(..., fused=True)"
+        elif kind == "hand":
+            title = "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"
+        else:
+            title = "torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)"
+        yield Remedy(
+            id="PERF005-fused",
+            title=title,
+            steps=(f"Line {span.line if span is not None else 0}: {title}",),
+            applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
+            effort=effort,
+            effect=None,  # the optimizer's share of a step is a run's to measure
+            edits=edits,
+            references=("https://pytorch.org/docs/stable/optim.html#algorithms",),
+        )

@@ -1,0 +1,49 @@
+import pytest
+from configs import config_files, config_patient
+from mending import gone
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.performance.attention_eager import AttentionEager
+from gpudoctor_rules.performance.attention_eager import AttentionEagerRule
+
+FOLDER = PATIENTS / "PERF006"
+SEVERITIES = {"sick_written_out": Severity.NOTE}
+
+
+@pytest.mark.parametrize("path", sick_scripts("PERF006"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    patient = script_patient(path)
+    [finding] = examine(AttentionEager, patient)
+    assert finding.severity is SEVERITIES.get(path.stem, Severity.WARNING)
+    [remedy] = prescribe(AttentionEagerRule, finding, patient)
+    assert remedy.applicability is Applicability.UNSAFE
+    assert bool(remedy.edits) == (path.stem != "sick_written_out")
+
+
+@pytest.mark.parametrize("path", healthy_scripts("PERF006"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(AttentionEager, script_patient(path)) == []
+
+
+@pytest.mark.parametrize("path", config_files("PERF006", "sick"), ids=lambda path: path.stem)
+def test_sick_config(path):
+    [finding] = examine(AttentionEager, config_patient(path))
+    assert finding.severity is Severity.WARNING
+    assert gone("PERF006", path.read_text("utf-8"), path.name)
+
+
+@pytest.mark.parametrize("path", config_files("PERF006", "healthy"), ids=lambda path: path.stem)
+def test_healthy_config(path):
+    assert examine(AttentionEager, config_patient(path)) == []
+
+
+@pytest.mark.parametrize("name", ["sick_from_pretrained", "sick_kernels_off"])
+def test_sick_edit_cures(name):
+    assert gone("PERF006", (FOLDER / f"{name}.py").read_text("utf-8"))
+
+
+def test_healthy_when_the_scores_are_wanted():
+    text = (FOLDER / "sick_from_pretrained.py").read_text("utf-8") + "print(model.config.output_attentions)\n"
+    assert examine(AttentionEager, script_patient(text)) == []
