@@ -52,7 +52,7 @@ def trained_models(source: Source, *, adapters: bool = False) -> Iterator[tuple[
     if not adapters and adapted(source):
         return
     for script, trainer in trainers(source):
-        name = _model_name(trainer)
+        name = model_name(trainer)
         if not name:
             continue
         loads = [
@@ -62,7 +62,8 @@ def trained_models(source: Source, *, adapters: bool = False) -> Iterator[tuple[
             yield script, loads[0]
 
 
-def _model_name(trainer: Call) -> str:
+def model_name(trainer: Call) -> str:
+    """The name of the model that a Trainer is given, "" where it is no name."""
     node = next((item.value for item in trainer.node.keywords if item.arg == "model"), None)
     if node is None and trainer.node.args:
         node = trainer.node.args[0]

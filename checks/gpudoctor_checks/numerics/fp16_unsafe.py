@@ -1,0 +1,352 @@
+"""NUM006: training in fp16 without what keeps it from overflowing or underflowing."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Setting,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.families import family
+from gpudoctor.model.signs.program import bound_to, steady, switched_off
+from gpudoctor.model.signs.setups import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
+from gpudoctor.model.signs.trained import trained_models
+from gpudoctor.model.signs.written import Setup, from_keyword
+from gpudoctor.model.workload import optional
+
+HALF = frozenset({"float16", "half", "fp16"})
+OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler", "temperaturescaler")
+"""Classes of scikit-learn and the like: no gradient scalers."""
+
+ENGINES = (
+    "deepspeed",
+    "accelerate",
+    "lightning",
+    "fabric",
+    "apex",
+    "colossalai",
+    "megatron",
+    "composer",
+    "ignite",
+)
+"""Libraries that scale the loss themselves."""
+
+BACKWARD = frozenset({"torch.Tensor.backward", "?.backward"})
+STEP = frozenset({"torch.optim.Optimizer.step", "?.step"})
+
+
+class Fp16Unsafe(Check):
+    """Training runs in fp16 without a loss scaler, or with a model that fp16 overflows.
+
+    What it finds:
+        fp16 autocast without a GradScaler; weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`)
+        and handed to the optimizer; a scaled loss whose optimizer steps without the scaler; a fixed
+        `loss_scale` in a DeepSpeed config; Lightning's `16-true`; fp16 with T5, Gemma and other models whose
+        activations leave its range, and (a note) with models that were trained in bf16.
+    Why it hurts:
+        fp16 ends at 65,504 and loses gradients below 6e-8. Without scaling small gradients become zero and
+        the model stops learning; Adam's epsilon of 1e-8 is zero in fp16, so the first step may divide by
+        zero; activations above the range turn into Inf and the loss into NaN.
+    How it knows:
+        It follows autocast, scaler, backward and step through the training loop, and reads dtypes and
+        switches of calls and configs. Engines that scale by themselves (DeepSpeed, accelerate, Lightning)
+        are left out.
+    False alarms:
+        Weights kept in fp16 on purpose with an optimizer that holds its own float32 copy.
+    Remedies:
+        bf16, which has float32's range, on cards from Ampere on; elsewhere autocast with a GradScaler around
+        float32 weights.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/amp_examples.html
+        - https://github.com/huggingface/transformers/issues/5651
+        - https://github.com/huggingface/transformers/pull/10956
+    """
+
+    code = Code("NUM006")
+    name = "fp16-unsafe"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    thresholds = (
+        Threshold(
+            name="static_scale",
+            default=1,
+            unit="1",
+            source="DeepSpeed's config reference: loss_scale 0 is dynamic, anything else is fixed",
+            meaning="A fixed loss scale of this or more is a finding; 0 adapts itself.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
+        if configs is None and source is None:
+            raise Unavailable("no config and no script was given")
+        if source is not None:
+            yield from self._in_loops(source)
+            yield from self._trainer(source)
+        for setup in training_arguments(patient):
+            yield from self._model(setup)
+        for setup in deepspeed_configs(patient):
+            yield from self._static(setup)
+        for file in configs.files if configs is not None else ():
+            yield from self._pure(file)
+
+    # source: loops of one's own
+
+    def _in_loops(self, source: Source) -> Iterator[Finding]:
+        if _uses_an_engine(source):
+            return
+        for script, loop in source.training_loops:
+            events = [event for event in loop.events if steady(event)] if loop.engine is None else []
+            backward = next((e for e in events if e.call is not None and e.call.name in BACKWARD), None)
+            step = next((e for e in events if e.call is not None and e.call.name in STEP), None)
+            if backward is None or step is None:
+                continue
+            scaled = _scaled(events)
+            if scaled is not None:
+                yield from self._never_unscaled(source, scaled, step)
+            elif not _has_scaler(source):
+                yield from self._autocast(source, loop, events)
+                yield from self._cast(source, script)
+
+    def _never_unscaled(self, source: Source, scaled: Event, step: Event) -> Iterator[Finding]:
+        methods = {(call.method, "scaler" in call.receiver.lower()) for s in source.scripts for call in s.calls}
+        if not {("step", True), ("unscale_", True), ("__call__", True)} & methods and step.call is not None:
+            yield self._found(
+                "The loss is scaled, and the optimizer steps without the scaler: its gradients are "
+                "65,536 times too large.",
+                (step.span, scaled.span),
+                cure="scaler-step",
+            )
+
+    def _autocast(self, source: Source, loop: Loop, events: list[Event]) -> Iterator[Finding]:
+        entered = [
+            item.context_expr
+            for event in events
+            if isinstance(event.node, ast.With | ast.AsyncWith) and not event.no_grad
+            for item in event.node.items
+        ]
+        nodes = {id(node) for node in entered}
+        names = {ast.unparse(node) for node in entered if isinstance(node, ast.Name | ast.Attribute)}
+        for script in source.scripts:
+            for call in script.calls_to("torch.autocast", "torch.cuda.amp.autocast"):
+                used = id(call.node) in nodes or bound_to(script, call.node) in names - {""}
+                if used and _is_half(script, call) and not switched_off(source, call):
+                    yield self._found(
+                        f"fp16 autocast in a training loop (line {loop.span.line}) without a GradScaler.",
+                        (call.span, loop.span),
+                        cure="autocast",
+                    )
+                    return
+
+    def _cast(self, source: Source, script: Script) -> Iterator[Finding]:
+        """Weights cast to fp16 whose parameters go straight to an optimizer."""
+        trained = {
+            name
+            for call in script.calls
+            if call.name.startswith("torch.optim.") and call.name.count(".") == 2
+            for name in _parameters_of(call)
+        }
+        for call in script.calls:
+            where = call.receiver if call.method in {"half", "to"} else bound_to(script, call.node)
+            if where not in trained or switched_off(source, call) or not _casts(script, call):
+                continue
+            yield self._found(
+                f"The weights of {where} are fp16 and go to the optimizer as they are, without a scaler.",
+                (call.span,),
+                cure="cast",
+            )
+            return
+
+    # source: the Trainer
+
+    def _trainer(self, source: Source) -> Iterator[Finding]:
+        calls = list(argument_calls(source))
+        if len(calls) != 1 or calls[0][1].open_ended or _uses_deepspeed(calls[0][1]):
+            return
+        call = calls[0][1]
+        if any(name in call.keywords for name in ("fp16", "bf16", "optim")):
+            return
+        for owner, load in trained_models(source):
+            dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
+            if dtype is not None and dtype.word in HALF and dtype.sure and isinstance(dtype.place, SourceSpan):
+                yield self._found(
+                    f"The model is loaded in {dtype.word} and trained without fp16=True or bf16=True: weights, "
+                    "gradients and Adam's moments stay in fp16.",
+                    (dtype.place, call.span),
+                    cure="load",
+                )
+
+    # configs and arguments
+
+    def _model(self, setup: Setup) -> Iterator[Finding]:
+        """fp16 with a model that it overflows, or that was trained in bf16."""
+        fp16 = setup.on("fp16")
+        model = setup.get("model_name_or_path", "base_model")
+        if fp16 is None or setup.on("bf16") is not None:
+            return
+        name, place = "", None
+        if model is not None and isinstance(model.value, str):
+            name, place = model.value, model.place
+        elif setup.script is not None:
+            name, place = _loaded(setup.script)
+        known = family(name) if name else None
+        if known is None or not known.fp16 or place is None:
+            return
+        hurts = known.fp16 == "overflows"
+        text = "has activations that fp16 cannot hold" if hurts else "was trained in bf16"
+        yield self._found(
+            f"fp16 is on, and {name} ({known.name}) {text}.",
+            (fp16.place, place),
+            severity=Severity.WARNING if hurts else Severity.NOTE,
+            cure="bf16",
+        )
+
+    def _static(self, setup: Setup) -> Iterator[Finding]:
+        scale, fp16 = setup.get("fp16.loss_scale"), setup.on("fp16.enabled")
+        if scale is None or fp16 is None or scale.number is None or scale.number < self.limit("static_scale"):
+            return
+        yield self._found(
+            f"{scale.key}={scale.shown} is a fixed loss scale; 0 adapts it to the gradients.",
+            (scale.place,),
+            severity=Severity.NOTE,
+            cure="dynamic",
+        )
+
+    def _pure(self, file: ConfigFile) -> Iterator[Finding]:
+        """Precisions that keep the weights themselves in fp16."""
+        for item in file.meaning("precision"):
+            value = str(item.value)
+            lightning = file.kind is ConfigKind.LIGHTNING and value == "16-true"
+            tune = file.kind is ConfigKind.TORCHTUNE and value in {"fp16", "float16"}
+            if lightning or (tune and "inference" not in file.path and "generat" not in file.path):
+                yield self._found(
+                    f"{item.entry.key}={value} keeps weights and optimizer in fp16, without a scaler.",
+                    (item.setting,),
+                    cure="precision",
+                )
+
+    def _found(
+        self,
+        message: str,
+        places: tuple[SourceSpan | Setting, ...],
+        *,
+        severity: Severity = Severity.WARNING,
+        cure: str,
+    ) -> Finding:
+        evidence: tuple[Evidence, ...] = tuple(dict.fromkeys(places))
+        return self.finding(
+            message,
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            severity=severity,
+            subject=f"{places[0].path}:{places[0].line}",
+            facts=(("cure", cure),),
+        )
+
+
+def _uses_an_engine(source: Source) -> bool:
+    roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
+    return bool(roots & set(ENGINES)) or any(
+        "fsdp" in name.lower() for s in source.scripts for name in s.imports
+    )
+
+
+def _has_scaler(source: Source) -> bool:
+    """Whether anything in the program is called a scaler, and is none of scikit-learn's."""
+    for script in source.scripts:
+        for node in ast.walk(script.tree):
+            name = (
+                node.id
+                if isinstance(node, ast.Name)
+                else node.attr
+                if isinstance(node, ast.Attribute)
+                else node.name
+                if isinstance(node, ast.alias)
+                else ""
+            ).lower()
+            if "scaler" in name and not name.endswith(OTHER_SCALERS):
+                return True
+    return False
+
+
+def _scaled(events: list[Event]) -> Event | None:
+    names = ("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale")
+    return next((event for event in events if event.call is not None and event.call.name in names), None)
+
+
+def _is_half(script: Script, call: Call) -> bool:
+    """Whether an autocast is known to run in fp16, on a GPU, when it runs."""
+    plain = call.name == "torch.autocast"
+    enabled = call.argument("enabled", 2 if plain else 0)
+    if isinstance(enabled, Unknown) or (isinstance(enabled, Known) and not enabled.value):
+        return False
+    device = call.argument("device_type", 0) if plain else None
+    if isinstance(device, Known) and device.value != "cuda":
+        return False
+    dtype = call.argument("dtype", 1)
+    if dtype is None:
+        # the default is fp16 on CUDA, bf16 on the CPU
+        return (not plain or isinstance(device, Known)) and "set_autocast" not in script.text
+    return isinstance(dtype, Unknown) and _word(script, dtype.text) in HALF
+
+
+def _word(script: Script, text: str) -> str:
+    """The dtype that an expression names, through one assignment."""
+    if "." not in text and text.isidentifier():
+        bound = [
+            ast.unparse(node.value)
+            for node in ast.walk(script.tree)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == text for target in node.targets)
+        ]
+        text = bound[0] if len(bound) == 1 else ""
+    return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
+
+
+def _parameters_of(call: Call) -> Iterator[str]:
+    """`model` of `AdamW(model.parameters(), ...)`."""
+    first = call.node.args[0] if call.node.args else None
+    if (
+        isinstance(first, ast.Call)
+        and isinstance(first.func, ast.Attribute)
+        and first.func.attr == "parameters"
+    ):
+        yield ast.unparse(first.func.value)
+
+
+def _casts(script: Script, call: Call) -> bool:
+    if call.method == "half":
+        return not call.node.args
+    if call.method == "to":
+        words = [ast.unparse(item) for item in (*call.node.args, *(k.value for k in call.node.keywords))]
+        return any(_word(script, word) in HALF for word in words if "." in word)
+    if call.method == "from_pretrained":
+        dtype = from_keyword(script, call, "torch_dtype") or from_keyword(script, call, "dtype")
+        return dtype is not None and dtype.sure and dtype.word in HALF
+    return False
+
+
+def _uses_deepspeed(call: Call) -> bool:
+    return bool({"deepspeed", "fsdp", "accelerator_config"} & call.keywords.keys())
+
+
+def _loaded(script: Script) -> tuple[str, SourceSpan | None]:
+    """The only pretrained model that a script names, with its place."""
+    loads = [
+        call
+        for call in script.calls
+        if call.method == "from_pretrained" and "Model" in call.name and isinstance(call.argument("", 0), Known)
+    ]
+    names = {str(call.known("", 0)) for call in loads}
+    return (names.pop(), loads[0].span) if len(names) == 1 else ("", None)

@@ -1,0 +1,302 @@
+"""NUM009: a learning rate outside of the band in which its optimizer and method learn."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Setting,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
+from gpudoctor.model.signs.families import family
+from gpudoctor.model.signs.program import switched_off
+from gpudoctor.model.signs.setups import TRAINING_ARGUMENTS, argument_calls
+from gpudoctor.model.signs.source import Call, Script, Source
+from gpudoctor.model.signs.trained import adapted, trained_models
+from gpudoctor.model.signs.written import Written, as_number, from_keyword
+from gpudoctor.model.workload import optional
+
+ADAMS = frozenset(
+    {"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adam8bit", "AdamW8bit", "PagedAdamW", "PagedAdamW8bit",
+     "PagedAdamW32bit", "FusedAdam", "DeepSpeedCPUAdam"}
+)  # fmt: skip
+"""Optimizers whose step is about the learning rate itself, whatever the gradient's size."""
+
+PACKAGES = frozenset({"torch", "transformers", "bitsandbytes", "deepspeed", "apex"})
+HF_KINDS = frozenset({ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL})
+OTHERS = (
+    "galore",
+    "apollo",
+    "schedule_free",
+    "schedulefree",
+    "mini",
+    "anyprecision",
+    "prodigy",
+    "dadapt",
+    "badam",
+)
+"""Words of optimizers that have adam in their name and rates of their own."""
+
+REINFORCED = re.compile(
+    r"\b(DPO|ORPO|KTO|CPO|PPO|GRPO|RLOO|Reward|PRM|GKD|XPO|BCO|NashMD|OnlineDPO)\w*Trainer\b"
+)
+"""Trainers of preference and reinforcement learning, whose rates are ten times smaller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """One learning rate with what is known of its use."""
+
+    value: float
+    place: SourceSpan | Setting
+    key: str
+    adam: bool
+    """Whether it is known to be Adam's."""
+    method: str = ""
+    """`lora`, `full`, or "" when nobody says."""
+
+
+class LearningRateOutOfBand(Check):
+    """The learning rate is far outside of the band in which its optimizer learns.
+
+    What it finds:
+        A rate over 0.01 for Adam and AdamW, a rate below 1e-7 for any optimizer, a rate for adapters (over
+        3e-4) on the full fine-tuning of a language model, a full fine-tuning's rate (below 1e-5) on LoRA.
+    Why it hurts:
+        Adam moves each weight by about the rate in each step, so 0.01 and more overwrites what was learned
+        within some hundred steps. Below 1e-7 the step is lost in the rounding of float32. LoRA's matrices
+        start at zero and need ten times the rate of full fine-tuning.
+    How it knows:
+        It reads the rate with the optimizer beside it: the call's class, the config's `optim`, AdamW where a
+        tool's documented default is AdamW. Rates of unknown optimizers are only held against the lower end.
+    False alarms:
+        Small networks, embeddings or images optimised directly with a large rate; reinforcement learning,
+        where rates are ten times smaller (it is left out where the config says so).
+    Remedies:
+        A rate from the middle of the band: 1e-4 to 1e-3 from scratch, 1e-5 to 5e-5 for full fine-tuning, 1e-4
+        to 3e-4 for LoRA.
+    References:
+        - https://doi.org/10.1145/3411764.3445538
+        - https://arxiv.org/abs/2106.09685
+        - https://arxiv.org/abs/2305.14314
+    """
+
+    code = Code("NUM009")
+    name = "learning-rate-out-of-band"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    thresholds = (
+        Threshold(
+            name="adam_high",
+            default=1e-2,
+            unit="1",
+            source="UMLAUT (CHI 2021): over 0.01 for Adam",
+            meaning="A rate above this with Adam or AdamW is a finding.",
+        ),
+        Threshold(
+            name="low",
+            default=1e-7,
+            unit="1",
+            source="UMLAUT (CHI 2021): below 1e-7; float32 resolves 6e-8 of a weight",
+            meaning="A rate below this, and over zero, is a finding.",
+        ),
+        Threshold(
+            name="full_high",
+            default=3e-4,
+            unit="1",
+            source="QLoRA's adapter rates end at 2e-4 to 3e-4; full fine-tuning of Llama 2 used 2e-5",
+            meaning="Full fine-tuning of a language model above this is a note.",
+        ),
+        Threshold(
+            name="lora_low",
+            default=1e-5,
+            unit="1",
+            source="LoRA's paper and QLoRA's: 1e-4 to 4e-4; a tenth of the lower end",
+            meaning="Supervised LoRA below this is a note.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
+        if configs is None and source is None:
+            raise Unavailable("no config and no script was given")
+        for rate in (*_from_source(source), *_from_configs(configs.files if configs is not None else ())):
+            finding = self.judge(rate)
+            if finding is not None:
+                yield finding
+
+    def judge(self, rate: Rate) -> Finding | None:
+        """The finding for one rate; None when it is in its band."""
+        value = rate.value
+        if rate.adam and value > self.limit("adam_high"):
+            return self._found(
+                rate, f"with Adam; its band ends at {self.limit('adam_high'):g}", "adam", Severity.WARNING
+            )
+        if 0 < value < self.limit("low"):
+            return self._found(
+                rate, f"below {self.limit('low'):g}: nothing is learned", "low", Severity.WARNING
+            )
+        if rate.method == "full" and rate.adam and value > self.limit("full_high"):
+            return self._found(
+                rate,
+                f"on a full fine-tuning; adapters end at {self.limit('full_high'):g}",
+                "full",
+                Severity.NOTE,
+            )
+        if rate.method == "lora" and rate.adam and 0 < value < self.limit("lora_low"):
+            return self._found(
+                rate, f"on LoRA, which needs {self.limit('lora_low'):g} or more", "lora", Severity.NOTE
+            )
+        return None
+
+    def _found(self, rate: Rate, text: str, cure: str, severity: Severity) -> Finding:
+        place = rate.place
+        reproduce = place.reproduce if isinstance(place, Setting) else f"sed -n {place.line}p {place.path}"
+        return self.finding(
+            f"{rate.key}={rate.value:g} {text}.",
+            evidence=(
+                place,
+                Measurement(
+                    name="learning_rate",
+                    value=rate.value,
+                    unit="1",
+                    provenance=Provenance.DECLARED,
+                    reproduce=reproduce,
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            severity=severity,
+            subject=f"{place.path}:{place.line}",
+            facts=(("cure", cure), ("method", rate.method)),
+        )
+
+
+def _from_source(source: Source | None) -> Iterator[Rate]:
+    if source is None:
+        return
+    for script in source.scripts:
+        for call in script.calls:
+            if call.name.split(".", 1)[0] in PACKAGES and _is_optimizer(call) and _of_a_model(call):
+                item = from_keyword(script, call, "lr") or _second(script, call)
+                if item is not None and item.number is not None and not switched_off(source, call):
+                    yield Rate(
+                        value=float(item.number),
+                        place=_span(item),
+                        key="lr",
+                        adam=call.method in ADAMS,
+                    )
+    for script, call in argument_calls(source):
+        item = from_keyword(script, call, "learning_rate")
+        if item is not None and item.number is not None:
+            yield Rate(
+                value=float(item.number),
+                place=_span(item),
+                key="learning_rate",
+                adam=_is_adam(from_keyword(script, call, "optim")),
+                method=_method(source, call),
+            )
+
+
+def _is_optimizer(call: Call) -> bool:
+    return call.method in ADAMS or (call.name.startswith("torch.optim.") and call.name.count(".") == 2)
+
+
+def _of_a_model(call: Call) -> bool:
+    """Whether a module's parameters are optimised, and not an image or an embedding alone."""
+    first = call.node.args[0] if call.node.args else None
+    first = first or next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    return first is not None and "parameters()" in ast.unparse(first)
+
+
+def _second(script: Script, call: Call) -> Written | None:
+    """The rate as the second positional argument."""
+    if len(call.node.args) < 2 or len(call.positional) < 2:
+        return None
+    node, value = call.node.args[1], call.positional[1]
+    number = as_number(getattr(value, "value", None))
+    return Written(
+        key="lr", value=number, known=number is not None, sure=True, place=script.span(node),
+        script=script, node=node,
+    )  # fmt: skip
+
+
+def _span(item: Written) -> SourceSpan | Setting:
+    return item.place
+
+
+def _is_adam(optim: Written | None) -> bool:
+    """Whether an `optim` is an Adam; transformers' default is AdamW."""
+    if optim is None:
+        return True
+    return optim.known and _adam_word(str(optim.value))
+
+
+def _adam_word(word: str) -> bool:
+    lowered = word.lower()
+    return "adam" in lowered and not any(other in lowered for other in OTHERS)
+
+
+def _method(source: Source, call: Call) -> str:
+    """Adapters or full fine-tuning of a causal language model, where the script shows it."""
+    if call.method not in TRAINING_ARGUMENTS | {"SFTConfig"} or any(
+        REINFORCED.search(script.text) for script in source.scripts
+    ):
+        return ""
+    if adapted(source):
+        return "lora"
+    loads = [load for _, load in trained_models(source) if "CausalLM" in load.name]
+    return "full" if loads else ""
+
+
+def _from_configs(files: tuple[ConfigFile, ...]) -> Iterator[Rate]:
+    for file in files:
+        for item in file.meaning("learning_rate"):
+            number = item.number
+            if number is not None:
+                yield Rate(
+                    value=float(number),
+                    place=item.setting,
+                    key=item.entry.key,
+                    adam=_config_adam(file, item),
+                    method=_config_method(file),
+                )
+
+
+def _config_adam(file: ConfigFile, rate: Meaning) -> bool:
+    named = file.meaning("optimizer")
+    if not named:
+        return file.kind in HF_KINDS
+    same = [item for item in named if item.entry.parts[:-1] == rate.entry.parts[:-1]]
+    beside = [item for item in named if set(item.entry.parts[:1]) & set(rate.entry.parts[:1])]
+    chosen = same or beside or (list(named) if len(named) == 1 else [])
+    return bool(chosen) and all(_adam_word(str(item.value)) for item in chosen)
+
+
+def _config_method(file: ConfigFile) -> str:
+    if file.kind is ConfigKind.LLAMA_FACTORY:
+        supervised = file.value("stage") in {"sft", "pt", None}
+        method = str(file.value("finetuning_type"))
+        return {"lora": "lora", "full": "full"}.get(method, "") if supervised else ""
+    if file.kind is ConfigKind.AXOLOTL:
+        if file.value("rl") or file.value("reward_model"):
+            return ""
+        adapter = file.value("adapter")
+        if adapter in {"lora", "qlora"}:
+            return "lora"
+        base = str(file.value("base_model") or "")
+        return "full" if adapter in {None, ""} and family(base) is not None else ""
+    if file.kind is ConfigKind.HUGGINGFACE and file.value("use_peft") is True:
+        return "lora" if not file.has("beta") and not file.has("loss_type") else ""
+    return ""

@@ -1,0 +1,82 @@
+"""Answers NUM009: a rate from the middle of the band."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Rule,
+    Setting,
+    SourceSpan,
+)
+from gpudoctor.model.signs.edits import replace_node
+
+MIDDLES = {
+    "adam": ("1e-3", "from scratch 1e-4 to 1e-3"),
+    "low": ("1e-4", "from scratch 1e-4 to 1e-3, full fine-tuning 1e-5 to 5e-5, LoRA 1e-4 to 3e-4"),
+    "full": ("2e-5", "full fine-tuning 1e-5 to 5e-5"),
+    "lora": ("1e-4", "LoRA 1e-4 to 3e-4"),
+}
+"""What was found, the rate to try first, and the band."""
+
+
+class LearningRateOutOfBandRule(Rule):
+    """Start in the middle of the band; the best rate is found by trying."""
+
+    answers = Code("NUM009")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        cure, method = str(finding.fact("cure")), str(finding.fact("method") or "")
+        if method and cure in {"adam", "low"}:
+            cure = method
+        value, band = MIDDLES[cure]
+        place = finding.evidence[0]
+        key = place.key.rpartition(".")[2] if isinstance(place, Setting) else "lr"
+        edits = _edits(place, value, patient)
+        yield Remedy(
+            id=f"NUM009-{cure}",
+            title=f"{key}={value}",
+            steps=(f"{key}={value}   # {band}",),
+            applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
+            effort=Effort.SETTING,
+            sets=(("learning_rate", value),),
+            edits=edits,
+        )
+
+
+def _edits(place: object, value: str, patient: Patient) -> tuple[Edit, ...]:
+    if isinstance(place, Setting):
+        number = f"{float(value):.0e}".replace("e-0", ".0e-")  # YAML 1.1 reads 1e-4 as text
+        for file in patient.configs.files:
+            entry = file.entries.get(place.key) if file.path == place.path else None
+            edit = file.edit(entry, number) if entry is not None else None
+            if edit is not None:
+                return (edit,)
+    elif isinstance(place, SourceSpan):
+        return _in_script(place, value, patient)
+    return ()
+
+
+def _in_script(place: SourceSpan, value: str, patient: Patient) -> tuple[Edit, ...]:
+    script = next((item for item in patient.source.scripts if item.path == place.path), None)
+    for call in script.calls if script is not None else ():
+        for keyword in call.node.keywords:
+            at = script is not None and keyword.lineno == place.line and script.span(keyword) == place
+            if at and keyword.arg is not None and isinstance(keyword.value, ast.Constant):
+                span = call.span
+                return (
+                    KeywordEdit(
+                        path=span.path, line=span.line, column=span.column, set=((keyword.arg, value),)
+                    ),
+                )
+        for node in call.node.args[1:2]:
+            if script is not None and isinstance(node, ast.Constant) and script.span(node) == place:
+                return (replace_node(script, node, value),)
+    return ()

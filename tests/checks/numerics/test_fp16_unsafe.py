@@ -1,0 +1,111 @@
+import pytest
+from jobs import job_files, job_patient, patient_of
+from mending import gone
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor_checks.numerics.fp16_unsafe import Fp16Unsafe
+from gpudoctor_rules.numerics.fp16_unsafe import Fp16UnsafeRule
+
+NOTE, WARNING = Severity.NOTE, Severity.WARNING
+EXPECTED = {
+    "source-sick_autocast_alone": (WARNING, 10),
+    "source-sick_half_weights": (WARNING, 6),
+    "source-sick_scaler_forgotten": (WARNING, 12),
+    "source-sick_trainer_in_half": (WARNING, 4),
+    "source-sick_t5": (WARNING, 4),
+    "configs-sick_t5": (WARNING, 5),
+    "configs-sick_static_scale": (NOTE, 4),
+    "configs-sick_lightning": (WARNING, 5),
+    "configs-sick_bf16_trained": (NOTE, 6),
+}
+SICK, HEALTHY = dict(job_files("NUM006", "sick")), dict(job_files("NUM006", "healthy"))
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    [finding] = examine(Fp16Unsafe, job_patient(SICK[name]))
+    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(Fp16Unsafe, job_patient(HEALTHY[name])) == []
+
+
+LOOP = """
+    import torch
+    from torch.utils.data import DataLoader
+    {more}
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for x, y in DataLoader([]):
+        optimizer.zero_grad()
+        with {context}:
+            loss = torch.nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        {backward}
+        optimizer.step()
+    """
+
+
+@pytest.mark.parametrize(
+    "context", ["torch.cuda.amp.autocast()", 'torch.autocast("cuda")', "torch.amp.autocast('cuda')"]
+)
+def test_sick_contexts(context: str) -> None:
+    text = LOOP.format(more="", context=context, backward="loss.backward()")
+    assert len(examine(Fp16Unsafe, patient_of({"train.py": text}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "context", "backward"),
+    [
+        ("", "torch.autocast('cpu')", "loss.backward()"),
+        ("", "torch.autocast(model.device.type)", "loss.backward()"),
+        ("", "torch.cuda.amp.autocast(enabled=False)", "loss.backward()"),
+        ("from utils import NativeScaler", "torch.cuda.amp.autocast()", "NativeScaler()(loss, optimizer)"),
+        ("import deepspeed", "torch.cuda.amp.autocast()", "loss.backward()"),
+    ],
+)
+def test_healthy_contexts(more: str, context: str, backward: str) -> None:
+    text = LOOP.format(more=more, context=context, backward=backward)
+    assert examine(Fp16Unsafe, patient_of({"train.py": text})) == []
+
+
+def test_healthy_at_the_users_threshold() -> None:
+    patient = job_patient(SICK["configs-sick_static_scale"])
+    assert examine(Fp16Unsafe, patient, static_scale=256) == []
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(Fp16Unsafe, make_patient())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["source-sick_autocast_alone", "source-sick_scaler_forgotten", "source-sick_t5", "configs-sick_t5",
+     "configs-sick_static_scale", "configs-sick_lightning"],
+)  # fmt: skip
+def test_the_mend_cures(name: str) -> None:
+    [path] = SICK[name]
+    assert gone("NUM006", path.read_text("utf-8"), path.name)
+
+
+def test_the_rule_knows_cards_without_bf16() -> None:
+    paths = SICK["configs-sick_t5"]
+    patient = job_patient(paths, gpus=[make_gpu(name="Tesla T4", compute_capability=(7, 5))])
+    [finding] = examine(Fp16Unsafe, patient)
+    [remedy] = prescribe(Fp16UnsafeRule, finding, patient)
+    assert "float32" in remedy.title
+    assert remedy.edits == ()
+
+
+def test_every_finding_has_a_remedy() -> None:
+    for paths in SICK.values():
+        patient = job_patient(paths)
+        for finding in examine(Fp16Unsafe, patient):
+            assert prescribe(Fp16UnsafeRule, finding, patient)

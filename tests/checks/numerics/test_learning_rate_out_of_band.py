@@ -1,0 +1,84 @@
+import pytest
+from jobs import job_files, job_patient, patient_of
+from mending import gone
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBand
+from gpudoctor_rules.numerics.learning_rate_out_of_band import LearningRateOutOfBandRule
+
+NOTE, WARNING = Severity.NOTE, Severity.WARNING
+EXPECTED = {
+    "source-sick_adam": (WARNING, 4),
+    "source-sick_argparse": (WARNING, 9),
+    "source-sick_lora": (NOTE, 5),
+    "source-sick_full": (NOTE, 4),
+    "configs-sick_transformers": (WARNING, 5),
+    "configs-sick_sections": (WARNING, 6),
+    "configs-sick_llama_factory": (NOTE, 6),
+}
+SICK, HEALTHY = dict(job_files("NUM009", "sick")), dict(job_files("NUM009", "healthy"))
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    [finding] = examine(LearningRateOutOfBand, job_patient(SICK[name]))
+    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(LearningRateOutOfBand, job_patient(HEALTHY[name])) == []
+
+
+ADAM = "import torch\nm = torch.nn.Linear(1, 1)\no = torch.optim.Adam(m.parameters(), lr={})\n"
+
+
+@pytest.mark.parametrize("rate", ["0.011", "1", "9.9e-8"])
+def test_sick_just_outside(rate: str) -> None:
+    assert len(examine(LearningRateOutOfBand, patient_of({"train.py": ADAM.format(rate)}))) == 1
+
+
+@pytest.mark.parametrize("rate", ["0.01", "1e-7", "RATE", "3e-4 * scale"])
+def test_healthy_just_inside(rate: str) -> None:
+    assert examine(LearningRateOutOfBand, patient_of({"train.py": ADAM.format(rate)})) == []
+
+
+def test_sick_at_the_users_threshold() -> None:
+    patient = patient_of({"train.py": ADAM.format("0.005")})
+    assert len(examine(LearningRateOutOfBand, patient, adam_high=0.001)) == 1
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(LearningRateOutOfBand, make_patient())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["source-sick_adam", "source-sick_lora", "source-sick_full", "configs-sick_transformers",
+     "configs-sick_sections"],
+)  # fmt: skip
+def test_the_mend_cures(name: str) -> None:
+    [path] = SICK[name]
+    assert gone("NUM009", path.read_text("utf-8"), path.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("source-sick_lora", "1e-4"),
+        ("source-sick_full", "2e-5"),
+        ("source-sick_adam", "1e-3"),
+        ("source-sick_argparse", "1e-4"),
+    ],
+)
+def test_the_rule_names_the_rate(name: str, rate: str) -> None:
+    patient = job_patient(SICK[name])
+    [finding] = examine(LearningRateOutOfBand, patient)
+    [remedy] = prescribe(LearningRateOutOfBandRule, finding, patient)
+    assert remedy.title.endswith(rate)
