@@ -35,7 +35,7 @@ NAMES = {
     "OBS001": "profiler-in-loop", "OBS002": "logging-too-often", "OBS005": "debug-mode-on",
     "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
     "PERF001": "mixed-precision-off", "PERF002": "tf32-off", "PERF003": "compile-off", "PERF005": "optimizer-unfused",
-    "PERF006": "attention-eager", "PERF010": "autotune-off",
+    "PERF006": "attention-eager", "PERF008": "shapes-misaligned", "PERF010": "autotune-off",
     "DIST003": "no-sync-missing", "DIST004": "redundant-collectives",
     "DIST005": "dataparallel", "DIST006": "backend-slow",
     "DIST007": "find-unused", "PERF009": "gpu-unused", "CFG001": "precision-conflict", "CFG002": "batch-mismatch", "CFG003": "optimizer-mismatch",

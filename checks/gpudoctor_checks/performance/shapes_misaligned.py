@@ -1,0 +1,228 @@
+"""PERF008 shapes-misaligned."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.signs.configs import ConfigKind, Configs
+from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.networks import Layer, Network, network
+from gpudoctor.model.signs.precision import Precision, told_precision
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Known
+
+_COLLATORS = re.compile(
+    r"transformers\.DataCollator(WithPadding|ForSeq2Seq|ForTokenClassification|ForLanguageModeling)$"
+)
+_WIDTHS = (
+    "hidden_size",
+    "intermediate_size",
+    "n_embd",
+    "d_model",
+    "d_ff",
+    "embed_dim",
+    "hidden_dim",
+    "ffn_dim",
+)
+_VOCABULARIES = ("vocab_size", "padded_vocab_size", "n_vocab")
+_PRETRAINED = ("transformers_version", "_name_or_path", "model_name_or_path", "base_model", "pretrained")
+
+
+class ShapesMisaligned(Check):
+    """Sides of large matrix products are no multiples of 8, so tensor cores work on padding or not at all.
+
+    What it finds:
+        Linear layers, attention and recurrent layers of 512 and more features whose size is no multiple of 8;
+        such widths and vocabularies in configs of networks trained from scratch; embeddings resized to a
+        tokenizer's length as it is; collators that pad 16-bit batches to any length.
+    Why it hurts:
+        Tensor cores take 16-bit tiles of 8 values. A side that is no multiple is padded by the library, or the
+        product falls back to a slower kernel. A vocabulary of 50,257 instead of 50,304 costs a few percent up
+        to a quarter of the step in networks of moderate size.
+    How it knows:
+        From the layers' arguments in the source, with constructors and options followed, and from configs.
+        Cards without tensor cores and programs on the CPU are silent.
+    False alarms:
+        Libraries have grown better at odd sizes (cuBLAS 11 and newer pick padded kernels by themselves). A
+        pretrained network's sizes are given: only what is added to it can be aligned.
+    Remedies:
+        Round up to the next multiple of 64 (8 at least); pad_to_multiple_of for vocabularies and batches.
+    References:
+        - https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html
+        - https://huggingface.co/docs/transformers/perf_train_gpu_one
+    """
+
+    code = Code("PERF008")
+    name = "shapes-misaligned"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="multiple",
+            default=8,
+            unit="{values}",
+            source="NVIDIA matrix multiplication guide: 16-bit operands aligned to 16 bytes",
+            meaning="Sizes that are no multiple of it are misaligned.",
+        ),
+        Threshold(
+            name="size",
+            default=512,
+            unit="{values}",
+            source="convention: products of smaller sides take microseconds either way",
+            meaning="Smaller sizes are silent.",
+        ),
+        Threshold(
+            name="other_side",
+            default=64,
+            unit="{values}",
+            source="convention: a head of ten classes gains nothing",
+            meaning="Layers whose other side is smaller are silent.",
+        ),
+        Threshold(
+            name="capability",
+            default=7.0,
+            unit="1",
+            source="NVIDIA: tensor cores came with Volta, compute capability 7.0",
+            meaning="Cards below it have no tensor cores.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        card = lowest_capability(patient)
+        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+            return
+        try:
+            configs = patient.configs
+        except Unavailable:
+            configs = Configs(files=())
+        yield from self._from_configs(configs)
+        try:
+            programs = training_programs(patient.source)
+        except Unavailable:
+            if not configs.files:
+                raise
+            return
+        seen: set[tuple[str, int]] = set()
+        for program in programs:
+            if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+                continue
+            for finding in (*self._layers(program), *self._vocabulary(program), *self._collators(program)):
+                span = finding.span
+                place = (span.path, span.line) if span is not None else ("", 0)
+                if place not in seen:
+                    seen.add(place)
+                    yield finding
+
+    def _odd(self, size: int) -> bool:
+        return size >= self.limit("size") and size % int(self.limit("multiple")) != 0
+
+    def _layers(self, program: Program) -> Iterator[Finding]:
+        built: Network | None = network(program)
+        layers = [layer for layer in (built.layers if built is not None else ()) if self._misaligned(layer)]
+        if not layers:
+            return
+        sizes = sorted({size for layer in layers for size in layer.feature_sizes if self._odd(size)})
+        lines = sorted({layer.call.span.line for layer in layers})
+        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:6])
+        many = "is no multiple" if len(sizes) == 1 else "are no multiples"
+        yield self.finding(
+            f"{' and '.join(f'{size:,}' for size in sizes[:3])} {many} of {self.limit('multiple'):g} "
+            f"({where}): a side of a matrix product that tensor cores take in pieces.",
+            evidence=tuple(layer.call.span for layer in layers[:6]),
+            confidence=Confidence.SUSPECTED,
+            subject=program.entry.path,
+            facts=(("kind", "layers"), ("size", sizes[0]), ("rounded", _rounded(sizes[0]))),
+        )
+
+    def _misaligned(self, layer: Layer) -> bool:
+        if layer.kind not in {"linear", "attention", "recurrent"}:
+            return False
+        if any(size < self.limit("other_side") for size in layer.feature_sizes):
+            return False
+        return any(self._odd(size) for size in layer.feature_sizes)
+
+    def _vocabulary(self, program: Program) -> Iterator[Finding]:
+        """`resize_token_embeddings(len(tokenizer))`: the vocabulary gets whatever length the tokenizer has."""
+        for script, call in program.calls:
+            if (
+                call.method != "resize_token_embeddings"
+                or "pad_to_multiple_of" in call.keywords
+                or call.open_ended
+            ):
+                continue
+            first = call.node.args[0] if call.node.args else None
+            if first is None or len(call.node.args) > 1 or not ast.unparse(first).startswith("len("):
+                continue
+            if any(guard.never for guard in call.guards):
+                continue
+            yield self.finding(
+                f"Line {call.span.line} gives the embeddings the tokenizer's own length, whatever it is a "
+                "multiple of.",
+                evidence=(call.span,),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{script.path}:{call.span.line}",
+                facts=(("kind", "vocabulary"), ("keyword", "pad_to_multiple_of"), ("value", "64")),
+            )
+
+    def _collators(self, program: Program) -> Iterator[Finding]:
+        """Collators that pad to the longest sample of a batch, under 16 bits."""
+        if told_precision(program).precision is not Precision.LOWERED:
+            return
+        for script, call in program.calls:
+            if not _COLLATORS.match(call.name) or "pad_to_multiple_of" in call.keywords or call.open_ended:
+                continue
+            padding = call.argument("padding")
+            if isinstance(padding, Known) and padding.value == "max_length":
+                continue
+            if _fixed_lengths(program) or any(guard.never for guard in call.guards):
+                continue
+            yield self.finding(
+                f"{call.method} (line {call.span.line}) pads 16-bit batches to the longest sample, whatever "
+                "that is a multiple of.",
+                evidence=(call.span,),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{script.path}:{call.span.line}",
+                facts=(("kind", "collator"), ("keyword", "pad_to_multiple_of"), ("value", "8")),
+            )
+
+    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+        for file in configs.files:
+            if file.kind not in (ConfigKind.SECTIONS, ConfigKind.MODEL, ConfigKind.LIGHTNING):
+                continue
+            if any(True for _ in file.find(*_PRETRAINED)):
+                continue
+            for entry in file.find(*_WIDTHS, *_VOCABULARIES):
+                number = entry.number
+                if isinstance(number, int) and self._odd(number):
+                    yield self.finding(
+                        f"{entry.key} is {number:,}, no multiple of {self.limit('multiple'):g}: a side of a "
+                        "matrix product that tensor cores take in pieces.",
+                        evidence=(file.setting(entry),),
+                        confidence=Confidence.SUSPECTED,
+                        subject=f"{file.path}:{entry.line}",
+                        facts=(
+                            ("kind", "config"),
+                            ("key", entry.key),
+                            ("path", file.path),
+                            ("size", number),
+                            ("rounded", _rounded(number)),
+                        ),
+                    )
+
+
+def _rounded(size: int) -> int:
+    """The next multiple of 64, the size that every kernel likes."""
+    return -(-size // 64) * 64
+
+
+def _fixed_lengths(program: Program) -> bool:
+    """Whether samples are cut or padded to one length beforehand."""
+    for script, call in program.calls:
+        padding = call.keywords.get("padding")
+        if isinstance(padding, Known) and padding.value == "max_length":
+            return True
+        if "group_texts" in script.text or "ConstantLengthDataset" in call.name or "packing" in call.keywords:
+            return True
+    return False

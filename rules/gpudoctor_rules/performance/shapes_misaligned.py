@@ -1,0 +1,53 @@
+"""Answers PERF008 shapes-misaligned."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+
+
+class ShapesMisalignedRule(Rule):
+    """Round up; pad vocabularies and batches to a multiple."""
+
+    answers = Code("PERF008")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        title, steps, edits = _answer(finding, patient)
+        yield Remedy(
+            id="PERF008-align",
+            title=title,
+            steps=steps,
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+            effect=None,  # nothing to a quarter of a step, by card, library and size
+            edits=edits,
+            references=(
+                "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html",
+            ),
+        )
+
+
+def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
+    kind, span = finding.fact("kind"), finding.span
+    if kind in ("vocabulary", "collator"):
+        change = ((str(finding.fact("keyword")), str(finding.fact("value"))),)
+        title = f"{change[0][0]}={change[0][1]}"
+        line = span.line if span is not None else 0
+        edits: tuple[Edit, ...] = ()
+        if span is not None:
+            edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
+        return title, (f"Line {line}: {title}",), edits
+    rounded, size = finding.fact("rounded"), finding.fact("size")
+    if kind == "config":
+        key = str(finding.fact("key"))
+        title = f"{key}: {rounded}"
+        for file in patient.configs.files:
+            entry = file.entries.get(key) if file.path == finding.fact("path") else None
+            edit = file.edit(entry, str(rounded)) if entry is not None else None
+            if edit is not None:
+                return title, (title, "The network's shape changes: for runs from scratch only."), (edit,)
+        return title, (title,), ()
+    return (
+        f"{size} -> {rounded}",
+        (f"Round {size} up to {rounded}. Rows of a vocabulary that no token uses cost nothing but memory.",),
+        (),
+    )
