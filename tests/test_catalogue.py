@@ -28,6 +28,8 @@ NAMES = {
     "GPU002": "throttled", "GPU003": "memory-errors", "GPU004": "xid", "GPU005": "pcie-degraded",
     "GPU006": "nvlink-down", "GPU007": "occupied", "GPU008": "recovery-needed", "GPU010": "power-limited",
     "GPU011": "hot", "GPU012": "persistence-off",
+    "DATA002": "slow-preprocessing", "DATA006": "padding-waste", "DATA007": "eval-loader-misuse",
+    "DATA008": "sampler-misuse", "DATA011": "dataset-reopens", "DATA012": "slow-start", "MEM011": "pruning-saves-nothing",
     "OBS003": "checkpoint-too-often", "OBS004": "evaluation-too-often", "OBS006": "model-watch", "OBS007": "log-flush",
     "SYNC003": "explicit-synchronize", "SYNC004": "per-sample-metrics",
     "DATA001": "loader-bound", "DATA003": "workers-misfit", "DATA004": "unpinned-transfer",
@@ -50,6 +52,7 @@ NAMES = {
     "LOOP011": "teacher-trained",
     "LOOP007": "prefetcher-broken",
     "LOOP008": "seedless",
+    "LOOP009": "no-checkpoint",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

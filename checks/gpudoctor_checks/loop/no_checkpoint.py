@@ -1,0 +1,173 @@
+"""LOOP009: a long run saves nothing, or nothing that it could be resumed from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Evidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.configs import Configs
+from gpudoctor.model.signs.limits import limit_setting
+from gpudoctor.model.signs.places import place
+from gpudoctor.model.signs.program import bound
+from gpudoctor.model.signs.programs import Program
+from gpudoctor.model.signs.saves import Saved, Saving, launched, saving
+from gpudoctor.model.signs.source import Known
+from gpudoctor.model.workload import optional
+
+_SEVERITIES = {
+    # what says that the run is long: nothing is saved while it trains, only weights are
+    "limit": (Severity.ERROR, Severity.WARNING),
+    "preemption": (Severity.WARNING, Severity.WARNING),
+    "config": (Severity.WARNING, Severity.NOTE),
+    "source": (Severity.NOTE, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    origin: str
+    """What says so: a key of `_SEVERITIES`."""
+    words: str
+    evidence: Evidence
+    seconds: float = 0.0
+
+
+class NoCheckpoint(Check):
+    """A long run saves nothing while it trains, or nothing that it could be resumed from.
+
+    What it finds:
+        A program whose run is long (the scheduler's time limit or preemption, the steps that a config or the
+        script declares) and that saves no checkpoint, saves only after training, or saves only the model's
+        weights: no optimizer, scheduler or step. An engine that was told not to save (`save_strategy="no"`).
+    Why it hurts:
+        A time limit, a preemption, a full disk or one bad node, and all hours since the start are lost. Weights
+        alone restart with an empty optimizer, a new warm-up and the same data again.
+    How it knows:
+        It looks for every way of saving in the program's modules (`torch.save`, `save_pretrained`,
+        `save_state`, checkpoint callbacks and managers, functions named so), where it stands, and what it is
+        given; the length comes from the job script, the configs, and loops with a written bound.
+    False alarms:
+        Runs whose length nobody declares are no finding. Trainer and Lightning save by themselves. When the
+        model is handed to code that could not be read, an error becomes a warning.
+    Remedies:
+        Save model, optimizer, scheduler, step and random state every so many minutes; load them at the start.
+    References:
+        - https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+        - https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints
+    """
+
+    code = Code("LOOP009")
+    name = "no-checkpoint"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="time_limit",
+            default=3600,
+            unit="s",
+            source="the optimisation summary saves once an hour at the least",
+            meaning="Jobs with a shorter time limit are left alone.",
+        ),
+        Threshold(
+            name="steps",
+            default=10_000,
+            unit="{step}",
+            source="at 0.4 s a step, an hour",
+            meaning="Runs that declare fewer steps are left alone.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        job = optional(lambda: patient.job)
+        configs = optional(lambda: patient.configs)
+        for program in launched(patient.source, job):
+            saved = saving(program)
+            length = self._length(program, patient, configs)
+            if length is not None and saved.how is not Saving.RESUMABLE and not _config_saves(configs):
+                yield from self._found(program, saved, length)
+
+    def _length(self, program: Program, patient: Patient, configs: Configs | None) -> _Length | None:
+        """What says that the run is long, the strongest first."""
+        job = optional(lambda: patient.job)
+        if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
+            hours = job.time_limit / 3600
+            words = f"the scheduler ends the job after {hours:g} h"
+            return _Length("limit", words, limit_setting(job), job.time_limit)
+        if job is not None and job.preemptible:
+            return _Length("preemption", "the scheduler may stop the job at any time", limit_setting(job))
+        for file in configs.files if configs is not None else ():
+            for meaning in file.meaning("max_steps"):
+                if (meaning.number or 0) >= self.limit("steps"):
+                    return _Length("config", f"the config declares {meaning.number:,} steps", meaning.setting)
+        return self._written(program)
+
+    def _written(self, program: Program) -> _Length | None:
+        for _, call in program.calls:
+            steps = call.keywords.get("max_steps")
+            if isinstance(steps, Known) and isinstance(steps.value, int) and steps.value >= self.limit("steps"):
+                return _Length("config", f"the run is declared with {steps.value:,} steps", call.span)
+        for script, loop in program.loops:
+            count = bound(script, loop)
+            if count is not None and count >= self.limit("steps"):
+                return _Length("source", f"the training loop makes {count:,} steps", loop.span)
+        return None
+
+    def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:
+        weights = saved.how is Saving.WEIGHTS
+        severity = _SEVERITIES[length.origin][1 if weights else 0]
+        if severity is None:
+            return
+        if severity is Severity.ERROR and saved.opaque:
+            severity = Severity.WARNING
+        what = {
+            Saving.NOTHING: "nothing in the program saves a checkpoint",
+            Saving.AT_THE_END: "the program saves only when training is over",
+            Saving.WEIGHTS: "the program saves the model's weights only: no optimizer, no step to go on from",
+        }[saved.how]
+        script, loop = next(iter(program.loops))
+        places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
+        engine = place(saved.calls[0][1].span) if loop.engine is not None and saved.calls else ""
+        words = length.words[0].upper() + length.words[1:]
+        yield self.finding(
+            f"{words}, and {what}.",
+            evidence=(*places, length.evidence, _counted(saved)),
+            confidence=Confidence.SUSPECTED,
+            severity=severity,
+            cost=Cost(breaks="what was trained is lost when the job ends early")
+            if severity is Severity.ERROR
+            else None,
+            subject=program.entry.path,
+            facts=(
+                ("how", saved.how.value),
+                ("seconds", length.seconds),
+                ("engine", engine),
+                ("lightning", bool(loop.engine and loop.engine.startswith("lightning."))),
+                ("script", script.path),
+            ),
+        )
+
+
+def _counted(saved: Saved) -> Measurement:
+    return Measurement(
+        name="calls_that_save",
+        value=0 if saved.how is Saving.NOTHING else len(saved.calls),
+        unit="{call}",
+        provenance=Provenance.DECLARED,
+    )
+
+
+def _config_saves(configs: Configs | None) -> bool:
+    """Whether a config sets a period of saving, so that somebody saves by it."""
+    return configs is not None and bool(configs.canonical("save_period") or configs.canonical("save_epochs"))

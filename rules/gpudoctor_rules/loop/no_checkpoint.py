@@ -1,0 +1,81 @@
+"""Answers LOOP009: save what a run needs to go on, often enough for its limit."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor.model.signs.places import find
+from gpudoctor.model.signs.program import bound_to
+
+_TORCH = "https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html"
+_TRAINER = "https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints"
+_LIGHTNING = "https://lightning.ai/docs/pytorch/stable/common/checkpointing_basic.html"
+
+
+class NoCheckpointRule(Rule):
+    """An interval that loses at most half an hour, or a tenth of a short limit."""
+
+    answers = Code("LOOP009")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        limit = float(finding.fact("seconds") or 0)
+        minutes = max(5, round(min(1800.0, limit / 10 if limit else 1800.0) / 60))
+        if finding.fact("engine"):
+            yield self._engine(finding, patient)
+            return
+        model, optimizer = _names(patient, str(finding.fact("script")))
+        yield Remedy(
+            id="LOOP009-save",
+            title=f"a checkpoint to resume from, every {minutes} minutes",
+            steps=(
+                f"every {minutes} minutes, on rank 0:",
+                f'    state = {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '
+                '"step": step, "rng": torch.get_rng_state()}',
+                '    torch.save(state, "checkpoint.tmp"); os.replace("checkpoint.tmp", "checkpoint.pt")',
+                'at the start, when checkpoint.pt is there: load it and go on at state["step"] (--resume)',
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SMALL_EDIT,
+            references=(_TORCH,),
+        )
+
+    def _engine(self, finding: Finding, patient: Patient) -> Remedy:
+        """The engine's own saving, switched on again."""
+        found = find(patient.source, finding.fact("engine"))
+        lightning = bool(finding.fact("lightning"))
+        new = (
+            (("enable_checkpointing", "True"),)
+            if lightning
+            else (("save_strategy", '"steps"'), ("save_steps", "500"))
+        )
+        edits: tuple[Edit, ...] = ()
+        if found is not None:
+            span = found[0].span(found[1])
+            edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=new),)
+        return Remedy(
+            id="LOOP009-engine",
+            title=", ".join(f"{name}={value}" for name, value in new),
+            steps=(
+                "set it in the call",
+                "resume: trainer.fit(model, ckpt_path='last')"
+                if lightning
+                else "resume: trainer.train(resume_from_checkpoint=True)",
+            ),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            edits=edits,
+            references=(_LIGHTNING if lightning else _TRAINER,),
+        )
+
+
+def _names(patient: Patient, path: str) -> tuple[str, str]:
+    """How the program calls its model and its optimizer."""
+    optimizer = next(
+        (
+            bound_to(script, call.node)
+            for script in patient.source.scripts
+            for call in script.calls
+            if script.path == path and call.name.startswith("torch.optim.") and call.method[:1].isupper()
+        ),
+        "",
+    )
+    return "model", optimizer or "optimizer"

@@ -1,0 +1,115 @@
+import pytest
+from configs import configs
+from mending import gone, mended
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.loop.no_checkpoint import NoCheckpoint
+from gpudoctor_rules.loop.no_checkpoint import NoCheckpointRule
+
+TEXT = "#!/bin/bash\n#SBATCH --time=04:00:00\nsrun python train.py\n"
+LIMITED = Job(profile=Profile.SLURM, time_limit=4 * 3600.0, script_path="job.sbatch", script_text=TEXT)
+PREEMPTED = Job(
+    profile=Profile.SLURM, preemptible=True, script_path="job.sbatch", script_text="#SBATCH --requeue\n"
+)
+SHORT = Job(
+    profile=Profile.SLURM, time_limit=600.0, script_path="job.sbatch", script_text="#SBATCH --time=10\n"
+)
+
+HOW = {
+    "sick_nothing": ("nothing", Severity.ERROR),
+    "sick_at_the_end": ("at the end", Severity.ERROR),
+    "sick_weights_only": ("weights", Severity.WARNING),
+    "sick_trainer_off": ("nothing", Severity.ERROR),
+}
+
+
+def sick(name):
+    return next(path for path in sick_scripts("LOOP009") if path.stem == name)
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("LOOP009")} == set(HOW)
+
+
+@pytest.mark.parametrize("name", sorted(HOW))
+def test_sick_under_a_time_limit(name):
+    [finding] = examine(NoCheckpoint, script_patient(sick(name), job=LIMITED))
+    assert (finding.fact("how"), finding.severity) == HOW[name]
+    assert "4 h" in finding.message
+    assert bool(finding.cost.breaks) == (finding.severity is Severity.ERROR)
+    assert any(getattr(item, "line", None) == 2 for item in finding.evidence)
+
+
+@pytest.mark.parametrize("name", ["sick_nothing", "sick_weights_only"])
+def test_sick_when_preemptible(name):
+    [finding] = examine(NoCheckpoint, script_patient(sick(name), job=PREEMPTED))
+    assert finding.severity is Severity.WARNING
+
+
+def test_sick_by_declared_steps():
+    [finding] = examine(
+        NoCheckpoint, script_patient(sick("sick_nothing"), configs=configs("trainer: {max_steps: 100000}"))
+    )
+    assert finding.severity is Severity.WARNING
+    [finding] = examine(NoCheckpoint, script_patient(sick("sick_trainer_off")))
+    assert finding.severity is Severity.WARNING
+    text = (
+        sick("sick_nothing")
+        .read_text()
+        .replace("for x in loader", "for x in range(1_000_000)")
+        .replace("x.cuda()", "batch()")
+    )
+    [finding] = examine(NoCheckpoint, script_patient(text))
+    assert finding.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("name", ["sick_nothing", "sick_at_the_end", "sick_weights_only"])
+def test_healthy_without_a_word_on_its_length(name):
+    assert examine(NoCheckpoint, script_patient(sick(name))) == []
+    assert examine(NoCheckpoint, script_patient(sick(name), job=SHORT)) == []
+
+
+def test_healthy_when_the_job_launches_another_program():
+    job = Job(
+        profile=Profile.SLURM,
+        time_limit=9e4,
+        script_path="j",
+        launches=(launch("other.py"), launch("evaluate.py")),
+    )
+    source = script_patient(sick("sick_nothing")).source
+    assert source.trains
+    [finding] = examine(NoCheckpoint, script_patient(sick("sick_nothing"), job=job))  # it is the only one
+    assert finding.severity is Severity.ERROR
+
+
+def launch(script):
+    return Launch(launcher="python", script=script, module=None, arguments=(), ranks_per_node=None, nodes=None)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("LOOP009"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(NoCheckpoint, script_patient(path, job=LIMITED)) == []
+
+
+def test_a_model_handed_out_of_sight_is_no_error():
+    text = sick("sick_nothing").read_text().replace("import torch\n", "import torch\nfrom lab import keep\n", 1)
+    text = text.replace("    print(epoch", "        keep.progress(model)\n    print(epoch")
+    [finding] = examine(NoCheckpoint, script_patient(text, job=LIMITED))
+    assert finding.severity is Severity.WARNING
+
+
+def test_the_rule_gives_an_interval():
+    patient = script_patient(sick("sick_nothing"), job=LIMITED)
+    [remedy] = prescribe(NoCheckpointRule, examine(NoCheckpoint, patient)[0], patient)
+    assert "24 minutes" in remedy.title  # a tenth of four hours
+    assert remedy.applicability is Applicability.DISPLAY_ONLY
+    assert any("optimizer.state_dict()" in step for step in remedy.steps)
+
+
+def test_the_engine_is_switched_on_again():
+    text = sick("sick_trainer_off").read_text()
+    assert gone("LOOP009", text)
+    assert 'save_strategy="steps"' in mended(text, select="LOOP009", unsafe=False)
