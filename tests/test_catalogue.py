@@ -53,6 +53,7 @@ NAMES = {
     "LOOP007": "prefetcher-broken",
     "LOOP008": "seedless",
     "LOOP009": "no-checkpoint",
+    "LOOP010": "sigterm-unhandled",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

@@ -1,0 +1,126 @@
+"""LOOP010: a job that will be stopped has nothing that handles the signal."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.limits import limit_setting
+from gpudoctor.model.signs.programs import Program
+from gpudoctor.model.signs.saves import launched
+from gpudoctor.model.signs.source import Known
+
+_HANDLERS = re.compile(
+    r"^(signal\.(?!Signals)\w+|asyncio\..*add_signal_handler|submitit\.\w+.*|faulthandler\.register)$"
+)
+_OWN = ("lightning.", "composer.", "nemo.")
+"""Engines that catch the scheduler's signals."""
+_NAMES = re.compile(r"sigterm|sigusr|preempt|signal_handler|requeue", re.IGNORECASE)
+
+
+class SigtermUnhandled(Check):
+    """A job that the scheduler will stop has nothing that handles the signal.
+
+    What it finds:
+        A Slurm, PBS or Kubernetes job with a time limit of an hour or more, or one that may be preempted, whose
+        training program installs no signal handler, while the job asks for no warning signal and no trap.
+    Why it hurts:
+        At the limit the scheduler sends SIGTERM and, 30 s later, SIGKILL. Without a handler everything since
+        the last checkpoint is lost, and a requeued job starts there again.
+    How it knows:
+        From the job script (time limit, requeue, `--signal`, `trap`) and from the program's source
+        (`signal.signal`, submitit, an engine that catches the signal).
+    False alarms:
+        Lightning handles the signal by itself. A job that ends well before its limit never gets it. Short jobs
+        are left alone.
+    Remedies:
+        `#SBATCH --signal=USR1@300`, and a handler that saves a checkpoint at the next step and stops.
+    References:
+        - https://slurm.schedmd.com/sbatch.html#OPT_signal
+        - https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
+    """
+
+    code = Code("LOOP010")
+    name = "sigterm-unhandled"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="time_limit",
+            default=3600,
+            unit="s",
+            source="what is lost at most without a handler, an hour",
+            meaning="Jobs with a shorter time limit are left alone, unless they may be preempted.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        job = patient.job
+        long = job.time_limit is not None and job.time_limit >= self.limit("time_limit")
+        if not (long or job.preemptible) or job.signal or _trapped(job):
+            return
+        for program in launched(patient.source, job):
+            if not _handled(program):
+                yield self._found(program, job, long)
+
+    def _found(self, program: Program, job: Job, long: bool) -> Finding:
+        hours = f"{(job.time_limit or 0) / 3600:g}"
+        ends = (
+            f"The scheduler stops the job after {hours} h"
+            if long
+            else "The scheduler may stop the job at any time"
+        )
+        _, loop = next(iter(program.loops))
+        return self.finding(
+            f"{ends}, and nothing handles its signal: no handler in the program, no --signal and no trap in "
+            "the job script.",
+            evidence=(
+                limit_setting(job),
+                loop.span,
+                Measurement(
+                    name="signal_handlers",
+                    value=0,
+                    unit="{handler}",
+                    provenance=Provenance.DECLARED,
+                    reproduce=f"grep -n signal {' '.join(item.path for item in program.scripts[:8])}",
+                ),
+            ),
+            confidence=Confidence.SUSPECTED,
+            subject=program.entry.path,
+            facts=(
+                ("slurm", job.profile is Profile.SLURM and "#PBS" not in job.script_text),
+                (
+                    "srun",
+                    any(launch.launcher == "srun" for launch in job.launches) or "srun " in job.script_text,
+                ),
+                ("kubernetes", job.profile is Profile.KUBERNETES),
+            ),
+        )
+
+
+def _trapped(job: Job) -> bool:
+    """Whether the job script deals with a signal itself."""
+    return bool(re.search(r"(?m)^\s*trap\s|--signal|preStop|timeout\s+(-s|--signal)", job.script_text))
+
+
+def _handled(program: Program) -> bool:
+    """Whether the program catches signals, or runs in an engine that does."""
+    for _, call in program.calls:
+        if _HANDLERS.match(call.name) or _NAMES.search(call.method):
+            return True
+        value = call.keywords.get("enable_jit_checkpoint")
+        if isinstance(value, Known) and value.value is True:
+            return True
+    own = any((loop.engine or "").startswith(_OWN) for _, loop in program.loops)
+    return own or "submitit" in program.roots
