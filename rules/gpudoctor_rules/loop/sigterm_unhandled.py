@@ -24,6 +24,7 @@ class SigtermUnhandledRule(Rule):
             f"signal.signal(signal.{name}, on_signal)",
             "at the end of each step: if stop: save a checkpoint and leave the loop",
         )
+        first: tuple[str, ...] = ()
         if finding.fact("kubernetes"):
             title, first = (
                 "a handler that saves, 300 s to do it",
@@ -36,7 +37,7 @@ class SigtermUnhandledRule(Rule):
             if batch:
                 first = (*first, "trap 'kill -USR1 $pid' USR1; python train.py & pid=$!; wait $pid; wait $pid")
         else:
-            title, first = "a handler that saves", ()
+            title = "a handler that saves"
         yield Remedy(
             id="LOOP010-handler",
             title=title,
