@@ -51,7 +51,11 @@ def test_sick_when_preemptible(name):
 
 def test_sick_by_declared_steps():
     [finding] = examine(
-        NoCheckpoint, script_patient(sick("sick_nothing"), configs=configs("trainer: {max_steps: 100000}"))
+        NoCheckpoint,
+        script_patient(
+            sick("sick_nothing"),
+            configs=configs("training: {max_steps: 100000, batch_size: 8}\ndata: {path: x}"),
+        ),
     )
     assert finding.severity is Severity.WARNING
     [finding] = examine(NoCheckpoint, script_patient(sick("sick_trainer_off")))
