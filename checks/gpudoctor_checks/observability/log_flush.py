@@ -114,7 +114,7 @@ def _kind(call: Call) -> str:
         return "open" if _appends(call) else ""
     if call.name in _PRINTS:
         flush = call.keywords.get("flush")
-        return "print" if isinstance(flush, Known) and flush.value is True else ""
+        return "print" if isinstance(flush, Known) and flush.value is True and flush.origin == "literal" else ""
     if call.method == "open" and not call.receiver.startswith(("Image", "PIL")):  # Path.open("a")
         first = call.node.args[0] if call.node.args else None
         return "open" if isinstance(first, ast.Constant) and str(first.value).startswith("a") else ""

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from weakref import WeakKeyDictionary
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import Edit, KeywordEdit, TextEdit
@@ -13,6 +14,17 @@ _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
 _MEASURES = re.compile(
     r"(?:^|[_./\\-])(?:bench(?:mark\w*|ing)?|profil\w*|timing|timeit|latency|throughput|speed_?test)"
 )
+
+
+_CODE: "WeakKeyDictionary[ast.Module, str]" = WeakKeyDictionary()
+
+
+def without_comments(script: Script) -> str:
+    """The script's code as Python writes it: a word in a comment is no evidence. Made once a script."""
+    found = _CODE.get(script.tree)
+    if found is None:
+        found = _CODE[script.tree] = ast.unparse(script.tree)
+    return found
 
 
 def step_period(event: Event) -> float | None:

@@ -1,0 +1,76 @@
+"""DATA011 dataset-reopens."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.reopening import Opened, opened_again
+from gpudoctor.model.signs.samplers import decoded_for_length, lost_batches
+from gpudoctor.model.signs.source import Script
+
+
+class DatasetReopens(Check):
+    """Each item opens or loads the same file again, or a sampler reads every item for its length.
+
+    What it finds:
+        A `__getitem__` that opens or loads a file whose path does not depend on the index: `h5py.File`,
+        `np.load` without `mmap_mode`, `pd.read_csv`, `json.load`, `torch.load`, `pickle.load`. A sampler that
+        fetches every item of the data set to learn its length, and a sampler of batches by token budget that
+        never yields the batch it has begun when the set ends.
+    Why it hurts:
+        Opening an HDF5 file costs 0.3 to 1 ms, ten times that on a network file system; loading a whole file
+        reads all of it for one item, so an epoch reads the set as often as it has items. Lengths by decoding
+        read the whole set before the first step. A lost batch is data that is never trained on.
+    How it knows:
+        From the source: the path is followed back; it counts when it is an attribute that only the
+        constructor sets, a constant or a module-level name, and the result is not kept in the data set.
+    False alarms:
+        Files of some hundred bytes. Paths that depend on the index, files opened on the first use and kept,
+        cached functions and memory-mapped arrays are silent.
+    Remedies:
+        Open once per worker and keep it; memory-map arrays; store lengths beside the data.
+    References:
+        - https://pytorch.org/docs/stable/data.html#multi-process-data-loading
+        - https://numpy.org/doc/stable/reference/generated/numpy.load.html
+    """
+
+    code = Code("DATA011")
+    name = "dataset-reopens"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for script in patient.source.scripts:
+            yield from self._from_source(script)
+
+    def _from_source(self, script: Script) -> Iterator[Finding]:
+        for opened in opened_again(script):
+            yield self._reopened(script, opened)
+        for owner, node, each_epoch in decoded_for_length(script):
+            when = "each time that it is iterated" if each_epoch else "before the first step"
+            yield self.finding(
+                f"{owner} fetches every item of the data set for its length, {when}.",
+                evidence=(script.span(node),),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING if each_epoch else Severity.NOTE,
+                subject=f"{script.path}:{script.span(node).line}",
+                facts=(("kind", "lengths"),),
+            )
+        for owner, loop, batch in lost_batches(script):
+            yield self.finding(
+                f"{owner} ends without its last batch: `{batch}` holds samples when the loop is over, and they "
+                "are never yielded.",
+                evidence=(script.span(loop),),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{script.path}:{script.span(loop).line}",
+                facts=(("kind", "lost"), ("batch", batch)),
+            )
+
+    def _reopened(self, script: Script, opened: Opened) -> Finding:
+        span = script.span(opened.node)
+        return self.finding(
+            f"{opened.owner}.__getitem__ {opened.what} {opened.path} again for every item.",
+            evidence=(span,),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{script.path}:{span.line}",
+            facts=(("kind", "opened"), ("call", opened.call), ("owner", opened.owner), ("path", opened.path)),
+        )

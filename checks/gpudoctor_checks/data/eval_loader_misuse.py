@@ -1,0 +1,120 @@
+"""DATA007 eval-loader-misuse."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.signs.program import loop_node
+from gpudoctor.model.signs.source import Known, LoopRole, Source
+
+_EVALUATION = re.compile(
+    r"(?:^|_)(?:val|valid|validation|eval|evaluation|test|testing|dev)(?:_|$|loader|dataloader|iter|dl)"
+)
+_TRAINING = re.compile(r"train|fit")
+_HANDLED = ("gather_for_metrics", "join_uneven_inputs", ".sampler) *", "Join(")
+"""Words of scripts that take the samples of a padded last batch out again."""
+
+
+class EvalLoaderMisuse(Check):
+    """An evaluation loader shuffles, drops its last batch, or pads itself with repeated samples.
+
+    What it finds:
+        `shuffle=True` or `drop_last=True` on a loader that only feeds an evaluation, and a
+        `DistributedSampler` there whose padding nobody takes out again.
+    Why it hurts:
+        A shuffle makes results differ from run to run wherever a batch has a say (batch norm left in training
+        mode, padding, limits on batches) and reads the disk at random for nothing. `drop_last` leaves up to
+        a batch of samples out of the metric. A DistributedSampler repeats samples until every rank has the
+        same number, and those count twice.
+    How it knows:
+        From the source: the loader is followed to the loops that draw from it; its arguments are literals.
+    False alarms:
+        Loaders that draw a random part on purpose (a loop that breaks off), that a training loop uses too, or
+        whose role cannot be told, are silent.
+    Remedies:
+        `shuffle=False, drop_last=False`; in distributed evaluation, gather and cut to the set's length.
+    References:
+        - https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+        - https://lightning.ai/docs/pytorch/stable/common/evaluation.html
+    """
+
+    code = Code("DATA007")
+    name = "eval-loader-misuse"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        for loader in loaders(source):
+            if loader.role is LoaderRole.EVALUATION and not loader.engine and _certain(loader):
+                yield from self._from_source(source, loader)
+
+    def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
+        wrong = []
+        if _literally(loader, "shuffle") and not _cut_short(loader):
+            wrong.append("shuffle")
+        if _literally(loader, "drop_last"):
+            wrong.append("drop_last")
+        sampler = _sampler(loader)
+        if sampler and not any(word in script.text for script in source.scripts for word in _HANDLED):
+            wrong.append("sampler")
+        if not wrong:
+            return
+        says = {
+            "shuffle": "shuffles",
+            "drop_last": "drops its last batch",
+            "sampler": "has a DistributedSampler, which repeats samples to fill the last batch",
+        }
+        yield self.finding(
+            f"{loader.label} feeds an evaluation and {' and '.join(says[item] for item in wrong)}.",
+            evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{loader.script.path}:{loader.call.span.line}",
+            facts=tuple((item, item in wrong) for item in says),
+        )
+
+
+def _certain(loader: Loader) -> bool:
+    """Whether it feeds an evaluation by a loop that evaluates, or by its name where no loop is known."""
+    roles = {loop.role for _, loop in loader.loops if loop.confident}
+    if LoopRole.EVALUATION in roles:
+        return True
+    words = [*loader.names, loader.call.function.rpartition(".")[2]]
+    named = any(_EVALUATION.search(word.rpartition(".")[2].lower()) for word in words)
+    return named and not roles and not any(_TRAINING.search(word.lower()) for word in words)
+
+
+def _literally(loader: Loader, keyword: str) -> bool:
+    value = loader.argument(keyword)
+    return isinstance(value, Known) and value.value is True and value.origin in {"literal", "constant"}
+
+
+def _cut_short(loader: Loader) -> bool:
+    """Whether a loop leaves early, or only looks at the first batch: a random part of the set is wanted."""
+    for script, loop in loader.loops:
+        node = loop_node(script, loop)
+        if loop.role is not LoopRole.EVALUATION or node is None:
+            return True
+        if any(isinstance(part, ast.Break | ast.Return) for part in ast.walk(node)):
+            return True
+        if any(word in loop.iterates for word in ("islice", "zip(", "range(", "next(")):
+            return True
+    return any(f"iter({name})" in loader.script.text for name in loader.names)
+
+
+def _sampler(loader: Loader) -> bool:
+    """Whether the sampler is a DistributedSampler, made in the call or bound once to the name given."""
+    given = next((item.value for item in loader.call.node.keywords if item.arg == "sampler"), None)
+    if isinstance(given, ast.Call):
+        return ast.unparse(given.func).endswith("DistributedSampler")
+    if not isinstance(given, ast.Name | ast.Attribute):
+        return False
+    name, found = ast.unparse(given), []
+    for node in ast.walk(loader.script.tree):
+        if isinstance(node, ast.Assign) and name in {ast.unparse(target) for target in node.targets}:
+            found.append(node.value)
+    return bool(found) and all(
+        isinstance(item, ast.Call) and ast.unparse(item.func).endswith("DistributedSampler") for item in found
+    )

@@ -1,0 +1,167 @@
+"""DATA006 padding-waste."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.signs.padding import fixed_padding
+from gpudoctor.model.signs.program import switched_off
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Call, Known, Script
+
+_COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
+_NOT_TRAINING = re.compile(
+    r"(?:^|_|\.)(?:eval|evaluate|evaluation|val|valid|validation|test|infer|inference|predict|generate|sample|demo|export)(?:_|$|\d)"
+)
+_FIXED_SHAPES = frozenset({"torch_xla", "diffusers", "optimum", "tensorflow", "jax", "flax", "open_clip"})
+"""Packages of programs that need one shape (TPUs) or a text encoder's fixed length (diffusion models)."""
+_MODEL_MAXIMUM = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Padded:
+    script: Script
+    span: SourceSpan
+    length: int
+    """Tokens; `_MODEL_MAXIMUM` for the model's own."""
+    call: Call | None
+    """The tokenizer's or collator's call; None for padding by hand."""
+
+
+class PaddingWaste(Check):
+    """Every training sample is padded to one fixed, large length.
+
+    What it finds:
+        `padding="max_length"` of a tokenizer or a collator with a maximum of 256 tokens or more (or the
+        model's own), and items padded by hand to such a length, in a program that trains on them without
+        packing.
+    Why it hurts:
+        Padding is computed like text: attention, matrix products and activations. A set whose samples have
+        150 tokens on average, padded to 512, spends 70 % of its time and activation memory on padding.
+    How it knows:
+        From the source: the arguments of the call, N followed through constants and options. How much of it
+        is padding depends on the data, so this is a note; a recording can count it.
+    False alarms:
+        Data that fills the length (packed or cut texts), TPUs and CUDA graphs that need one shape, text
+        encoders of diffusion models; evaluation and short maxima are silent.
+    Remedies:
+        Pad each batch to its longest sample (a padding collator), group samples of similar length, or pack.
+    References:
+        - https://huggingface.co/docs/transformers/pad_truncation
+        - https://huggingface.co/docs/transformers/main_classes/data_collator
+    """
+
+    code = Code("DATA006")
+    name = "padding-waste"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="max_length",
+            default=256,
+            unit="{tokens}",
+            source="twice the 128 tokens of the sentence-classification examples",
+            meaning="Padding to at least so many tokens is a finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        said: set[str] = set()
+        for program in training_programs(patient.source):
+            if program.roots & _FIXED_SHAPES or _packs(program):
+                continue
+            for script in program.scripts:
+                if script.path not in said:
+                    found = [*self._calls(program, script), *self._by_hand(script)]
+                    if found:
+                        said.add(script.path)
+                        yield self._from_source(found)
+
+    def _calls(self, program: Program, script: Script) -> Iterator[_Padded]:
+        if "max_length" not in script.text:
+            return
+        for call in script.calls:
+            if (
+                not _pads(call)
+                or _NOT_TRAINING.search(call.function.lower())
+                or switched_off(program.source, call)
+            ):
+                continue
+            length = call.argument("max_length")
+            if (
+                length is None
+                and "CLIP" not in script.text
+                and call.method != "pad"
+                and not _COLLATORS.match(call.method)
+            ):
+                yield _Padded(script, call.span, _MODEL_MAXIMUM, call)
+            elif (
+                isinstance(length, Known)
+                and isinstance(length.value, int)
+                and length.value >= self.limit("max_length")
+            ):
+                yield _Padded(script, call.span, length.value, call)
+
+    def _by_hand(self, script: Script) -> Iterator[_Padded]:
+        for place, length in fixed_padding(script):
+            if length >= self.limit("max_length"):
+                yield _Padded(script, place, length, None)
+
+    def _from_source(self, found: list[_Padded]) -> Finding:
+        first = found[0]
+        length = (
+            f"{first.length} tokens" if first.length else "the model's maximum length (512 tokens for BERT)"
+        )
+        what = f"{_shown(first.call)} pads" if first.call is not None else "The item's own code pads"
+        call = first.call
+        return self.finding(
+            f"{what} every training sample to {length}, whatever its own length.",
+            evidence=tuple(item.span for item in found[:4]),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{first.span.path}:{first.span.line}",
+            facts=(
+                ("length", first.length),
+                ("how", _how(first)),
+                ("old", bool(call is not None and "pad_to_max_length" in call.keywords)),
+                ("single", len(found) == 1),
+            ),
+        )
+
+
+def _pads(call: Call) -> bool:
+    padding, old = call.keywords.get("padding"), call.keywords.get("pad_to_max_length")
+    fixed = isinstance(padding, Known) and padding.value == "max_length"
+    fixed = fixed or (isinstance(old, Known) and old.value is True)
+    return fixed and (_tokenizer(call) or bool(_COLLATORS.fullmatch(call.method)))
+
+
+def _tokenizer(call: Call) -> bool:
+    if call.name.startswith("transformers.PreTrainedTokenizer"):
+        return True
+    text = ast.unparse(call.node.func).lower()
+    return "tok" in text.split("(")[0] and "processor" not in text
+
+
+def _how(item: _Padded) -> str:
+    if item.call is None:
+        return "hand"
+    if _COLLATORS.fullmatch(item.call.method):
+        return "collator"
+    short = item.call.function.rpartition(".")[2].lower()
+    return "collate" if "collat" in short or short == "__call__" else "tokenizer"
+
+
+def _packs(program: Program) -> bool:
+    """Whether packing or length grouping is asked for anywhere in the program."""
+    for _, call in program.calls:
+        for name in ("packing", "group_by_length", "pack_to_max_length", "padding_free"):
+            value = call.keywords.get(name)
+            if value is not None and not (isinstance(value, Known) and value.value is False):
+                return True
+    return False
+
+
+def _shown(call: Call | None) -> str:
+    return ast.unparse(call.node.func) if call is not None else ""

@@ -1,0 +1,242 @@
+"""DATA008 sampler-misuse."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model.signs.cadence import without_comments
+from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.signs.program import enclosing, switched_off
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
+
+_WRAPS = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_shard",
+        "torch.distributed._composable.fsdp.fully_shard",
+        "apex.parallel.DistributedDataParallel",
+    }
+)
+_ENGINES = frozenset(
+    {"accelerate", "lightning", "pytorch_lightning", "transformers", "trl", "deepspeed", "colossalai",
+     "composer",
+     "ray", "horovod", "webdataset", "fastai", "ignite", "catalyst", "mmengine", "mmcv", "nvidia", "ffcv",
+     "detectron2", "fairseq", "megatron", "torchdata", "streaming", "litdata", "dgl", "torch_geometric"}
+)  # fmt: skip
+"""Packages with loaders or a loop that split the data between ranks."""
+_SPLITS = re.compile(
+    r"DistributedSampler|DistributedBatchSampler|DistributedWeighted|RASampler"
+    r"|split_dataset_by_node|\.shard\(|num_shards|num_replicas"
+    r"|(?:world_size|get_rank\(\)|\brank\b|local_rank|replica)\w*\s*::|::\s*\w*(?:world_size|num_replicas)"
+    r"|init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|IterableDataset"
+)
+"""Words of programs that split their data themselves, or that must not split it (tensor, pipeline parallel)."""
+_OWN_RANK = re.compile(r"\brank\b|world_size|local_rank|gpu_id|process_index")
+_SAMPLER = "torch.utils.data.DistributedSampler"
+_TORCH_SAMPLERS = ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+                   "DistributedSampler")  # fmt: skip
+
+
+class SamplerMisuse(Check):
+    """A distributed job does not split or reshuffle its data as it should.
+
+    What it finds:
+        A program that wraps its model in DistributedDataParallel or FSDP and whose training loader has no
+        DistributedSampler; one that has it but never calls `set_epoch`, in a loop over epochs; and
+        `shuffle=True` together with a sampler.
+    Why it hurts:
+        Without the sampler every rank goes through the whole data set: N GPUs do the work of one, N times.
+        Without `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and
+        `shuffle=True` the DataLoader raises ValueError.
+    How it knows:
+        From the source: what wraps the model, what the training loader is given, and whether anything in the
+        same program splits data by rank.
+    False alarms:
+        A data set that splits itself in code that is not read here. Programs on accelerate, Lightning, the
+        HF Trainer, DeepSpeed and other engines, iterable and sharded sets, custom samplers, tensor and
+        pipeline parallelism are silent.
+    Remedies:
+        `sampler=DistributedSampler(dataset)` instead of `shuffle=True`; `sampler.set_epoch(epoch)` as the
+        first line of each epoch.
+    References:
+        - https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+        - https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
+    """
+
+    code = Code("DATA008")
+    name = "sampler-misuse"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        said: set[int] = set()
+        for program in training_programs(patient.source):
+            engine = bool(program.roots & _ENGINES)
+            for loader in loaders(program.source):
+                if id(loader.call.node) in said or loader.engine:
+                    continue
+                found = self._twice(loader) or (
+                    None
+                    if engine
+                    or loader.role is not LoaderRole.TRAINING
+                    or switched_off(program.source, loader.call)
+                    else self._unsplit(program, loader) or self._same_order(program, loader)
+                )
+                if found is not None:
+                    said.add(id(loader.call.node))
+                    yield found
+
+    def _twice(self, loader: Loader) -> Finding | None:
+        """A sampler and a shuffle: certain only when the sampler is made by a plain call."""
+        shuffle, sampler = loader.call.keywords.get("shuffle"), _keyword(loader, "sampler")
+        if not (isinstance(shuffle, Known) and shuffle.value is True and shuffle.origin == "literal"):
+            return None
+        values = _values(loader, sampler) if sampler is not None else []
+        if len(values) != 1 or not isinstance(values[0], ast.Call) or loader.call.guards:
+            return None
+        if ast.unparse(values[0].func).rpartition(".")[2] not in _TORCH_SAMPLERS:
+            return None
+        return self.finding(
+            f"{loader.label} has a sampler and shuffle=True: DataLoader raises ValueError for the two.",
+            evidence=(loader.call.span,),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR,
+            cost=Cost(breaks="DataLoader refuses sampler and shuffle together"),
+            subject=f"{loader.script.path}:{loader.call.span.line}",
+            facts=(("kind", "twice"),),
+        )
+
+    def _unsplit(self, program: Program, loader: Loader) -> Finding | None:
+        wraps = [call for _, call in program.calls if call.name in _WRAPS]
+        if not wraps or all(switched_off(program.source, call) for call in wraps):
+            return None
+        if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(
+            program, loader
+        ):
+            return None
+        wrap = wraps[0]
+        return self.finding(
+            f"{loader.label} has no DistributedSampler while {wrap.method} runs one process a GPU: "
+            "every rank trains on the whole data set.",
+            evidence=(loader.call.span, wrap.span),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{loader.script.path}:{loader.call.span.line}",
+            facts=(("kind", "unsplit"), ("dataset", _text(loader.dataset)), *_place(program, loader)),
+        )
+
+    def _same_order(self, program: Program, loader: Loader) -> Finding | None:
+        words = ("set_epoch", ".epoch = ")
+        if any(word in without_comments(script) for script in program.scripts for word in words):
+            return None
+        sampler = _keyword(loader, "sampler")
+        made = [node for node in _values(loader, sampler) if isinstance(node, ast.Call)] if sampler else []
+        call = next((call for call in loader.script.calls if call.node in made and call.name == _SAMPLER), None)
+        if call is None or not _shuffles(call) or switched_off(program.source, call):
+            return None
+        place = _epochs(program, loader)
+        if place is None:
+            return None
+        _, loop, _ = place
+        name = _text(sampler) if isinstance(sampler, ast.Name) else ""
+        return self.finding(
+            f"{name or 'The DistributedSampler'} shuffles and set_epoch is never called: each epoch of the "
+            f"loop at line {loop.line} repeats the order of the first.",
+            evidence=(call.span, loop),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{loader.script.path}:{call.span.line}",
+            facts=(("kind", "order"), ("sampler", name), *_place(program, loader)),
+        )
+
+
+def _place(program: Program, loader: Loader) -> tuple[tuple[str, str | int], ...]:
+    """The loop over epochs as facts: where a `set_epoch` goes."""
+    place = _epochs(program, loader)
+    if place is None:
+        return ()
+    script, span, counts = place
+    return (
+        ("epoch", counts),
+        ("loop_line", span.line),
+        ("loop_path", script.path),
+        ("loader", loader.names[0] if loader.names else ""),
+    )
+
+
+def _keyword(loader: Loader, name: str) -> ast.expr | None:
+    return next((item.value for item in loader.call.node.keywords if item.arg == name), None)
+
+
+def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
+    """What an expression is, or what its name is bound to in the same function (or module)."""
+    if not isinstance(node, ast.Name):
+        return [node]
+    scope = next((item for item in enclosing(loader.script, loader.call.node)
+                  if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)), loader.script.tree)  # fmt: skip
+    return [
+        item.value
+        for item in ast.walk(scope)
+        if isinstance(item, ast.Assign) and any(_text(target) == node.id for target in item.targets)
+    ]
+
+
+def _custom(program: Program, loader: Loader) -> bool:
+    """Whether the loader is given a sampler or batches of somebody's own, or a data set that knows its rank."""
+    if loader.call.open_ended:
+        return True
+    for name in ("sampler", "batch_sampler"):
+        value = loader.argument(name)
+        if not (isinstance(value, Known) and value.value is None):
+            return True
+    dataset = loader.dataset
+    if dataset is None or _OWN_RANK.search(_text(dataset)):
+        return True
+    for node in _values(loader, dataset):
+        if _OWN_RANK.search(_text(node)):
+            return True
+    if _OWN_RANK.search(_text(loader.call.node)):
+        return True
+    # A loader made in a function that is told its rank may do anything with it.
+    short = loader.call.function.rpartition(".")[2]
+    makers = [call for _, call in program.calls if short and call.method == short]
+    given = [item for call in makers for item in (*call.node.args, *(k.value for k in call.node.keywords))]
+    return "data" in short.lower() and any(_OWN_RANK.search(_text(item)) for item in given)
+
+
+def _shuffles(call: Call) -> bool:
+    value = call.argument("shuffle", 3)
+    return value is None or (isinstance(value, Known) and value.value is True)
+
+
+def _epochs(program: Program, loader: Loader) -> tuple[Script, SourceSpan, str] | None:
+    """The loop over epochs around the loader's training loop, and the name that counts them."""
+    for script, loop in loader.loops:
+        if loop.role is not LoopRole.TRAINING:
+            continue
+        around = [item for item in loop.parents if item.role is LoopRole.EPOCHS]
+        if around:
+            return _counted(script, around[-1])
+        short = loop.function.rpartition(".")[2]
+        for other in program.scripts:
+            for epochs in other.loops:
+                called = short and f"{short}(" in _body(other, epochs.span, epochs.end_line)
+                if called and epochs.role is LoopRole.EPOCHS:
+                    return _counted(other, epochs)
+    return None
+
+
+def _body(script: Script, span: SourceSpan, end: int) -> str:
+    return "\n".join(script.text.split("\n")[span.line : end])
+
+
+def _counted(script: Script, loop: Loop) -> tuple[Script, SourceSpan, str] | None:
+    if not loop.iterates or re.fullmatch(r"range\((?:0, ?)?1\)", loop.iterates):
+        return None
+    counts = len(loop.targets) == 1 and "range" in loop.iterates
+    return script, loop.span, loop.targets[0] if counts else ""
+
+
+def _text(node: ast.AST | None) -> str:
+    return ast.unparse(node) if node is not None else ""

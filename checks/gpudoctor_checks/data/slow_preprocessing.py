@@ -1,0 +1,174 @@
+"""DATA002 slow-preprocessing."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model.signs.items import ItemWork, item_work
+from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
+
+_RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
+_PIXELS = frozenset({"getpixel", "putpixel"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    span: SourceSpan
+    kind: str
+    """`pixels` or `tokens`."""
+    what: str
+
+
+class SlowPreprocessing(Check):
+    """Each item is prepared in a way that is known to be slow, again in every epoch.
+
+    What it finds:
+        In the data set or the collate function of a training loader: Python loops nested over pixels, array
+        cells or `getpixel`/`putpixel`; tokenising text that does not change, item by item, in a training of
+        several epochs.
+    Why it hurts:
+        A Python loop over the pixels of a 224 x 224 image takes 10 to 50 ms, NumPy 0.1 ms. A tokenizer takes
+        0.2 to 2 ms a text: over three epochs the same text is tokenised three times, and workers that could
+        read ahead are busy with it.
+    How it knows:
+        From the source: the loader is followed to the code that makes an item. Loops over pixels are a
+        warning; tokenising is a note, since workers may hide it, which only a run can tell.
+    False alarms:
+        Enough workers hide either. Decoding and resizing images, random augmentation, texts that are changed
+        at random before they are tokenised, and a training of one epoch are silent.
+    Remedies:
+        NumPy or torch operations on the whole array; tokenise once before the training and store the result.
+    References:
+        - https://huggingface.co/docs/datasets/use_dataset
+        - https://numpy.org/doc/stable/user/basics.broadcasting.html
+    """
+
+    code = Code("DATA002")
+    name = "slow-preprocessing"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        if not source.trains:
+            return
+        said: set[tuple[str, int]] = set()
+        for loader in loaders(source):
+            if loader.role is LoaderRole.TRAINING:
+                yield from self._from_source(source, loader, said)
+
+    def _from_source(self, source: Source, loader: Loader, said: set[tuple[str, int]]) -> Iterator[Finding]:
+        scripts = {script.path: script for script in source.scripts}
+        found = [slow for work in item_work(source, loader) if (slow := _slow(scripts, work)) is not None]
+        again = _several_epochs(source, loader)
+        for slow in found:
+            place = (slow.span.path, slow.span.line)
+            if place in said or (slow.kind == "tokens" and not again):
+                continue
+            said.add(place)
+            once = "" if slow.kind == "pixels" else ", again in every epoch"
+            yield self.finding(
+                f"The items of {'the Trainer' if loader.engine else loader.label} are made with {slow.what} "
+                f"({slow.span.path.rpartition('/')[2]}:{slow.span.line}){once}.",
+                evidence=(slow.span, loader.call.span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING if slow.kind == "pixels" else Severity.NOTE,
+                subject=f"{slow.span.path}:{slow.span.line}",
+                facts=(("kind", slow.kind),),
+            )
+
+
+def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:
+    script = scripts.get(work.span.path)
+    if script is None:
+        return None
+    if work.what == "tokenises text":
+        function = _function(script, work.span)
+        if function is None or _RANDOM.search(ast.unparse(function)):
+            return None
+        return _Slow(work.span, "tokens", f"a tokenizer call for each of them, {work.call}()")
+    if work.what == "runs a Python loop":
+        loop = _at(script, work.span)
+        if isinstance(loop, ast.For) and _over_cells(loop):
+            return _Slow(work.span, "pixels", "nested Python loops over the cells of an array")
+    return None
+
+
+def _over_cells(loop: ast.For) -> bool:
+    """Two loops over ranges, the inner one touching an array cell by both counters, or a pixel by its place."""
+    outer = _counter(loop)
+    for node in ast.walk(loop):
+        inner = _counter(node) if isinstance(node, ast.For) and node is not loop else ""
+        if not outer or not inner:
+            continue
+        for part in ast.walk(node):
+            if (
+                isinstance(part, ast.Call)
+                and isinstance(part.func, ast.Attribute)
+                and part.func.attr in _PIXELS
+            ):
+                return True
+            if (
+                isinstance(part, ast.Subscript)
+                and isinstance(part.slice, ast.Tuple)
+                and _plain(part, outer, inner)
+            ):
+                return True
+            if not (isinstance(part, ast.Subscript) and isinstance(part.value, ast.Subscript)):
+                continue
+            if {ast.unparse(part.slice), ast.unparse(part.value.slice)} == {outer, inner}:
+                return True
+    return False
+
+
+def _plain(part: ast.Subscript, outer: str, inner: str) -> bool:
+    """`image[y, x]`, no slices: a block copied at once is work for NumPy."""
+    assert isinstance(part.slice, ast.Tuple)
+    names = {item.id for item in part.slice.elts if isinstance(item, ast.Name)}
+    return {outer, inner} <= names
+
+
+def _counter(loop: ast.For) -> str:
+    if isinstance(loop.target, ast.Name) and isinstance(loop.iter, ast.Call):
+        return loop.target.id if ast.unparse(loop.iter.func) == "range" else ""
+    return ""
+
+
+def _function(script: Script, span: SourceSpan) -> ast.AST | None:
+    """The function around a place; for a lambda the statement."""
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column):
+            above = list(enclosing(script, node))
+            return next((item for item in above if isinstance(item, _FUNCTIONS)), above[0] if above else None)
+    return None
+
+
+def _at(script: Script, span: SourceSpan) -> ast.AST | None:
+    return next(
+        (node for node in ast.walk(script.tree)
+         if isinstance(node, ast.For) and (node.lineno, node.col_offset + 1) == (span.line, span.column)),
+        None,
+    )  # fmt: skip
+
+
+def _several_epochs(source: Source, loader: Loader) -> bool:
+    """Whether the training goes over the set more than once, as far as can be told."""
+    if loader.engine:
+        epochs, steps = loader.call.keywords.get("num_train_epochs"), loader.call.keywords.get("max_steps")
+        if epochs is None:
+            return steps is None  # the default is three
+        return isinstance(epochs, Known) and isinstance(epochs.value, int | float) and epochs.value > 1
+    for script in source.scripts:
+        for loop in script.loops:
+            if (
+                loop.role is LoopRole.EPOCHS
+                and loop.iterates
+                and not re.fullmatch(r"range\((?:0, ?)?1\)", loop.iterates)
+            ):
+                return True
+    return False

@@ -1,0 +1,205 @@
+"""DATA012 slow-start."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
+from gpudoctor.model.signs.program import enclosing, switched_off
+from gpudoctor.model.signs.source import Call, Known, Script, Source
+
+_TOKENISES = re.compile(
+    r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template"
+)
+_LARGE = re.compile(
+    r"c4|openwebtext|the_?pile|\bpile|wikipedia|fineweb|oscar|redpajama|slimpajama|bookcorpus|laion|mc4|starcoder"
+    r"|the-stack|cosmopedia|dolma|common_?voice|librispeech|ultrachat|openhermes|imagenet|culturax|wikitext-103",
+    re.I,
+)
+"""Names of public sets with hundreds of thousands of texts and more."""
+_TOKENISER = re.compile(r"tok\w*(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class SlowStart(Check):
+    """The training starts late: the data set is tokenised by one process, or again at each start.
+
+    What it finds:
+        `datasets.map` with a tokenising function and no `num_proc` where it works item by item, or on a set
+        known to be large; `load_from_cache_file=False` and `disable_caching()`, which repeat the work at each
+        start; LLaMA-Factory configs without `preprocessing_num_workers`, or with `overwrite_cache`.
+    Why it hurts:
+        One process tokenises some thousand texts a second: a million take 5 to 20 minutes, and all GPUs of
+        the job wait for it, at each start and each requeue.
+    How it knows:
+        From the source and the configs: the arguments of the call, the function that it maps, the set's name
+        and cap. A note, since the size of the set is not known before the run.
+    False alarms:
+        Small sets. Batched calls of fast tokenizers use threads of their own and are silent on sets of
+        unknown size; streamed sets, capped sets, switches that are off and other functions are silent.
+    Remedies:
+        `num_proc` for this machine's CPUs, and the cache left on.
+    References:
+        - https://huggingface.co/docs/datasets/process#multiprocessing
+        - https://huggingface.co/docs/datasets/cache
+    """
+
+    code = Code("DATA012")
+    name = "slow-start"
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="capped_samples",
+            default=20_000,
+            unit="{samples}",
+            source="one process tokenises some thousand texts a second: 20,000 take under half a minute",
+            meaning="A set that is cut to so many samples starts fast enough.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        try:
+            source = patient.source
+        except Unavailable:
+            yield from self._from_configs(patient.configs)
+            return
+        yield from self._from_source(source)
+        try:
+            configs = patient.configs
+        except Unavailable:
+            return
+        yield from self._from_configs(configs)
+
+    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+        for file in configs.of(ConfigKind.LLAMA_FACTORY):
+            dataset, cap = file.get("dataset"), file.value("max_samples")
+            small = isinstance(cap, int) and not isinstance(cap, bool) and cap <= self.limit("capped_samples")
+            trains = file.value("do_train") is True
+            if (
+                dataset is None
+                or not trains
+                or small
+                or file.value("streaming")
+                or file.value("tokenized_path")
+            ):
+                continue
+            workers = file.meaning("preprocessing_workers")
+            if not workers or workers[0].number in (0, 1):
+                place = workers[0].entry if workers else dataset
+                yield self._declared(
+                    file, place.key, "tokenises its data with one process at the start", "workers"
+                )
+            again = file.get("overwrite_cache")
+            if again is not None and again.value is True:
+                yield self._declared(file, again.key, "tokenises its data anew at every start", "cache")
+
+    def _declared(self, file: ConfigFile, key: str, says: str, kind: str) -> Finding:
+        entry = file.entries[key]
+        word = f"{key}: true" if kind == "cache" else "no preprocessing_num_workers"
+        if kind == "workers" and entry.last == "preprocessing_num_workers":
+            word = f"{key}: {entry.value}"
+        return self.finding(
+            f"{file.path.rpartition('/')[2]} {says} ({word}).",
+            evidence=(file.setting(entry),),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{file.path}:{entry.line}",
+            facts=(("how", "config"), ("kind", kind), ("key", key)),
+        )
+
+    def _from_source(self, source: Source) -> Iterator[Finding]:
+        if not any("map(" in script.text or "disable_caching" in script.text for script in source.scripts):
+            return
+        for script in source.scripts:
+            if "datasets" not in script.text or "streaming=True" in script.text:
+                continue
+            for call in script.calls_to(".map", "datasets.disable_caching"):
+                if not switched_off(source, call):
+                    yield from self._call(source, script, call)
+
+    def _call(self, source: Source, script: Script, call: Call) -> Iterator[Finding]:
+        if call.name == "datasets.disable_caching":
+            if source.trains:
+                yield self._found(
+                    script, call, "disable_caching() makes each start prepare the data anew", "off"
+                )
+            return
+        if not _maps_tokeniser(script, call):
+            return
+        cached, processes = call.keywords.get("load_from_cache_file"), call.argument("num_proc")
+        if isinstance(cached, Known) and cached.value is False and cached.origin == "literal":
+            yield self._found(script, call, f"{call.receiver}.map tokenises anew at every start", "cache")
+        elif processes is None or (isinstance(processes, Known) and processes.value in (None, 1)
+                                   and processes.origin == "literal"):  # fmt: skip
+            batched = call.argument("batched")
+            single = batched is None or (isinstance(batched, Known) and batched.value is False)
+            if (single or _LARGE.search(_loads(script))) and not _capped(script, call):
+                how = ", item by item" if single else ""
+                yield self._found(
+                    script, call, f"{call.receiver}.map tokenises with one process{how}", "workers"
+                )
+
+    def _found(self, script: Script, call: Call, message: str, kind: str) -> Finding:
+        evidence: tuple[Evidence, ...] = (call.span,)
+        return self.finding(
+            f"{message} (line {call.span.line}).",
+            evidence=evidence,
+            confidence=Confidence.SUSPECTED,
+            subject=f"{script.path}:{call.span.line}",
+            facts=(("how", "source"), ("kind", kind), ("batched", "batched" in call.keywords)),
+        )
+
+
+def _maps_tokeniser(script: Script, call: Call) -> bool:
+    """Whether a `.map` of a data set is given a function that tokenises."""
+    if not call.receiver or call.name.startswith(
+        ("torch.", "multiprocessing.", "concurrent.", "jax.", "tensorflow.")
+    ):
+        return False
+    given = call.node.args[0] if call.node.args else next(
+        (item.value for item in call.node.keywords if item.arg == "function"), None
+    )  # fmt: skip
+    if (
+        given is None
+        or len(call.node.args) > 1
+        or any(word in call.receiver.lower() for word in ("pool", "executor"))
+    ):
+        return False
+    if isinstance(given, ast.Lambda):
+        return bool(_TOKENISES.search(ast.unparse(given.body)))
+    name = ast.unparse(given).rpartition(".")[2]
+    for node in ast.walk(script.tree):
+        if isinstance(node, _FUNCTIONS) and node.name == name:
+            return any(
+                isinstance(part, ast.Call) and _TOKENISER.search(ast.unparse(part.func).lower())
+                for part in ast.walk(node)
+            )
+    return False
+
+
+def _loads(script: Script) -> str:
+    """The names of the sets that the script loads."""
+    return " ".join(
+        ast.unparse(call.node) for call in script.calls_to("datasets.load_dataset", "datasets.load_from_disk")
+    )
+
+
+def _capped(script: Script, call: Call) -> bool:
+    """Whether the set is cut to a part: `.select(range(1000))`, `split="train[:1%]"`, a file of toy data."""
+    near = call.receiver + _loads(script)
+    if "[:" in near or "select(" in near or ".select(range(" in script.text or "train_test_split" in near:
+        return True
+    function = next((item for item in enclosing(script, call.node) if isinstance(item, _FUNCTIONS)), None)
+    return function is not None and function.name.startswith("test")

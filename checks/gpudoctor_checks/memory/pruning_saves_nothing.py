@@ -1,0 +1,84 @@
+"""MEM011 pruning-saves-nothing."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.cadence import without_comments
+from gpudoctor.model.signs.program import switched_off
+from gpudoctor.model.signs.source import Script, Source
+
+_UNSTRUCTURED = frozenset(
+    {
+        "torch.nn.utils.prune.l1_unstructured",
+        "torch.nn.utils.prune.random_unstructured",
+        "torch.nn.utils.prune.global_unstructured",
+        "torch.nn.utils.prune.custom_from_mask",
+        "torch.nn.utils.prune.L1Unstructured.apply",
+        "torch.nn.utils.prune.RandomUnstructured.apply",
+    }
+)
+_REAL = (
+    "to_sparse",
+    "SparseSemiStructured",
+    "semi_sparse",
+    "sparsify",
+    "WeightNormSparsifier",
+    "torch_pruning",
+    "deepsparse",
+    "sparseml",
+    "prune.is_pruned",
+)
+"""Words of scripts that turn zeros into something smaller, or only look."""
+
+
+class PruningSavesNothing(Check):
+    """Unstructured pruning masks are put on a model; they save neither memory nor time.
+
+    What it finds:
+        `torch.nn.utils.prune` with unstructured masks (`l1_unstructured`, `random_unstructured`,
+        `global_unstructured`) in a program that never makes them permanent and has no sparse kernels.
+    Why it hurts:
+        A mask keeps the whole weight as `weight_orig` and adds a mask of the same size: twice the memory of
+        the layer. Each forward multiplies the two, then runs the dense matrix product, zeros included; a
+        checkpoint holds both. The model gets larger and slower, not smaller and faster.
+    How it knows:
+        From the source: the pruning call, and no `prune.remove`, sparse layout or 2:4 sparsity in the script.
+    False alarms:
+        Research on masks themselves (lottery tickets), where memory and time are not the aim.
+    Remedies:
+        `prune.remove` before the export; to save memory or time, remove whole channels (structured pruning)
+        or use 2:4 semi-structured sparsity.
+    References:
+        - https://pytorch.org/tutorials/intermediate/pruning_tutorial.html
+        - https://pytorch.org/tutorials/advanced/semi_structured_sparse.html
+    """
+
+    code = Code("MEM011")
+    name = "pruning-saves-nothing"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.NOTE
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        for script in source.scripts:
+            if "prune" in script.text:
+                yield from self._from_source(source, script)
+
+    def _from_source(self, source: Source, script: Script) -> Iterator[Finding]:
+        if any(True for _ in script.calls_to("torch.nn.utils.prune.remove")):
+            return
+        code = without_comments(script)
+        if any(word in code for word in _REAL):
+            return
+        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not switched_off(source, call)]
+        if not calls:
+            return
+        first = calls[0]
+        more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+        yield self.finding(
+            f"{first.method}{more} keeps the dense weight and adds a mask of its size: the pruned layers take "
+            "twice their memory, and each forward multiplies the two.",
+            evidence=tuple(call.span for call in calls[:6]),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{script.path}:{first.span.line}",
+        )

@@ -1,0 +1,51 @@
+"""Answers DATA002 slow-preprocessing."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule, Unavailable
+from gpudoctor.model.budget import cpus_per_rank
+
+_MOST = 16
+"""Processes beyond which preparing a set gains little on common disks."""
+
+
+class SlowPreprocessingRule(Rule):
+    """Whole arrays; or once, before the training."""
+
+    answers = Code("DATA002")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        if finding.fact("kind") == "pixels":
+            yield Remedy(
+                id="DATA002-vectorise",
+                title="one operation on the whole array instead of a loop over its cells",
+                steps=(
+                    "out = np.where(image > threshold, 255, 0)   # all cells at once",
+                    "np.asarray(picture) reads all pixels of a PIL image at once; no getpixel",
+                    "what cannot be written so: numba.njit, or on the GPU over the whole batch",
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SMALL_EDIT,
+            )
+            return
+        processes = processes_for(patient)
+        yield Remedy(
+            id="DATA002-pretokenise",
+            title=f"tokenise once, before the training (num_proc={processes})",
+            steps=(
+                f"dataset = dataset.map(tokenise, batched=True, num_proc={processes})   # cached on disk",
+                'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
+                "pad in the collate function, to the batch's longest sample",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SMALL_EDIT,
+            uses=frozenset({Resource.DISK}),
+        )
+
+
+def processes_for(patient: Patient) -> int:
+    """Processes to prepare a set with: this machine's CPUs, which nothing else uses yet."""
+    try:
+        return max(1, min(_MOST, int(cpus_per_rank(patient)[0])))
+    except Unavailable:
+        return 4

@@ -1,0 +1,124 @@
+"""Answers DATA012 slow-start."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Resource,
+    Rule,
+    Setting,
+    TextEdit,
+    Unavailable,
+)
+from gpudoctor.model.budget import cpus_per_rank, ranks_here
+from gpudoctor.model.signs.cadence import without
+from gpudoctor.model.signs.configs import ConfigFile
+
+_MOST = 16
+"""Processes that LLaMA-Factory's own examples use; beyond, disks are the limit."""
+_FALLBACK = 4
+"""Where the machine that will train is not known."""
+
+
+class SlowStartRule(Rule):
+    """Processes for this machine's CPUs; the cache on."""
+
+    answers = Code("DATA012")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        processes, why = processes_for(patient)
+        edits = _in_config(finding, patient, processes) if finding.fact("how") == "config" else _in_source(
+            finding, patient, processes
+        )  # fmt: skip
+        key = "preprocessing_num_workers" if finding.fact("how") == "config" else "num_proc"
+        if finding.fact("kind") == "workers":
+            yield Remedy(
+                id="DATA012-processes",
+                title=f"{key}={processes}",
+                steps=(f"{key}={processes}   # {why}",),
+                applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+                effort=Effort.ONE_LINE,
+                sets=((key, str(processes)),),
+                uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
+                edits=edits,
+                references=("https://huggingface.co/docs/datasets/process#multiprocessing",),
+            )
+            return
+        yield Remedy(
+            id="DATA012-cache",
+            title="the cache of prepared data left on",
+            steps=(
+                "Remove load_from_cache_file=False, disable_caching() or overwrite_cache: true.",
+                "datasets finds changes of the function and of its arguments by itself.",
+            ),
+            applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            uses=frozenset({Resource.DISK}),
+            edits=edits,
+            references=("https://huggingface.co/docs/datasets/cache",),
+        )
+
+
+def processes_for(patient: Patient) -> tuple[int, str]:
+    """Processes to prepare the data with and the numbers behind them; the other ranks wait for the cache."""
+    try:
+        cpus, origin = cpus_per_rank(patient)
+    except Unavailable as error:
+        return _FALLBACK, f"a start where the CPUs are not known: {error}"
+    return max(1, min(_MOST, int(cpus * ranks_here(patient)))), f"{origin}, at most {_MOST}"
+
+
+def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit, ...]:
+    span = finding.span
+    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    if span is None or script is None:
+        return ()
+    if finding.fact("kind") == "off":
+        edit = without(script, span)
+        return (edit,) if edit is not None else ()
+    if finding.fact("kind") == "cache":
+        return (
+            KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("load_from_cache_file",)),
+        )
+    return (
+        KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("num_proc", str(processes)),)),
+    )
+
+
+def _in_config(finding: Finding, patient: Patient, processes: int) -> tuple[Edit, ...]:
+    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    file = next((item for item in patient.configs.files if setting and item.path == setting.path), None)
+    if setting is None or file is None or file.format != "yaml":
+        return ()
+    entry = file.entries[setting.key]
+    if finding.fact("kind") == "cache" or entry.last == "preprocessing_num_workers":
+        edit = file.edit(entry, "false" if finding.fact("kind") == "cache" else str(processes))
+        return (edit,) if edit is not None else ()
+    return _line_after(file, setting.key, processes)
+
+
+def _line_after(file: ConfigFile, key: str, processes: int) -> tuple[Edit, ...]:
+    """A new key on the line after the data set's, in a flat file."""
+    entry = file.entries[key]
+    lines = file.text.splitlines()
+    if "." in key or entry.end_line > len(lines) or entry.column != 1:
+        return ()
+    end = len(lines[entry.end_line - 1]) + 1
+    return (
+        TextEdit(
+            path=file.path,
+            line=entry.end_line,
+            column=end,
+            end_line=entry.end_line,
+            end_column=end,
+            new_text=f"\npreprocessing_num_workers: {processes}",
+            expected="",
+        ),
+    )

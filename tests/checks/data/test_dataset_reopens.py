@@ -1,0 +1,102 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.data.dataset_reopens import DatasetReopens
+from gpudoctor_rules.data.dataset_reopens import DatasetReopensRule
+
+FOLDER = PATIENTS / "DATA011"
+GUILTY = {
+    "sick_hdf5": [(15, "opened")],
+    "sick_numpy": [(16, "opened")],
+    "sick_table": [(16, "opened")],
+    "sick_json": [(11, "opened")],
+    "sick_sampler": [(14, "lengths"), (18, "lost")],
+}
+ITEM = """
+    import h5py, torch, numpy as np
+    from torch.utils.data import Dataset
+    class Own(Dataset):
+        def __init__(self, path, files):
+            self.path, self.files, self.kept = path, files, {{}}
+        def __getitem__(self, index):
+            {body}
+"""
+
+
+@pytest.mark.parametrize("path", sick_scripts("DATA011"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    found = examine(DatasetReopens, script_patient(path))
+    assert [(item.span.line, item.fact("kind")) for item in found] == GUILTY[path.stem]
+    assert all(item.severity is Severity.WARNING for item in found)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("DATA011"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(DatasetReopens, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.load(self.path)[index]",
+        "return torch.load(self.path + '.pt')[index]",
+        "return np.load(f'{self.path}/x.npy')[index]",
+        "data = h5py.File(self.path, 'r'); return data['x'][index]",
+    ],
+)
+def test_sick_items(body):
+    assert len(examine(DatasetReopens, script_patient(ITEM.format(body=body)))) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.load(self.files[index])",
+        "return torch.load(f'{self.path}/{index}.pt')",
+        "path = self.files[index]; return torch.load(path)",
+        "return np.load(self.path, mmap_mode='r')[index]",
+        "return np.load(self.path, 'r')[index]",
+        "self.data = h5py.File(self.path, 'r'); return self.data['x'][index]",
+        "self.kept['x'] = torch.load(self.path); return self.kept['x'][index]",
+        "data = torch.load(self.path) if not self.kept else self.kept; return data[index]",
+        "data = torch.load(self.path); self.kept = data; return data[index]",
+        "return torch.load(self.path_of(index))",
+    ],
+)
+def test_healthy_items(body):
+    assert examine(DatasetReopens, script_patient(ITEM.format(body=body))) == []
+
+
+def test_sick_array_is_mapped_without_asking():
+    text = (FOLDER / "sick_numpy.py").read_text("utf-8")
+    new = mended(text, unsafe=False, select="DATA011")
+    assert 'np.load(os.path.join(self.root, "features.npy"), mmap_mode="c")[i]' in new
+    assert gone("DATA011", text)
+
+
+def test_sick_table_moves_to_the_constructor():
+    text = (FOLDER / "sick_table.py").read_text("utf-8")
+    assert mended(text, unsafe=False, select="DATA011") == text
+    new = mended(text, select="DATA011")
+    assert "        self.length = 500\n        self._loaded = pd.read_csv(self.path)\n" in new
+    assert "frame = self._loaded" in new
+    assert gone("DATA011", text)
+
+
+def test_sick_sampler_yields_its_last_batch():
+    text = (FOLDER / "sick_sampler.py").read_text("utf-8")
+    new = mended(text, select="DATA011")
+    assert new.endswith("            tokens += lengths[i]\n        if batch: yield batch\n")
+    kinds = [item.fact("kind") for item in examine(DatasetReopens, script_patient(new))]
+    assert kinds == ["lengths"]
+
+
+def test_an_open_file_is_left_to_a_person():
+    patient = script_patient(FOLDER / "sick_hdf5.py")
+    [finding] = examine(DatasetReopens, patient)
+    [remedy] = prescribe(DatasetReopensRule, finding, patient)
+    assert remedy.applicability is Applicability.DISPLAY_ONLY
+    assert "each worker" in remedy.title

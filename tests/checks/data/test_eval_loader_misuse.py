@@ -1,0 +1,43 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuse
+from gpudoctor_rules.data.eval_loader_misuse import EvalLoaderMisuseRule
+
+FOLDER = PATIENTS / "DATA007"
+GUILTY = {
+    "sick_shuffled": (5, "shuffle"),
+    "sick_lightning": (11, "drop_last"),
+    "sick_distributed": (17, "sampler"),
+}
+
+
+@pytest.mark.parametrize("path", sick_scripts("DATA007"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    [finding] = examine(EvalLoaderMisuse, script_patient(path))
+    line, fact = GUILTY[path.stem]
+    assert (finding.span.line, finding.fact(fact), finding.severity) == (line, True, Severity.NOTE)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("DATA007"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(EvalLoaderMisuse, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "new"), [("sick_shuffled", "shuffle=False"), ("sick_lightning", "drop_last=False")]
+)
+def test_sick_loader_is_mended(name, new):
+    text = (FOLDER / f"{name}.py").read_text("utf-8")
+    assert mended(text, unsafe=False, select="DATA007") == text
+    assert new in mended(text, select="DATA007")
+    assert gone("DATA007", text)
+
+
+def test_a_sampler_is_answered_with_a_gather():
+    patient = script_patient(FOLDER / "sick_distributed.py")
+    [finding] = examine(EvalLoaderMisuse, patient)
+    assert [remedy.id for remedy in prescribe(EvalLoaderMisuseRule, finding, patient)] == ["DATA007-gather"]

@@ -1,0 +1,54 @@
+import pytest
+from mending import gone, mended
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.data.padding_waste import PaddingWaste
+from gpudoctor_rules.data.padding_waste import PaddingWasteRule
+
+FOLDER = PATIENTS / "DATA006"
+GUILTY = {"sick_map": (9, 0), "sick_collate": (17, 1024), "sick_by_hand": (16, 512)}
+
+
+@pytest.mark.parametrize("path", sick_scripts("DATA006"), ids=lambda path: path.stem)
+def test_sick_script(path):
+    [finding] = examine(PaddingWaste, script_patient(path))
+    assert (finding.span.line, finding.fact("length")) == GUILTY[path.stem]
+    assert finding.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("path", healthy_scripts("DATA006"), ids=lambda path: path.stem)
+def test_healthy_script(path):
+    assert examine(PaddingWaste, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(("name", "new"), [("sick_map", "padding=False"), ("sick_collate", "padding=True")])
+def test_sick_tokenizer_is_mended(name, new):
+    text = (FOLDER / f"{name}.py").read_text("utf-8")
+    assert mended(text, unsafe=False, select="DATA006") == text
+    assert new in mended(text, select="DATA006")
+    assert gone("DATA006", text)
+
+
+def test_padding_by_hand_is_left_to_a_person():
+    patient = script_patient(FOLDER / "sick_by_hand.py")
+    [finding] = examine(PaddingWaste, patient)
+    dynamic, group = prescribe(PaddingWasteRule, finding, patient)
+    assert dynamic.applicability is Applicability.DISPLAY_ONLY
+    assert group.id == "DATA006-group"
+
+
+def test_healthy_where_nothing_would_pad_later():
+    text = (FOLDER / "sick_map.py").read_text("utf-8").replace("    processing_class=tokenizer,\n", "")
+    patient = script_patient(text)
+    [finding] = examine(PaddingWaste, patient)
+    assert prescribe(PaddingWasteRule, finding, patient)[0].edits == ()
+
+
+def test_healthy_length_on_the_command_line():
+    assert examine(PaddingWaste, script_patient(FOLDER / "sick_collate.py", ["--max_length", "128"])) == []
+
+
+def test_sick_at_the_users_threshold():
+    assert len(examine(PaddingWaste, script_patient(FOLDER / "healthy_dynamic.py"), max_length=64)) == 1
