@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.modes import (
+    callers,
     forwards,
     in_eval_mode,
     mode_layers,
@@ -91,6 +92,8 @@ class EvalModeMisuse(Check):
         mode = layers and source.trains and not in_eval_mode(source, script, loop.function)
         run = runs[0]
         model = model_of(run.call) if run.call is not None else "the model"
+        if model == "self" and next(callers(source, loop.function), None) is None:
+            mode = False  # the module's own method: its caller chooses the mode, and none is in the program
         lacks = {
             "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
             "mode": f"without {model}.eval(): dropout and batch norm work as in training",

@@ -105,7 +105,7 @@ def calls_function(call: Call, qualified: str) -> bool:
     if call.method != last:
         return False
     if not call.receiver:
-        return not owners or owners[-1] == "<locals>"
+        return not owners or owners[-1] == "<locals>" or call.function == ".".join(owners)
     if call.name.startswith("torch."):
         return False
     if owners and (call.name == qualified or call.name.endswith("." + ".".join((*owners, last)))):
