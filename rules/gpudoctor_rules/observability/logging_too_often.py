@@ -31,8 +31,8 @@ class LoggingTooOftenRule(Rule):
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         script, loop = _loop(finding, patient)
         counter = _counter(script, loop) if script and loop else ""
-        edits = tuple(_guarded(script, place, counter) for place in places) if script and counter else ()
-        whole = bool(edits) and all(edit is not None for edit in edits) and finding.fact("calls") == len(edits)
+        edits = _edits(script, places, counter) if script and counter else ()
+        whole = bool(edits) and finding.fact("calls") == len(places)
         yield Remedy(
             id="OBS002-every",
             title=f"write every {EVERY} steps",
@@ -44,7 +44,7 @@ class LoggingTooOftenRule(Rule):
             applicability=Applicability.SAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE if len(places) == 1 else Effort.SMALL_EDIT,
             sets=(("log_period", str(EVERY)),),
-            edits=tuple(edit for edit in edits if edit is not None) if whole else (),
+            edits=edits if whole else (),
         )
 
 
@@ -74,32 +74,51 @@ def _counter(script: Script, loop: Loop) -> str:
     return ""
 
 
-def _guarded(script: Script, place: SourceSpan, counter: str) -> Edit | None:
-    """The statement under `if counter % 50 == 0:`; only a whole expression statement on one line."""
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Expr) and node.lineno == place.line == node.end_lineno:
-            if not _counts_here(script, node, counter):
-                return None
-            text = ast.get_source_segment(script.text, node) or ""
-            line = script.text.splitlines()[node.lineno - 1]
-            if not text or line.strip() != text:
-                return None
-            return TextEdit(
-                path=script.path,
-                line=node.lineno,
-                column=node.col_offset + 1,
-                end_line=node.lineno,
-                end_column=node.col_offset + 1 + len(text),
-                new_text=f"if {counter} % {EVERY} == 0:\n{' ' * node.col_offset}    {text}",
-                expected=text,
-            )
-    return None
+def _edits(script: Script, places: list[SourceSpan], counter: str) -> tuple[Edit, ...]:
+    """The statements under `if counter % 50 == 0:`, neighbours under one; nothing unless all can be."""
+    lines = script.text.split("\n")
+    alone = {
+        node.lineno: node
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.Expr)
+        and node.lineno == node.end_lineno
+        and lines[node.lineno - 1].strip() == ast.get_source_segment(script.text, node)
+        and _counts_here(script, node, counter)
+    }
+    wanted = sorted({place.line for place in places})
+    if any(line not in alone for line in wanted):
+        return ()
+    groups: list[list[int]] = []
+    for line in wanted:
+        near = groups and groups[-1][-1] == line - 1 and alone[line - 1].col_offset == alone[line].col_offset
+        if near:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    return tuple(_under(script.path, lines, group, alone[group[0]].col_offset, counter) for group in groups)
+
+
+def _under(path: str, lines: list[str], group: list[int], offset: int, counter: str) -> Edit:
+    """Neighbouring lines, one level further in, under the condition."""
+    first, last = lines[group[0] - 1], lines[group[-1] - 1]
+    indent = first[:offset]
+    deeper = indent + ("\t" if "\t" in indent else "    ")
+    texts = [lines[line - 1].strip() for line in group]
+    return TextEdit(
+        path=path,
+        line=group[0],
+        column=offset + 1,
+        end_line=group[-1],
+        end_column=len(last.rstrip()) + 1,
+        new_text=f"if {counter} % {EVERY} == 0:" + "".join(f"\n{deeper}{text}" for text in texts),
+        expected=f"\n{indent}".join(texts),
+    )
 
 
 def _counts_here(script: Script, node: ast.stmt, counter: str) -> bool:
-    """Whether the counter's loop is in sight: the statement stands in the loop, not in a function it calls."""
+    """Whether the counter's loop is in sight, and no period stands between: not in a function that it calls."""
     for above in enclosing(script, node):
-        if isinstance(above, FUNCTIONS):
+        if isinstance(above, FUNCTIONS) or (isinstance(above, ast.If) and "%" in ast.unparse(above.test)):
             return False
         if isinstance(above, ast.For) and counter in {
             part.id for part in ast.walk(above.target) if isinstance(part, ast.Name)

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from edits import apply_edits
 from scripts import healthy_scripts, script_patient, sick_scripts
@@ -6,6 +8,8 @@ from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
 from gpudoctor_rules.observability.logging_too_often import LoggingTooOftenRule
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 GUILTY = {
     "sick_wandb": ("wandb.log(", 1, Severity.NOTE),
@@ -118,6 +122,35 @@ def test_the_rule_cures():
     cured = apply_edits(text, remedy.edits)
     assert "    if step % 50 == 0:\n        print(step, loss.item())" in cured
     assert examine(LoggingTooOften, script_patient(cured)) == []
+
+
+def test_the_rule_puts_neighbours_under_one_condition():
+    path = EXAMPLES / "train_crops.py"
+    patient = script_patient(path)
+    [finding] = examine(LoggingTooOften, patient)
+    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    cured = apply_edits(path.read_text(), remedy.edits)
+    assert cured.count("if step % 50 == 0:") == 1
+    assert examine(LoggingTooOften, script_patient(cured)) == []
+
+
+def test_the_rule_keeps_tabs():
+    text = (
+        "import torch\nmodel = torch.nn.Linear(8, 1)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for step in range(1000):\n\toptimizer.zero_grad()\n\tmodel(torch.randn(4, 8)).mean().backward()\n"
+        "\toptimizer.step()\n\tprint('步', step)\n"
+    )
+    patient = script_patient(text)
+    [finding] = examine(LoggingTooOften, patient)
+    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    assert apply_edits(text, remedy.edits).endswith("\tif step % 50 == 0:\n\t\tprint('步', step)\n")
+
+
+def test_the_rule_edits_nothing_under_a_period():
+    patient = script_patient(LOOP.format(statement="if step % 3 == 0: print(step)"))
+    [finding] = examine(LoggingTooOften, patient)
+    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    assert remedy.edits == ()
 
 
 def test_the_rule_edits_nothing_that_it_cannot_count():
