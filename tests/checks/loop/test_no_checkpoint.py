@@ -18,6 +18,14 @@ SHORT = Job(
     profile=Profile.SLURM, time_limit=600.0, script_path="job.sbatch", script_text="#SBATCH --time=10\n"
 )
 
+CONFIG = """
+training:
+  max_steps: 100000
+  batch_size: 8
+  learning_rate: 1e-4
+data:
+  num_workers: 3
+"""
 HOW = {
     "sick_nothing": ("nothing", Severity.ERROR),
     "sick_at_the_end": ("at the end", Severity.ERROR),
@@ -54,7 +62,7 @@ def test_sick_by_declared_steps():
         NoCheckpoint,
         script_patient(
             sick("sick_nothing"),
-            configs=configs("training: {max_steps: 100000, batch_size: 8}\ndata: {path: x}"),
+            configs=configs(CONFIG),
         ),
     )
     assert finding.severity is Severity.WARNING
