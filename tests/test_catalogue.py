@@ -54,6 +54,7 @@ NAMES = {
     "LOOP008": "seedless",
     "LOOP009": "no-checkpoint",
     "LOOP010": "sigterm-unhandled",
+    "NUM008": "weights-frozen",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

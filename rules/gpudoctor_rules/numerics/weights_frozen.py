@@ -1,0 +1,77 @@
+"""Answers NUM008: build the optimizer over the model that is trained."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.signs.edits import insert_after, replace_node
+from gpudoctor.model.signs.places import alone, block, find_extent, remove
+
+
+class WeightsFrozenRule(Rule):
+    """Order, or the right model's name."""
+
+    answers = Code("NUM008")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        optimizer, text = str(finding.fact("optimizer") or "the optimizer"), str(finding.fact("text") or "")
+        how = finding.fact("how")
+        title, steps, edits = {
+            "order": (
+                f"build {optimizer} after the model has its final form",
+                ("move the line that builds it behind the last change of the model",),
+                _moved(finding, patient),
+            ),
+            "copy": (
+                f"give {optimizer} the parameters of the model that is trained",
+                (f"use {text or 'the model itself'} there",),
+                _renamed(finding, patient, text),
+            ),
+            "frozen": (
+                "unfreeze what is to be trained",
+                ("set requires_grad=True for the layers to train, and give the optimizer only those:",
+                 "    [p for p in model.parameters() if p.requires_grad]"),
+                (),
+            ),
+            "other": (
+                f"give {optimizer} the parameters of the model that is trained",
+                ("pass the parameters of the model that the message names",),
+                (),
+            ),
+        }[str(how)]  # fmt: skip
+        yield Remedy(
+            id=f"NUM008-{how}",
+            title=title,
+            steps=steps,
+            applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            edits=edits,
+            references=("https://docs.pytorch.org/docs/stable/optim.html#constructing-it",),
+        )
+
+
+def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The optimizer's statement behind the change, where both stand in one block and nothing between uses it."""
+    built = find_extent(patient.source, finding.fact("statement"))
+    change = find_extent(patient.source, finding.fact("edit_at"))
+    if built is None or change is None or built[0] is not change[0]:
+        return ()
+    script, moved, target = built[0], built[1], change[1]
+    if not isinstance(moved, ast.stmt) or not isinstance(target, ast.stmt) or not alone(script, moved):
+        return ()
+    body = block(script, moved)
+    text = ast.get_source_segment(script.text, moved) or ""
+    if target not in body or not alone(script, target) or "\n" in text:
+        return ()
+    name = re.compile(rf"\b{re.escape(str(finding.fact('optimizer')))}\b")
+    between = body[body.index(moved) + 1 : body.index(target) + 1]
+    if any(name.search(ast.unparse(item)) for item in between):
+        return ()
+    gone = remove(script, moved)
+    return (*gone, insert_after(script, target, text)) if gone else ()
+
+
+def _renamed(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
+    found = find_extent(patient.source, finding.fact("edit_at"))
+    return (replace_node(found[0], found[1], text),) if found is not None and text else ()

@@ -1,0 +1,107 @@
+import ast
+
+import pytest
+from mending import gone, mended
+from scripts import healthy_scripts, script_patient, sick_scripts
+
+from gpudoctor.model import Applicability, Confidence, Severity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
+from gpudoctor_rules.numerics.weights_frozen import WeightsFrozenRule
+
+GUILTY = {
+    "sick_head": ("order", "optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)"),
+    "sick_replaced": ("order", "self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)"),
+    "sick_lora": ("order", "optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4)"),
+    "sick_fsdp": ("order", "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)"),
+    "sick_copy": ("copy", "optimizer = torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)"),
+    "sick_frozen": ("frozen", "optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)"),
+    "sick_gan": ("other", "optimizerD = torch.optim.Adam(netG.parameters(), lr=2e-4)"),
+    "sick_other": ("other", "optimizer = torch.optim.Adam(small.parameters(), lr=2e-4)"),
+}
+
+LOOP = """
+    import torch, copy
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 1)
+        def forward(self, x):
+            return self.fc(x)
+    flag = input()
+    model = Net()
+    optimizer = torch.optim.SGD({given}, lr=0.1)
+    {after}
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def look(given="model.parameters()", after="pass"):
+    return examine(WeightsFrozen, script_patient(LOOP.format(given=given, after=after)))
+
+
+def test_every_script_is_named():
+    assert {path.stem for path in sick_scripts("NUM008")} == set(GUILTY)
+
+
+@pytest.mark.parametrize("path", sick_scripts("NUM008"), ids=lambda path: path.stem)
+def test_sick_scripts(path):
+    patient = script_patient(path)
+    [finding] = examine(WeightsFrozen, patient)
+    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.SUSPECTED)
+    assert finding.cost.breaks
+    [remedy] = prescribe(WeightsFrozenRule, finding, patient)
+    assert (remedy.applicability is Applicability.UNSAFE) == bool(remedy.edits)
+
+
+@pytest.mark.parametrize("path", healthy_scripts("NUM008"), ids=lambda path: path.stem)
+def test_healthy_scripts(path):
+    assert examine(WeightsFrozen, script_patient(path)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"after": "model = Net()"},
+        {"after": "model.fc = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1))"},
+        {"after": "model = copy.deepcopy(model)"},
+        {"given": "Net().parameters()"},
+        {"given": "list(model.state_dict().values())"},
+    ],
+)
+def test_sick_variants(change):
+    assert len(look(**change)) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"after": "if flag: model = Net()"},
+        {"after": "model = model.to('cpu')"},
+        {"after": "model.eval()"},
+        {"after": "ema = copy.deepcopy(model)"},
+        {"after": "model.drop = nn.Dropout(0.1)"},
+        {"after": "model = Net(); optimizer = torch.optim.SGD(model.parameters(), lr=1)"},
+        {"given": "[p for p in model.parameters() if p.requires_grad]"},
+        {"given": "groups"},
+    ],
+)
+def test_healthy_variants(change):
+    assert look(**change) == []
+
+
+@pytest.mark.parametrize("name", ["sick_head", "sick_replaced", "sick_lora", "sick_fsdp", "sick_copy"])
+def test_the_edit_cures(name):
+    path = next(path for path in sick_scripts("NUM008") if path.stem == name)
+    text = path.read_text(encoding="utf-8")
+    assert gone("NUM008", text)
+    new = mended(text, select="NUM008")
+    ast.parse(new)
+    assert mended(new, select="NUM008") == new
