@@ -159,7 +159,7 @@ def _replaced(program: Program, one: Bound, bounds: list[Bound]) -> _Case | None
             for statement, target, value in _changes(node):
                 if not follows(one.script, statement, one.call.node):
                     continue
-                if _rebuilt(one, root, statement, bounds):
+                if _rebuilt(one, root, statement, bounds) or _used(one, statement):
                     continue
                 case = _change(program, one, root, statement, target, value)
                 if case is not None:
@@ -210,9 +210,27 @@ def _rebuilt(one: Bound, root: str, statement: ast.stmt, bounds: list[Bound]) ->
         other is not one
         and other.script is one.script
         and root in other.roots
-        and other.call.span.line > statement.lineno
+        and (other.call.span.line, other.call.span.column) > (statement.lineno, statement.col_offset)
         for other in bounds
     )
+
+
+def _used(one: Bound, statement: ast.stmt) -> bool:
+    """Whether the optimizer has been at work before a statement, or is not used after it at all."""
+    scope = function_of(one.script, one.call.node)
+    word = re.compile(rf"(?<![\w.]){re.escape(one.name)}\b")
+    schedulers = {
+        call.node for call in one.script.calls if "lr_scheduler" in call.name or "sched" in call.method
+    }
+    later = "." in one.name
+    for node in ast.walk(scope):
+        if not isinstance(node, ast.Call | ast.Return) or node is one.call.node or node in schedulers:
+            continue
+        if node.lineno >= one.call.span.line and one.name and word.search(ast.unparse(node)):
+            if node.lineno < statement.lineno:
+                return True
+            later = later or node.lineno > statement.lineno
+    return not later
 
 
 def _all_frozen(program: Program, one: Bound) -> _Case | None:
@@ -227,7 +245,7 @@ def _all_frozen(program: Program, one: Bound) -> _Case | None:
     line = getattr(freezes[0], "lineno", 0)
     for script in program.scripts:
         if re.search(
-            r"requires_grad\s*=\s*(?!False)|requires_grad_\((?!False)|unfreeze|set_requires_grad", script.text
+            r"requires_grad\s*=(?!=|\s*False)|requires_grad_\((?!False)|unfreeze|set_requires", script.text
         ):
             return None
     word = re.compile(rf"\b{re.escape(root)}\b")
@@ -235,9 +253,9 @@ def _all_frozen(program: Program, one: Bound) -> _Case | None:
         at = getattr(node, "lineno", 0)
         if isinstance(node, ast.Assign) and at >= line and word.search(ast.unparse(node.targets[0])):
             return None
-        if isinstance(node, ast.Call) and line < at < one.call.span.line:
-            if any(word.search(ast.unparse(item)) for item in node.args):
-                return None
+        between = isinstance(node, ast.Call) and line < at < one.call.span.line
+        if between and any(word.search(ast.unparse(item)) for item in getattr(node, "args", [])):
+            return None
     return _Case(
         one,
         f"{one.name} holds {root}.parameters(), and line {line} froze all of them.",
@@ -259,7 +277,7 @@ def _between(program: Program, bounds: list[Bound]) -> Iterator[_Case]:
     for script, loop in program.loops:
         if loop.engine is not None:
             continue
-        here = [one for one in bounds if one.script is script and _steps(one, script, loop.calls(".step"))]
+        here = [one for one in bounds if one.script is script and _steps(one, loop.calls(".step"))]
         if not here or any(not one.whole or len(one.roots) != 1 for one in here) or len(here) != len(bounds):
             continue
         scopes = Scopes(program.source, loop)
@@ -283,19 +301,20 @@ def _between(program: Program, bounds: list[Bound]) -> Iterator[_Case]:
             message += "which the loop trains, is in none."
             yield _Case(twice[0], message, f"{name} is never trained", here[0].call.node, "other", other)
         elif len(here) == 1 and len(used) == 1 and _separate(program, script, roots[0], name):
-            if not any(re.search(rf"\b{re.escape(roots[0])}\b", event.span.text) for event in loop.events):
+            word = re.compile(rf"\b{re.escape(roots[0])}\b")
+            if not any(word.search(event.span.text) for event in loop.events):
                 message = f"{here[0].name} holds the parameters of {roots[0]}, and the loop trains {name}."
                 yield _Case(here[0], message, f"{name} is never trained", used[name].node, "other", name)
 
 
-def _steps(one: Bound, script: Script, events: Iterator[object]) -> bool:
+def _steps(one: Bound, events: Iterator[object]) -> bool:
     last = one.name.rsplit(".", 1)[-1]
     return any(last in ast.unparse(getattr(event, "node", ast.Pass())) for event in events)
 
 
 def _constructed(program: Program, script: Script, name: str) -> bool:
     """Whether a plain name is bound once, to a model that is built there."""
-    values = list(assignments_to(script, script.tree, name))
+    values = list(assignments_to(script.tree, name))
     call = _call(script, values[0][1]) if len(values) == 1 else None
     while call is not None and call.method in {"to", "cuda", "train", "float"}:
         owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
@@ -311,7 +330,7 @@ def _separate(program: Program, script: Script, root: str, name: str) -> bool:
     return not any(
         re.search(rf"\b{re.escape(other)}\b", ast.unparse(value))
         for mine, other in pairs
-        for _, value in assignments_to(script, script.tree, mine)
+        for _, value in assignments_to(script.tree, mine)
     )
 
 

@@ -51,27 +51,24 @@ def optimizers(source: Source) -> tuple[Bound, ...]:
                 continue
             expression = _followed(script, call, given)
             owners = tuple(_owners(expression))
-            whole = (
-                isinstance(expression, ast.Call)
-                and len(owners) == 1
-                and expression.func in _functions(expression)
-            )
+            whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
             found.append(
                 Bound(
                     script=script,
                     call=call,
                     name=bound_to(script, call.node),
                     owners=owners,
-                    whole=whole and not expression.args,
+                    whole=whole,
                     given=given,
                 )
             )
     return tuple(found)
 
 
-def _functions(expression: ast.Call) -> tuple[ast.expr, ...]:
+def _plain(expression: ast.Call) -> bool:
+    """Whether a call is `owner.parameters()` and nothing else."""
     function = expression.func
-    return (function,) if isinstance(function, ast.Attribute) and function.attr in _GIVES else ()
+    return isinstance(function, ast.Attribute) and function.attr in _GIVES and not expression.args
 
 
 def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
@@ -117,7 +114,7 @@ def follows(script: Script, later: ast.AST, earlier: ast.AST) -> bool:
     return all(theirs.get(place, arm) == arm for place, arm in mine.items())
 
 
-def assignments_to(script: Script, scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
     """Assignments to a name or attribute in a function, with the value that it gets."""
     for node in ast.walk(scope):
         if not isinstance(node, ast.Assign):

@@ -52,7 +52,7 @@ class WeightsFrozenRule(Rule):
 
 
 def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The optimizer's statement behind the change, where both stand in one block and nothing between uses it."""
+    """The optimizer's statement behind the change, in the same block, when nothing between uses it."""
     built = find_extent(patient.source, finding.fact("statement"))
     change = find_extent(patient.source, finding.fact("edit_at"))
     if built is None or change is None or built[0] is not change[0]:
