@@ -1,0 +1,246 @@
+"""What autograd keeps of one block per token, counted tensor by tensor, and what is alive in a block's backward.
+
+The counts were checked byte for byte against torch's saved-tensor hooks (transformers 5.23, torch 2.13), the live
+figures against a run of the same blocks with every storage followed from creation to release.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpudoctor.estimate.analytic.layout import Layout
+from gpudoctor.estimate.job import bare, wanted
+from gpudoctor.estimate.shapes import ModelShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Activations of one block, in bytes per token."""
+
+    attention: float
+    """Saved by norms and attention up to and including its output projection."""
+    before_mlp: float
+    """Saved by the second norm and as inputs of the MLP's first matrices."""
+    mlp: float
+    """Saved by the MLP."""
+    mlp_live: float
+    """The MLP's tensors at the worst operation of its backward."""
+    copies: float
+    """16-bit copies of the block's weights that autocast makes: bytes, not per token."""
+    formula: str
+    """The saved bytes as a formula in the model's symbols, with numbers."""
+
+    @property
+    def saved(self) -> float:
+        """Everything saved for the backward."""
+        return self.attention + self.before_mlp + self.mlp
+
+
+def block(layout: Layout) -> Block:
+    """Activations of one block of the job, per token of this GPU."""
+    job, shape = layout.job, layout.shape
+    attention_trained = job.method == "full" or job.method == "freeze"
+    e, r = layout.element, layout.residual
+    h, t = shape.hidden, job.tp
+    adapters = wanted(job, shape) if job.adapted else frozenset()
+    norm = _norm_saved(layout, trained=not job.adapted)
+    inputs = _Inputs(layout, adapters, attention_trained)
+
+    attention, parts = _attention(layout, inputs)
+    single = shape.block_norms == 1
+    first = norm + attention
+    second = 0.0 if single else norm
+    if shape.block_norms == 4:  # Gemma 2 and 3, GLM-4: a norm after attention and one after the MLP as well
+        second += 2 * norm
+    mlp_in = inputs.of(
+        ("gate", "up") if shape.gated and not shape.fused_gate_up else ("gate_up",) if shape.gated else ("up",),
+        h,
+    )
+    shared_input = single and attention_trained  # parallel blocks: the same normalized tensor feeds both
+    saved_mlp, live_mlp = _mlp(layout, inputs)
+    copies = 2.0 * shape.layer_parameters if layout.autocast_fp32 else 0.0
+    norms = shape.block_norms
+    formula = (
+        f"{norms} norms x {norm / h:g}h + inputs {(inputs.total + (0 if shared_input else mlp_in)) / h:.3g}h + {parts}"
+        f" + MLP {saved_mlp / max(_width(shape), 1):.3g}i; h {h:,}, i {_width(shape):,}"
+    )
+    return Block(
+        attention=first / t,
+        before_mlp=(second + (0 if shared_input else mlp_in)) / t,
+        mlp=saved_mlp / t,
+        mlp_live=live_mlp / t,
+        copies=copies / t,
+        formula=formula
+        + (f"; / tp {t}" if t > 1 else "")
+        + (f"; residual {r} B, inner {e} B" if r != e else ""),
+    )
+
+
+def _width(shape: ModelShape) -> int:
+    """Inner width that a token sees."""
+    if shape.experts and shape.moe_layers:
+        return shape.expert_mlp * shape.top_k + shape.shared_mlp
+    return shape.mlp
+
+
+class _Inputs:
+    """Inputs of linears: kept when the weight is trained or an adapter reads them."""
+
+    def __init__(self, layout: Layout, adapters: frozenset[str], trained: bool) -> None:
+        self._layout, self._adapters, self._trained = layout, adapters, trained
+        self.total = 0.0
+
+    def of(self, roles: tuple[str, ...], width: int) -> float:
+        """Bytes per token kept of one input that feeds linears of these roles."""
+        layout = self._layout
+        e = layout.element
+        amount = 0.0
+        if self._trained:
+            # under autocast over fp32 weights, each linear casts its input to 16 bits for itself
+            amount = float(2 * width * len(roles)) if layout.autocast_fp32 else float(e * width)
+        reading = [role for role in roles if role in self._adapters]
+        if reading:
+            amount += self._adapter_inputs(len(reading), width)
+        self.total += amount
+        return amount
+
+    def copy(self, role: str, width: int, kept_anyway: bool) -> float:
+        """Bytes per token kept of an input that something else keeps already (attention's output)."""
+        layout = self._layout
+        if self._trained:
+            return (
+                float(2 * width)
+                if layout.autocast_fp32
+                else 0.0
+                if kept_anyway
+                else float(layout.element * width)
+            )
+        if role in self._adapters:
+            amount = self._adapter_inputs(1, width, shared=kept_anyway)
+            self.total += amount
+            return amount
+        return 0.0
+
+    def _adapter_inputs(self, count: int, width: int, *, shared: bool = False) -> float:
+        """PEFT casts each adapter's input to the adapter's type; autocast casts it back; dropout adds its mask."""
+        job, layout = self._layout.job, self._layout
+        rank = 4.0 * job.lora_rank * count
+        fused = job.lora_fused and job.quantized
+        if fused:  # LoRA_QKV and LoRA_W keep the input once and each dropped-out copy, without masks
+            copies = (0 if shared else 1) + (count if job.lora_dropout else 0)
+            return 2.0 * width * copies
+        autocast = job.mixed_precision != "no" and layout.element == 2
+        low_adapters = job.lora_dtype != "fp32"
+        per = 2.0 if autocast or low_adapters else 4.0
+        if job.lora_dropout:
+            return count * width * (per + 1.0) + rank
+        if (low_adapters or (autocast and job.quantized)) and layout.element == 2:
+            return (0.0 if shared else 2.0 * width) + rank  # no cast, so all adapters share one tensor
+        if layout.element == 4:
+            return (0.0 if shared else 4.0 * width) + rank  # fp32 inputs are taken as they are
+        return count * width * per + rank
+
+
+def _norm_saved(layout: Layout, *, trained: bool) -> float:
+    """Bytes per token that one norm keeps."""
+    shape, h = layout.shape, layout.shape.hidden
+    if (
+        shape.norm != "rmsnorm"
+        or layout.job.fused_norm
+        or layout.stack.name in {"torchtitan", "torchtune", "megatron"}
+    ):
+        return float(layout.residual * h) + 8
+    if layout.residual == 4:  # fp32 stream: the input and, for the weight's gradient, the normalized tensor
+        return 4.0 * h + (4.0 * h if trained or shape.family.startswith("gemma") else 0.0) + 4
+    if shape.family.startswith(
+        "gemma"
+    ):  # normalizes and scales in fp32: input, normalized and (1 + w) products
+        return 4.0 * h + (4.0 * h if trained else 0.0) + 4
+    return 4.0 * h + (2.0 * h if trained else 0.0) + 4
+
+
+def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
+    """Bytes per token that attention keeps, with the inputs of its projections."""
+    shape, job = layout.shape, layout.job
+    e = 2 if layout.autocast_fp32 else layout.element
+    h, a = shape.hidden, shape.heads
+    if shape.latent is not None:
+        latent = shape.latent
+        wide = a * (latent.nope + latent.rope)
+        values = a * latent.value
+        amount = inputs.of(("q", "q_a", "kv_a"), h) + e * ((latent.q_rank or 0) + latent.kv_rank) * 3
+        kept = e * (2 * wide + 2 * values) + 4 * a
+        amount += kept + inputs.copy("o", values, kept_anyway=True)
+        return amount, f"latent attention {kept:,} B"
+    dq, dkv = shape.q_width, shape.kv_width
+    roles = ("qkv",) if shape.fused_qkv else ("q", "k", "v")
+    amount = inputs.of(roles, h)
+    repeats = _repeats(layout)
+    kv = dq if repeats else dkv
+    if job.attention == "eager":
+        low = e
+        # q, repeated k and v, fp32 softmax and its cast per head pair, dropout left out
+        scores = (4 + low if low == 2 else 4) * a * job.seq
+        kept = low * (dq + 2 * dq) + scores + low * dq
+        text = f"attention {low * 4}dq + {scores / (a * job.seq):g}as"
+    else:
+        kept = e * (2 * dq + 2 * kv) + 4 * a
+        text = f"attention {2 * e}dq + {2 * e}{'dq' if repeats else 'dkv'} + 4a (dq {dq:,}, dkv {dkv:,})"
+    if shape.kind == "encoder-decoder":  # the decoder's blocks attend twice: half of all blocks
+        kept *= 1.5
+        amount *= 1.5
+    if shape.qk_norm != "none":
+        kept += (4 + (2 if not job.adapted else 0)) * (dq + dkv)
+    return amount + kept + inputs.copy("o", dq, kept_anyway=True), text
+
+
+def _repeats(layout: Layout) -> bool:
+    """Whether attention is handed keys and values repeated to all heads."""
+    shape, families = layout.shape, layout.stack.repeat_kv_families
+    if shape.kv_heads == shape.heads:
+        return False
+    if layout.job.attention == "sdpa":
+        return layout.stack.sdpa_repeats_kv
+    return shape.family in families or "*" in families
+
+
+def _mlp(layout: Layout, inputs: _Inputs) -> tuple[float, float]:
+    """Bytes per token that the MLP keeps, and its tensors at the worst operation of its backward."""
+    shape, e = layout.shape, 2 if layout.autocast_fp32 else layout.element
+    if shape.experts and shape.moe_layers:
+        return _experts(layout)
+    i = shape.mlp
+    product = inputs.of(("down",), i)
+    if shape.gated:
+        # gate, its activation, up; in the backward of their product also the three gradients
+        return 3.0 * e * i + product, 6.0 * e * i + _left(layout, product)
+    plain = (
+        e
+        * i
+        * (4 if shape.family in {"gpt2", "gptj", "bloom", "gpt_bigcode"} and not layout.job.compiled else 1)
+    )
+    return plain + product, plain + 2.0 * e * i + _left(layout, product)
+
+
+def _left(layout: Layout, product: float) -> float:
+    """Of the last matrix's input, what is still alive when the product before it is differentiated."""
+    return 0.0 if not layout.job.adapted else 0.0 * product
+
+
+def _experts(layout: Layout) -> tuple[float, float]:
+    """The same for routed and shared experts."""
+    shape, job, e = layout.shape, layout.job, 2 if layout.autocast_fp32 else layout.element
+    k, i, h = shape.top_k, shape.expert_mlp, shape.hidden
+    trained = not job.adapted
+    three = 3 if shape.gated else 1
+    routed = k * (three * e * i + (e * i + e * h if trained else 0)) + k * e * h  # outputs before weighing
+    router = 8.0 * shape.experts
+    shared = (three + trained) * e * shape.shared_mlp
+    saved = routed + router + shared
+    worst = 3.0 * e * i * k / (shape.experts if layout.stack.moe_loop else 1)
+    return saved, saved - (e * i * k if trained and not layout.stack.moe_loop else 0) + worst
+
+
+@lru_cache(maxsize=256)
+def roles_of(shape: ModelShape) -> frozenset[str]:
+    """Bare roles of the model's linears."""
+    return frozenset(bare(linear.role) for linear in shape.linears)

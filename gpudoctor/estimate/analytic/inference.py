@@ -1,0 +1,82 @@
+"""The instants of inference: loading, prefill, decoding."""
+
+from gpudoctor.estimate.analytic import state
+from gpudoctor.estimate.analytic.layout import Layout, lay_out
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.shapes import ModelShape
+
+KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+
+
+def inference_instants(
+    shape: ModelShape, job: TrainingJob, capability: tuple[int, int] | None = None
+) -> tuple[tuple[Instant, ...], int, list[str]]:
+    """Instants of a checked job, the bytes that stay between requests, and notes."""
+    layout = lay_out(shape, job)
+    weights = state.weight_lines(layout)
+    fixed = state.fixed_lines(layout, capability)
+    cache = cache_line(layout)
+    held = [*weights, *fixed, cache]
+    prefill = [*held, _prefill_line(layout)]
+    decode = [*held, _logits_line(layout, job.concurrency)]
+    instants = (
+        Instant(name="load", title="loading the model", lines=tuple(weights)),
+        Instant(name="prefill", title="the prefill of one prompt", lines=tuple(prefill)),
+        Instant(name="decode", title="decoding at full context", lines=tuple(decode)),
+    )
+    return instants, sum(line.bytes for line in held), []
+
+
+def cache_line(layout: Layout) -> Line:
+    """The keys and values of all sequences at full context."""
+    shape, job = layout.shape, layout.job
+    length = job.context if job.context is not None else job.seq
+    width = KV_BYTES[job.kv_dtype]
+    n = -(-shape.layers // job.pp)
+    if shape.latent is not None:
+        per = (shape.latent.kv_rank + shape.latent.rope) * width
+        tokens = float(length)
+        text = f"{width:g} B x {shape.latent.kv_rank + shape.latent.rope} latent"
+    else:
+        heads = max(shape.kv_heads // job.tp, 1)
+        per = 2 * heads * shape.head_dim * width
+        tokens = _tokens(shape, length)
+        text = f"2 x {width:g} B x {heads} heads x {shape.head_dim}"
+    return Line(
+        kind="kv-cache",
+        bytes=round(per * n * tokens * job.concurrency),
+        formula=f"{text} x {n} layers x {tokens:,.0f} tokens x {job.concurrency} sequences",
+        source="keys and values of every layer"
+        + (
+            f"; a window of {shape.window:,} caps {shape.window_share:.0%} of the layers"
+            if shape.window
+            else ""
+        ),
+    )
+
+
+def _tokens(shape: ModelShape, length: int) -> float:
+    """Cached tokens of a sequence, averaged over layers with and without a window."""
+    if shape.window is None or shape.window >= length:
+        return float(length)
+    return shape.window_share * shape.window + (1 - shape.window_share) * length
+
+
+def _prefill_line(layout: Layout) -> Line:
+    shape, job = layout.shape, layout.job
+    t, h, i = job.seq * job.batch, shape.hidden, shape.mlp or shape.expert_mlp * shape.top_k
+    e = 2 if job.dtype != "fp32" else 4
+    inner = (3 if shape.gated else 2) * i / job.tp
+    amount = e * t * (4 * h + inner) + _logits_bytes(layout, job.batch)
+    return Line(kind="activations", bytes=round(amount), formula=f"{e} B x {t:,} tokens x (4 x {h:,} + {inner:,.0f}) + logits of the last token",
+                source="the widest point of one block without gradients")  # fmt: skip
+
+
+def _logits_bytes(layout: Layout, rows: int) -> float:
+    return 6.0 * rows * layout.shape.vocab / layout.job.tp
+
+
+def _logits_line(layout: Layout, rows: int) -> Line:
+    return Line(kind="logits", bytes=round(_logits_bytes(layout, rows)), formula=f"(2 + 4) B x {layout.shape.vocab:,} vocabulary x {rows} sequences",
+                source="logits and their fp32 copy for sampling")  # fmt: skip

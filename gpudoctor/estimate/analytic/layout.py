@@ -1,0 +1,164 @@
+"""How a job lies on its GPUs: which share of the model one GPU holds and in which types."""
+
+from dataclasses import dataclass
+
+from gpudoctor.estimate.job import TrainingJob, bare, wanted
+from gpudoctor.estimate.shapes import Linear, ModelShape, Parameters, norm_size
+from gpudoctor.estimate.stack import Stack, stack
+
+SIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
+KBIT = {"nf4": 0.5 + 4 / 64, "fp4": 0.5 + 4 / 64, "int8": 1.0, "gptq": 0.5 + 2.5 / 128}
+"""Bytes per covered weight: 4-bit with an fp32 scale per 64; LLM.int8; GPTQ with scale and zero point per 128."""
+DOUBLE_QUANT = 0.5 + 1 / 64 + 4 / (64 * 256)
+"""4-bit whose scales are 8-bit, with an fp32 scale of scales per 256 of them (QLoRA, arXiv 2305.14314)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What one GPU, the fullest, holds of a job."""
+
+    shape: ModelShape
+    """The model."""
+    job: TrainingJob
+    """The job."""
+    stack: Stack
+    """Whose code runs."""
+    tokens: int
+    """Tokens of a micro batch on one GPU, after context parallelism."""
+    sharded: bool
+    """Whether weights are sharded and gathered layer by layer (ZeRO-3, FSDP)."""
+    shards: int
+    """Over how many GPUs sharded state is spread."""
+    element: int
+    """Bytes of an activation inside a block."""
+    residual: int
+    """Bytes of an element of the residual stream."""
+    autocast_fp32: bool
+    """Whether autocast works on fp32 weights (and copies them to 16 bits)."""
+    weight_bytes: int
+    """Bytes of a held, unquantized weight."""
+    gradient_bytes: int
+    """Bytes of a gradient."""
+    master: bool
+    """Whether the optimizer holds an fp32 master copy."""
+    own: Parameters
+    """Parameters on this GPU before data-parallel sharding (after tensor, pipeline and expert parallelism)."""
+    layers: int
+    """Blocks on this GPU."""
+    in_flight: int
+    """Micro batches whose activations a pipeline stage holds."""
+
+
+def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
+    """Types and shares of a checked job."""
+    code = stack(job.stack)
+    sharded = job.parallel in {"zero3", "fsdp", "fsdp2"} and job.shards > 1
+    trains_all = job.method in {"full", "freeze"}
+    low = 2 if job.mixed_precision != "no" or job.dtype != "fp32" else 4
+    upcast = (
+        trains_all and sharded and job.parallel in {"fsdp"} and code.fsdp_upcasts_trainable
+        and job.mixed_precision != "no" and job.dtype != "fp32"
+    )  # fmt: skip
+    deepspeed = job.parallel in {"zero1", "zero2", "zero3"} and low == 2
+    master = job.master_weights or deepspeed or (code.name == "megatron" and low == 2)
+    held = 2 if deepspeed or master else 4 if upcast else SIZE[job.dtype]
+    prepared = job.quantized and job.kbit_prepare and not sharded
+    fsdp_low = sharded and held == 4 and job.mixed_precision != "no"
+    autocast_fp32 = held == 4 and low == 2 and not fsdp_low and not prepared
+    element = 4 if prepared else 2 if fsdp_low else low
+    return Layout(
+        shape=shape,
+        job=job,
+        stack=code,
+        tokens=-(-job.batch * job.seq // job.cp),
+        sharded=sharded,
+        shards=job.shards if job.parallel != "none" else 1,
+        element=element,
+        residual=4 if prepared or autocast_fp32 else element,
+        autocast_fp32=autocast_fp32,
+        weight_bytes=held,
+        gradient_bytes=4 if code.name == "megatron" else held,
+        master=master,
+        own=_own(shape, job),
+        layers=-(-shape.blocks // job.pp),
+        in_flight=job.pp if job.pp > 1 else 1,
+    )
+
+
+def _own(shape: ModelShape, job: TrainingJob) -> Parameters:
+    """Parameters on the fullest GPU of a tensor, pipeline and expert parallel split."""
+    whole = shape.parameters
+    if job.tp == job.pp == job.ep == 1:
+        return whole
+    stage = -(-shape.layers // job.pp) / shape.layers
+    dense = whole.linear - whole.experts
+    # the first stage holds the embedding, the last the head; with one stage both, so the fuller counts
+    vocabulary = (whole.embedding, whole.head) if job.pp == 1 else (max(whole.embedding, whole.head), 0)
+    experts = round(whole.experts * stage / job.tp / job.ep)
+    return Parameters(
+        embedding=-(-vocabulary[0] // job.tp),
+        head=-(-vocabulary[1] // job.tp),
+        linear=round(dense * stage / job.tp) + experts,
+        experts=experts,
+        norms=round(whole.norms * stage),
+        biases=round(whole.biases * stage / job.tp),
+        positions=whole.positions,
+        others=round(whole.others * stage),
+    )
+
+
+def adapter_count(shape: ModelShape, job: TrainingJob) -> int:
+    """Parameters of the adapters: rank x (inputs + outputs) a matrix, and DoRA's magnitudes."""
+    return sum(
+        linear.count * (job.lora_rank * (linear.rows + linear.columns) + (linear.rows if job.lora_dora else 0))
+        for linear in adapted(shape, job)
+    )
+
+
+def adapted(shape: ModelShape, job: TrainingJob) -> list[Linear]:
+    """Linears that get an adapter."""
+    asked = wanted(job, shape)
+    return [
+        linear
+        for linear in shape.linears
+        if linear.adaptable and bare(linear.role) in asked and (not linear.expert or _experts_reached(job))
+    ]
+
+
+def _experts_reached(job: TrainingJob) -> bool:
+    return stack(job.stack).experts_in_linears if job.experts_quantized is None else job.experts_quantized
+
+
+def covered(layout: Layout) -> int:
+    """Weights that a quantizer turns to few bits, on this GPU."""
+    count = layout.own.linear - layout.shape.extra_linear
+    return count if _experts_reached(layout.job) else count - layout.own.experts
+
+
+def kbit(job: TrainingJob) -> float:
+    """Bytes per quantized weight."""
+    if job.method == "int8-lora":
+        return KBIT["int8"]
+    if job.method == "gptq-lora":
+        return KBIT["gptq"]
+    return DOUBLE_QUANT if job.double_quant else KBIT[job.quant]
+
+
+def block_parameters(shape: ModelShape) -> tuple[int, int]:
+    """Linear weights and small parameters of the largest block: what a sharded job gathers at a time."""
+    return shape.layer_parameters - shape.block_norms * norm_size(shape, shape.hidden), (
+        shape.block_norms * norm_size(shape, shape.hidden)
+    )
+
+
+def trained(layout: Layout) -> int:
+    """Parameters that get gradients, on this GPU."""
+    shape, job, own = layout.shape, layout.job, layout.own
+    if job.adapted:
+        count = -(-adapter_count(shape, job) // (job.pp * job.tp))
+        return count + (own.embedding + (own.head or 0) if job.train_embeddings else 0)
+    if job.method == "freeze":
+        frozen = shape.layers - 2 if job.freeze_layers is None else job.freeze_layers
+        share = (shape.layers - frozen) / shape.layers
+        return round((own.total - own.embedding) * share) + (own.head if not shape.tied else 0)
+    return own.total

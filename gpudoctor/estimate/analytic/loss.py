@@ -1,0 +1,115 @@
+"""The loss: logits, their fp32 copies and gradients."""
+
+from gpudoctor.estimate.analytic.layout import Layout
+from gpudoctor.estimate.result import Line
+
+CHUNK_WIDTHS = 6
+"""A chunked loss works on about hidden / vocabulary of the rows at a time: logits, their fp32 copy, about 6h a token."""
+
+
+def final_norm(layout: Layout) -> float:
+    """Bytes per token of the last norm and its output."""
+    shape, job = layout.shape, layout.job
+    h, out = shape.hidden, float(layout.element)
+    if not shape.final_norm:
+        return out * h
+    fused = (
+        job.fused_norm
+        or shape.norm != "rmsnorm"
+        or layout.stack.name in {"torchtitan", "torchtune", "megatron"}
+    )
+    if fused:
+        return (layout.residual + out) * h
+    if layout.residual == 4:
+        return (4 + 4 * (not job.adapted) + out) * h
+    return (4 + 2 * (not job.adapted) + out) * h
+
+
+def loss_lines(layout: Layout) -> list[Line]:
+    """Everything alive at the loss beside state and saved activations of the blocks."""
+    shape, job, code = layout.shape, layout.job, layout.stack
+    t, h, v = layout.tokens, shape.hidden, -(-shape.vocab // job.tp)
+    norm = final_norm(layout)
+    if job.loss == "chunked":
+        if code.name == "litgpt":
+            amount = t * 2 * v * (2 if layout.element == 2 else 4)
+            return [
+                _line(
+                    "loss",
+                    amount,
+                    f"2 x {layout.element} B x {v:,} vocabulary x {t:,} tokens",
+                    "litgpt keeps whole logits in chunks and their gradient",
+                ),
+                _line(
+                    "final-norm", t * norm / job.tp, f"{norm / h:g} B x {h:,} x {t:,} tokens", "tensor count"
+                ),
+            ]
+        amount = t * CHUNK_WIDTHS * h
+        return [
+            _line(
+                "loss",
+                amount + t * norm,
+                f"({CHUNK_WIDTHS} + {norm / h:g}) B x {h:,} hidden x {t:,} tokens",
+                "chunked head and loss: whole logits never exist",
+            )
+        ]
+    if shape.kind == "vision":
+        return [
+            _line(
+                "loss",
+                16 * job.batch * shape.vocab,
+                f"16 B x {shape.vocab:,} classes x {job.batch} images",
+                "one row of logits an image",
+            )
+        ]
+    per, why = _per_entry(layout)
+    lines = [_line("loss", t * per * v, f"{per} B x {v:,} vocabulary x {t:,} tokens", why)]
+    lines.append(
+        _line(
+            "final-norm",
+            t * norm,
+            f"{norm / h:g} B x {h:,} hidden x {t:,} tokens",
+            "tensor count: the last norm and its output",
+        )
+    )
+    if shape.family in {"granite", "granitemoe", "granitemoeshared"}:
+        lines.append(
+            _line(
+                "embedding-scale",
+                t * 2 * h,
+                f"2 B x {h:,} hidden x {t:,} tokens",
+                "Granite scales the embedding: both tensors stay",
+            )
+        )
+    return lines
+
+
+def _per_entry(layout: Layout) -> tuple[int, str]:
+    """Bytes per logit at the worst operation."""
+    job, code = layout.job, layout.stack
+    kept = job.outputs_kept if job.outputs_kept is not None else code.outputs_kept
+    head = head_width(layout)
+    if layout.shape.family == "gpt_bigcode" and job.mixed_precision == "no" and layout.element == 2:
+        # GPTBigCode does not cast logits: logits, their shifted copy, log-softmax and one gradient in bf16
+        return (
+            (6, "fused kernel on bf16 logits")
+            if job.loss == "fused"
+            else (8, "transformers modeling_gpt_bigcode.py: loss in bf16")
+        )
+    if job.loss == "fused":
+        return code.fused_vocab, f"fused cross entropy: {code.source}"
+    extra = head if kept and code.name == "hf" else 0
+    note = f", {head} B of logits kept by the caller" if extra else ""
+    if layout.element == 4 and not layout.job.adapted and job.mixed_precision == "no" and job.dtype == "fp32":
+        return code.stock_vocab + extra, f"{code.source}{note}"
+    return code.stock_vocab + extra, f"{code.source}{note}"
+
+
+def head_width(layout: Layout) -> int:
+    """Bytes of a logit as the head returns it."""
+    prepared = layout.job.quantized and layout.job.kbit_prepare and not layout.sharded
+    return 4 if (prepared and layout.stack.kbit_vocab_fp32) or (layout.element == 4 and not prepared) else 2
+
+
+def _line(kind: str, amount: float, formula: str, source: str) -> Line:
+    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)

@@ -1,0 +1,325 @@
+"""The instants of a training step: load, loss, one block's backward, the end of the backward, the optimizer step."""
+
+from gpudoctor.estimate.analytic import state
+from gpudoctor.estimate.analytic.activations import Block, block
+from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out, trained
+from gpudoctor.estimate.analytic.loss import loss_lines
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.shapes import ModelShape
+
+
+def training_instants(
+    shape: ModelShape, job: TrainingJob, capability: tuple[int, int] | None = None
+) -> tuple[tuple[Instant, ...], int, list[str]]:
+    """Instants of a checked job, the bytes that stay between steps, and notes."""
+    layout = lay_out(shape, job)
+    one = block(layout)
+    weights = state.weight_lines(layout)
+    adapters = state.adapter_lines(layout)
+    optimizer = state.optimizer_lines(layout)
+    fixed = state.fixed_lines(layout, capability)
+    gradients = state.gradient_lines(layout)
+    held = [*weights, *adapters, *optimizer, *fixed]
+
+    root = _root_lines(layout)
+    loss = [
+        *held,
+        *root,
+        *_frozen_layer(layout),
+        *_checkpoint_lines(layout, one),
+        *_copies(layout, whole=True),
+        *loss_lines(layout),
+    ]
+    layer = [
+        *held,
+        *root,
+        *_gathered(layout),
+        *_head_gradient(layout),
+        *_checkpoint_lines(layout, one),
+        *_kept_twice(layout),
+        *_live_lines(layout, one),
+        *_kept_logits(layout),
+    ]
+    end = [*held, *root, *_gathered(layout), *gradients, *_live_lines(layout, one, last=True)]
+    step = [*held, *gradients, *state.step_lines(layout)]
+    instants = [
+        Instant(name="load", title="loading the model", lines=(*weights, *adapters)),
+        Instant(name="loss", title="the loss", lines=tuple(loss)),
+        Instant(name="layer", title="the backward of the last block", lines=tuple(layer)),
+        Instant(name="backward", title="the end of the backward", lines=tuple(end)),
+        Instant(name="step", title="the optimizer step", lines=tuple(step)),
+    ]
+    if job.accumulate > 1:
+        worst = max(instants[1:3], key=lambda instant: instant.bytes)
+        piled = state.gradient_lines(layout, "accumulated-gradients")
+        instants.insert(
+            4,
+            Instant(
+                name="accumulation",
+                title=f"{worst.title}, with gradients of earlier micro batches",
+                lines=(*worst.lines, *piled),
+            ),
+        )
+    static = sum(line.bytes for line in held)
+    if layout.sharded and job.parallel == "fsdp":  # FSDP1 frees the flat gradient in the next forward only
+        static += sum(line.bytes for line in gradients)
+    return tuple(instants), static, _notes(layout)
+
+
+def _root_lines(layout: Layout) -> list[Line]:
+    """The unsharded root unit: embedding, head and last norm stay gathered through forward and backward."""
+    if not layout.sharded:
+        return []
+    width, count = _gathered_width(layout), layout.own.embedding + layout.own.head
+    if layout.job.parallel == "zero3":
+        return [
+            _line(
+                "gathered-root",
+                width * count,
+                f"{width} B x {count:,} weights of embedding and head",
+                "ZeRO-3 gathers the vocabulary matrices whole",
+            )
+        ]
+    return [
+        _line(
+            "gathered-root",
+            width * count,
+            f"{width} B x {count:,} weights of embedding and head",
+            "FSDP keeps the root unit gathered until the backward",
+        )
+    ]
+
+
+def _gathered_width(layout: Layout) -> int:
+    return 2 if layout.element == 2 or layout.job.quantized else 4
+
+
+def _layer_bytes(layout: Layout) -> tuple[float, str]:
+    """One gathered block."""
+    count = layout.shape.layer_parameters // layout.job.tp
+    if layout.job.quantized:
+        packed = covered(layout) / max(layout.layers, 1)
+        return kbit(layout.job) * packed, f"{kbit(layout.job):.4f} B x {packed:,.0f} weights of one block"
+    width = _gathered_width(layout)
+    return float(width * count), f"{width} B x {count:,} weights of one block"
+
+
+def _frozen_layer(layout: Layout) -> list[Line]:
+    """At the loss a frozen base has its last block still gathered."""
+    if not layout.sharded or not layout.job.adapted:
+        return []
+    amount, text = _layer_bytes(layout)
+    return [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
+
+
+def _gathered(layout: Layout) -> list[Line]:
+    """Blocks gathered during the backward."""
+    if not layout.sharded:
+        return []
+    amount, text = _layer_bytes(layout)
+    lines = [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
+    return lines
+
+
+def _head_gradient(layout: Layout) -> list[Line]:
+    """Gradients that exist when the last block's backward peaks: the head's and that of the MLP's last matrix."""
+    if layout.job.adapted and not layout.job.train_embeddings:
+        return []
+    shape, width = layout.shape, 2 if layout.element == 2 and layout.sharded else layout.gradient_bytes
+    if layout.job.optimizer in {"lomo", "in-backward", "in-backward-8bit"}:
+        return []
+    head = layout.own.head or (layout.own.embedding if shape.tied else 0)
+    lines = [
+        _line(
+            "head-gradient",
+            width * head,
+            f"{width} B x {head:,} weights of the head",
+            "its gradient comes first",
+        )
+    ]
+    if layout.job.adapted:
+        return lines
+    down = shape.hidden * (shape.mlp if not shape.experts else shape.expert_mlp) // layout.job.tp
+    return [
+        *lines,
+        _line(
+            "matrix-gradient",
+            width * down,
+            f"{width} B x {down:,} weights of the MLP's last matrix",
+            "its gradient was just made",
+        ),
+    ]
+
+
+def _checkpoint_lines(layout: Layout, one: Block) -> list[Line]:
+    """Activations kept from the forward: block inputs, or everything."""
+    job, t, n = layout.job, layout.tokens, layout.layers
+    flight = layout.in_flight
+    times = f" x {flight} micro batches in flight" if flight > 1 else ""
+    if job.checkpointing == "offloaded":
+        return []
+    if job.checkpointing == "layer":
+        per = layout.residual * layout.shape.hidden / (job.tp if job.tp > 1 else 1)
+        return [
+            _line(
+                "checkpoints",
+                per * n * t * flight,
+                f"{layout.residual} B x {layout.shape.hidden:,} hidden x {n} blocks x {t:,} tokens{times}",
+                "each block's input (arXiv 1604.06174)",
+            )
+        ]
+    if job.checkpointing == "selective":
+        per = _selective(layout, one)
+        return [
+            _line(
+                "activations",
+                per * n * t * flight,
+                f"{per:,.0f} B x {n} blocks x {t:,} tokens{times}",
+                "attention outputs and every second matrix product are kept (torchtitan)",
+            )
+        ]
+    return [
+        _line(
+            "activations",
+            one.saved * n * t * flight,
+            f"({one.formula}) = {one.saved:,.0f} B x {n} blocks x {t:,} tokens{times}",
+            "tensors saved for the backward, counted",
+        )
+    ]
+
+
+def _selective(layout: Layout, one: Block) -> float:
+    """Bytes per token and block that selective checkpointing keeps: attention's output and every second product."""
+    shape, e = layout.shape, layout.element
+    products = [linear.rows for linear in shape.linears if linear.count >= shape.layers]
+    return min(one.saved, (e * (shape.hidden + shape.q_width) + e * sum(products[::2])) / layout.job.tp)
+
+
+def _kept_twice(layout: Layout) -> list[Line]:
+    """FSDP1 over a frozen base: inputs of frozen units stay referenced to the end of the backward."""
+    if (
+        layout.job.parallel != "fsdp"
+        or not layout.sharded
+        or not layout.job.adapted
+        or layout.job.checkpointing == "none"
+    ):
+        return []
+    h, n, t = layout.shape.hidden, max(layout.layers - 2, 0), layout.tokens
+    return [
+        _line(
+            "checkpoints-kept",
+            2 * h * n * t,
+            f"2 B x {h:,} hidden x {n} blocks x {t:,} tokens",
+            "FSDP1 frees a frozen unit's input only when the backward ends",
+        )
+    ]
+
+
+def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]:
+    """A block in its backward: what was recomputed (or saved) and the gradients on their way."""
+    job, t, h = layout.job, layout.tokens, layout.shape.hidden
+    r = layout.residual
+    recomputed = job.checkpointing != "none"
+    grads = r * h * (2 if recomputed and layout.stack.reentrant else 1)
+    if recomputed or last:
+        first_input = r * h if _input_is_checkpoint(layout) and recomputed and not last else 0
+        per = one.attention + one.before_mlp + one.mlp_live - first_input + grads
+        text = f"{one.attention + one.before_mlp - first_input:,.0f} B attention and norms + {one.mlp_live:,.0f} B MLP + {grads:,.0f} B gradients"
+    else:
+        per = one.mlp_live - one.mlp + grads
+        text = f"{one.mlp_live - one.mlp:,.0f} B MLP gradients + {grads:,.0f} B gradients"
+    lines = [
+        _line(
+            "block",
+            per * t,
+            f"({text}) x {t:,} tokens",
+            "one block's tensors at the worst operation of its backward, counted",
+        )
+    ]
+    if one.copies:
+        lines.append(
+            _line(
+                "weight-copies",
+                one.copies,
+                f"2 B x {one.copies / 2:,.0f} weights of one block",
+                "autocast's 16-bit copies",
+            )
+        )
+    return lines
+
+
+def _input_is_checkpoint(layout: Layout) -> bool:
+    """Whether the first norm keeps the block's input itself, which is counted as the checkpoint."""
+    shape = layout.shape
+    fused = (
+        layout.job.fused_norm
+        or shape.norm != "rmsnorm"
+        or layout.stack.name in {"torchtitan", "torchtune", "megatron"}
+    )
+    return fused or layout.residual == 4
+
+
+def _copies(layout: Layout, *, whole: bool) -> list[Line]:
+    """Autocast's cached 16-bit copies of all linear weights, alive to the end of the forward."""
+    if not layout.autocast_fp32 or not whole:
+        return []
+    count = layout.own.linear + layout.own.head
+    return [
+        _line(
+            "weight-copies",
+            2 * count,
+            f"2 B x {count:,} weights of linear layers",
+            "torch.autocast caches casts of leaf weights",
+        )
+    ]
+
+
+def _kept_logits(layout: Layout) -> list[Line]:
+    """Logits that the training loop keeps through the backward."""
+    from gpudoctor.estimate.analytic.loss import head_width
+
+    job, kept = layout.job, layout.job.outputs_kept
+    kept = layout.stack.outputs_kept if kept is None else kept
+    if not kept or (job.loss == "chunked" and layout.stack.name != "litgpt") or layout.shape.kind == "vision":
+        return []
+    width = head_width(layout)
+    amount = width * layout.shape.vocab * layout.tokens / job.tp
+    return [
+        _line(
+            "logits-kept",
+            amount,
+            f"{width} B x {layout.shape.vocab:,} vocabulary x {layout.tokens:,} tokens",
+            "the loop holds its outputs until after backward",
+        )
+    ]
+
+
+def _notes(layout: Layout) -> list[str]:
+    """What the user should know about this job."""
+    job, shape, notes = layout.job, layout.shape, []
+    if layout.weight_bytes == 4 and job.dtype != "fp32" and job.method == "full":
+        notes.append(
+            "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a parameter instead of 10"
+        )
+    if job.quantized and shape.experts and covered(layout) < layout.own.linear - shape.extra_linear:
+        notes.append(
+            "transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits"
+        )
+    if job.quantized and layout.residual == 4:
+        notes.append(
+            "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"
+        )
+    if job.parallel == "fsdp" and job.adapted and layout.sharded:
+        notes.append(
+            "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the checkpoints"
+        )
+    if shape.experts and job.mode == "train":
+        notes.append("expert load was taken as even; an uneven one needs more")
+    if trained(layout) == 0:
+        notes.append("nothing is trained")
+    return notes
+
+
+def _line(kind: str, amount: float, formula: str, source: str) -> Line:
+    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)

@@ -1,0 +1,88 @@
+"""The public function: the flags' names in, an `Estimate` out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.analytic import inference_instants, training_instants
+from gpudoctor.estimate.card import read_card
+from gpudoctor.estimate.gpus import device as find_device
+from gpudoctor.estimate.job import FIELDS as JOB_FIELDS
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.presets import lookup
+from gpudoctor.estimate.result import Device, Estimate
+from gpudoctor.estimate.shapes import FIELDS as SHAPE_FIELDS
+from gpudoctor.estimate.shapes import ModelShape
+
+
+def estimate_job(
+    shape: ModelShape, job: TrainingJob, device: Device | None = None, *, assumptions: tuple[str, ...] = ()
+) -> Estimate:
+    """The memory of one job on its fullest GPU. Raises `UsageError` for what this model cannot do."""
+    job.check(shape)
+    capability = device.capability if device is not None else None
+    analyse = training_instants if job.mode == "train" else inference_instants
+    instants, static, notes = analyse(shape, job, capability)
+    peak = max(instants, key=lambda instant: instant.bytes)
+    card = read_card(job, instants, peak, device)
+    return Estimate(
+        shape=shape, job=job, instants=instants, peak=peak, static=static, card=card, assumptions=assumptions, notes=tuple(notes)
+    )  # fmt: skip
+
+
+def estimate(
+    model: str | ModelShape | None = None, *, gpu: str | int | Device | None = None, **options: Any
+) -> Estimate:
+    """Estimate the GPU memory of a training or inference job; names are those of `gpudoctor estimate`'s flags.
+
+    `model` is a preset's name, a size, or a `ModelShape`; without it the shape's numbers are given (`hidden=4096,
+    layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with the field and the allowed values.
+    """
+    named = {key: value for key, value in options.items() if value is not None}
+    unknown = sorted(set(named) - JOB_FIELDS - SHAPE_FIELDS)
+    if unknown:
+        raise UsageError(
+            f"estimate() has no option {unknown[0]!r}; it has {', '.join(sorted(JOB_FIELDS | {'model', 'gpu'}))}"
+        )
+    if isinstance(named.get("checkpointing"), bool):
+        named["checkpointing"] = "layer" if named["checkpointing"] else "none"
+    shape, assumption = _shape(model, {key: value for key, value in named.items() if key in SHAPE_FIELDS})
+    job = TrainingJob(**{key: value for key, value in named.items() if key in JOB_FIELDS})
+    card = gpu if isinstance(gpu, Device) or gpu is None else find_device(gpu)
+    return estimate_job(shape, job, card, assumptions=(assumption,) if assumption else ())
+
+
+def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
+    """The shape that was asked for and what was assumed about it."""
+    if isinstance(model, ModelShape):
+        return model, ""
+    if model is not None:
+        if numbers:
+            raise UsageError(
+                f"model and {sorted(numbers)[0]} are both given; give a model's name or its numbers"
+            )
+        found = lookup(model)
+        return found.preset.shape, found.assumption
+    return from_numbers(numbers)
+
+
+def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
+    """A Llama-like shape from `hidden`, `layers` and what else is known. Raises `UsageError` when these two are missing."""
+    for needed in ("hidden", "layers"):
+        if needed not in numbers:
+            raise UsageError(
+                f"no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing"
+            )
+    hidden = numbers["hidden"]
+    if not isinstance(hidden, int) or hidden < 1:
+        raise UsageError(f"--hidden is {hidden!r}; it must be a whole number of at least 1")
+    heads = numbers.get("heads", max(hidden // numbers.get("head_dim", 128), 1))
+    if not isinstance(heads, int) or heads < 1:
+        raise UsageError(f"--heads is {heads!r}; it must be a whole number of at least 1")
+    given = {
+        "name": "given by numbers", "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
+        "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,
+    }  # fmt: skip
+    guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]
+    said = ", ".join(f"{key.replace('_', ' ')} {given[key]:,}" for key in guessed)
+    return ModelShape(**given), f"not given and taken as in Llama: {said}" if guessed else ""

@@ -1,0 +1,97 @@
+"""GPUs by name: how many bytes each has and which architecture it is."""
+
+import difflib
+import json
+import re
+from functools import lru_cache
+from importlib import resources
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.result import Device
+
+COMMON = ("RTX 4090", "L4", "A100 40GB", "L40S", "A100 80GB", "H100 80GB", "H200")
+"""What is shown when no card is named and the machine has none."""
+
+_UNITS = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "g": 1 << 30,
+    "m": 1 << 20,
+}
+_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)?")
+
+
+@lru_cache(maxsize=1)
+def devices() -> dict[str, Device]:
+    """Every known GPU by its name as sold."""
+    text = resources.files("gpudoctor.estimate").joinpath("data/gpus.json").read_text(encoding="utf-8")
+    return {
+        row["name"]: Device(
+            name=row["name"],
+            bytes=row["bytes"],
+            capability=tuple(row["capability"]) if row["capability"] else None,
+        )
+        for row in json.loads(text)["gpus"]
+    }
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> dict[str, str]:
+    text = resources.files("gpudoctor.estimate").joinpath("data/gpus.json").read_text(encoding="utf-8")
+    found = {}
+    for row in json.loads(text)["gpus"]:
+        for spelling in (row["name"], *row["aliases"]):
+            found.setdefault(_plain(spelling), row["name"])
+    return found
+
+
+def _plain(name: str) -> str:
+    text = re.sub(
+        r"\b(nvidia|geforce|tesla|amd|instinct|sxm\d?|pcie|hbm\d?e?)\b",
+        "",
+        name.lower().replace("_", "-").replace("-", " "),
+    )
+    return re.sub(r"[^a-z0-9]", "", text)
+
+
+def device(name: str | int) -> Device:
+    """A GPU by name (`h100`, `RTX 4090`, `NVIDIA A100-SXM4-80GB`) or by its memory (`24GB`, `80GiB`, bytes).
+
+    Raises `UsageError` for what is neither.
+    """
+    if isinstance(name, int) or str(name).strip().isdigit():
+        return _by_bytes(int(name), str(name))
+    spelled = _plain(str(name))
+    found = _spellings().get(spelled)
+    if found is not None:
+        return devices()[found]
+    amount = _AMOUNT.fullmatch(str(name).strip().lower())
+    if amount is not None and (amount["unit"] or "b") in _UNITS:
+        return _by_bytes(int(float(amount["number"]) * _UNITS[amount["unit"] or "b"]), str(name).strip())
+    begins = (
+        [sold for spelling, sold in _spellings().items() if spelling.startswith(spelled)] if spelled else []
+    )
+    if len(set(begins)) == 1:
+        return devices()[begins[0]]
+    near = begins or [
+        _spellings()[each] for each in difflib.get_close_matches(spelled, _spellings(), n=4, cutoff=0.5)
+    ]
+    nearest = f"; the nearest known are {', '.join(list(dict.fromkeys(near))[:4])}" if near else ""
+    raise UsageError(
+        f"--gpu {name!r} is not known{nearest}. Give a name such as A100 80GB, or its memory such as 24GiB"
+    )
+
+
+def _by_bytes(amount: int, text: str) -> Device:
+    if not 1 << 28 <= amount <= 1 << 44:
+        raise UsageError(
+            f"--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such as 24GiB)"
+        )
+    return Device(name=text, bytes=amount)

@@ -1,0 +1,305 @@
+"""One training (or inference) job as the user would describe it, checked for combinations that cannot be."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.shapes import ModelShape
+
+METHODS = ("full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze")
+DTYPES = ("bf16", "fp16", "fp32")
+MIXED = ("no", "bf16", "fp16")
+CHECKPOINTING = ("none", "layer", "selective", "offloaded")
+ATTENTION = ("eager", "sdpa", "flash")
+LOSSES = ("stock", "fused", "chunked")
+QUANTS = ("nf4", "fp4")
+PARALLEL = ("none", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp2")
+OFFLOAD = ("none", "optimizer", "params")
+MODES = ("train", "inference")
+KV_DTYPES = ("bf16", "fp16", "fp32", "fp8", "int8", "int4")
+OPTIMIZERS = (
+    "adamw", "adamw-foreach", "adamw-fused", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "adamw-ao-8bit",
+    "adamw-ao-4bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit", "muon", "galore", "lomo", "in-backward",
+    "in-backward-8bit",
+)  # fmt: skip
+STACKS = ("hf", "hf-2023", "hf-2024", "hf-2024-11", "litgpt", "torchtitan", "torchtune", "megatron", "timm")
+ADAPTED = ("qlora", "lora", "int8-lora", "gptq-lora")
+QUANTIZED = ("qlora", "int8-lora", "gptq-lora")
+TARGETS = {
+    "all-linear": ("q", "k", "v", "o", "qkv", "gate", "up", "down", "gate_up", "q_a", "q_b", "kv_a", "kv_b"),
+    "attention": ("q", "k", "v", "o", "qkv", "q_a", "q_b", "kv_a", "kv_b"),
+    "mlp": ("gate", "up", "down", "gate_up"),
+}
+"""Short names for sets of adapted linears; a name of one linear (`q`, `q_proj`, `c_attn`...) is taken as it is."""
+
+_ROLES = {
+    "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "gate", "up_proj": "up",
+    "down_proj": "down", "c_attn": "qkv", "query_key_value": "qkv", "qkv_proj": "qkv", "wqkv": "qkv", "c_proj": "o",
+    "dense": "o", "out_proj": "o", "w1": "gate", "w2": "down", "w3": "up", "fc1": "up", "fc2": "down",
+    "dense_h_to_4h": "up", "dense_4h_to_h": "down", "gate_up_proj": "gate_up", "c_fc": "up", "q_a_proj": "q_a",
+    "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q", "key": "k", "value": "v",
+}  # fmt: skip
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
+    "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL, "offload": OFFLOAD,
+    "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS,
+}  # fmt: skip
+_COUNTS = ("seq", "batch", "accumulate", "lora_rank", "gpus", "nodes", "tp", "pp", "cp", "ep", "concurrency")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJob:
+    """How a model is trained or served. Field names are the command's flags; the defaults are stated in its output."""
+
+    mode: str = "train"
+    """`train` or `inference`."""
+    method: str = "full"
+    """What is trained and how the base is held: see `METHODS`."""
+    dtype: str = "bf16"
+    """Type in which the (unquantized) weights are loaded."""
+    mixed_precision: str = "no"
+    """Autocast: `no`, or the type that matmuls run in."""
+    master_weights: bool = False
+    """An fp32 copy of the trained weights in the optimizer (DeepSpeed, Megatron, apex O2), gradients in the low type."""
+    optimizer: str = "adamw"
+    """`adamw` is torch's default, which is the foreach implementation on a GPU."""
+    seq: int = 2048
+    """Tokens in a row, after padding or packing."""
+    batch: int = 1
+    """Rows in a micro batch on one GPU."""
+    accumulate: int = 1
+    """Micro batches in a step."""
+    checkpointing: str = "layer"
+    """Gradient checkpointing: none, whole layers, selected operations, or whole layers with their inputs on the host."""
+    attention: str = "sdpa"
+    """Which attention runs."""
+    loss: str = "stock"
+    """Cross entropy: as the library has it, one fused kernel on whole logits, or chunked with the head (never whole logits)."""
+    fused_norm: bool = False
+    """Norm and rotary kernels that keep no fp32 copies (Liger, Apex, Transformer Engine, foak)."""
+    compiled: bool = False
+    """torch.compile of the model."""
+    quant: str = "nf4"
+    """4-bit type of qlora."""
+    double_quant: bool = True
+    """Whether qlora quantizes its scales too."""
+    kbit_prepare: bool = True
+    """Whether PEFT's `prepare_model_for_kbit_training` is called on a quantized base (TRL, Axolotl, LLaMA-Factory do)."""
+    experts_quantized: bool | None = None
+    """Whether routed experts are quantized: None = as the library does (transformers 5 does not)."""
+    lora_rank: int = 16
+    """Rank of the adapters."""
+    lora_targets: tuple[str, ...] = ("all-linear",)
+    """Adapted linears: `all-linear`, `attention`, `mlp`, or names."""
+    lora_dropout: float = 0.0
+    """Dropout before the adapters."""
+    lora_dora: bool = False
+    """DoRA: a magnitude per output and the weight's norm computed in every forward."""
+    lora_dtype: str = "fp32"
+    """Type of the adapters; PEFT makes them fp32 unless `autocast_adapter_dtype=False`."""
+    train_embeddings: bool = False
+    """Embedding and head are trained whole (`modules_to_save`)."""
+    freeze_layers: int | None = None
+    """Method freeze: how many layers stay frozen, from the bottom; None = all but two."""
+    gpus: int = 1
+    """GPUs in a node."""
+    nodes: int = 1
+    """Nodes."""
+    parallel: str = "none"
+    """Data parallelism."""
+    tp: int = 1
+    """Tensor parallel degree (with sequence parallelism)."""
+    pp: int = 1
+    """Pipeline stages (1F1B)."""
+    cp: int = 1
+    """Context parallel degree."""
+    ep: int = 1
+    """Expert parallel degree."""
+    offload: str = "none"
+    """What lives on the host."""
+    context: int | None = None
+    """Inference: tokens a sequence may grow to; None = `seq`."""
+    concurrency: int = 1
+    """Inference: sequences at a time."""
+    kv_dtype: str = "bf16"
+    """Inference: type of the cache."""
+    outputs_kept: bool | None = None
+    """Whether the loop keeps the model's outputs (the logits) through the backward; None = as its stack does."""
+    lora_fused: bool = False
+    """Fused LoRA kernels (Unsloth, foak) on a quantized base."""
+    stack: str = "hf"
+    """Whose code runs, in which release: chooses constants out of `data/stacks.json`."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise UsageError(f"{_flag(name)} is {value!r}; it must be one of {', '.join(allowed)}")
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
+                raise UsageError(f"{_flag(name)} is {value!r}; it must be a whole number from 1 to 10^9")
+        if self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9):
+            raise UsageError(f"--context is {self.context!r}; it must be a whole number from 1 to 10^9")
+        if not isinstance(self.lora_dropout, (int, float)) or not 0 <= self.lora_dropout < 1:
+            raise UsageError(
+                f"--lora-dropout is {self.lora_dropout!r}; it must be from 0 up to, not including, 1"
+            )
+        object.__setattr__(self, "lora_targets", roles(self.lora_targets))
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        split = self.tp * self.pp * self.cp
+        if self.world % split:
+            raise UsageError(
+                f"--tp {self.tp} x --pp {self.pp} x --cp {self.cp} = {split} must divide the {self.world} GPUs (--gpus x --nodes)"
+            )
+        if self.world // split % self.ep:
+            raise UsageError(
+                f"--ep {self.ep} must divide the {self.world // split} data-parallel GPUs (--gpus x --nodes / tp / pp / cp)"
+            )
+        if self.parallel == "none" and self.mode == "train" and self.world > split:
+            raise UsageError(
+                f"--parallel none leaves {self.world // split} of {self.world} GPUs without a part; use one of {', '.join(PARALLEL[1:])},"
+                " or --tp, --pp, --cp"
+            )
+        if self.method == "gptq-lora" and self.parallel == "zero3":
+            raise UsageError(
+                "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are buffers; use ddp, zero1, zero2 or fsdp"
+            )
+        if self.method in QUANTIZED and self.tp > 1 and self.mode == "train":
+            raise UsageError(
+                f"--method {self.method} cannot be split by --tp {self.tp}: bitsandbytes and GPTQ layers are whole; use --tp 1"
+            )
+        if self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"}:
+            raise UsageError(
+                f"--method int8-lora cannot be sharded by --parallel {self.parallel}: bitsandbytes shards 4-bit weights only; use none or ddp, zero1, zero2, or --method qlora"
+            )
+        if (
+            self.mixed_precision != "no"
+            and self.dtype != "fp32"
+            and self.mixed_precision != self.dtype
+            and self.method == "full"
+        ):
+            raise UsageError(
+                f"--dtype {self.dtype} with --mixed-precision {self.mixed_precision} mixes two 16-bit types; allowed: no, {self.dtype}, or --dtype fp32"
+            )
+        if self.offload != "none" and self.parallel not in {"zero1", "zero2", "zero3", "fsdp", "fsdp2"}:
+            raise UsageError(
+                f"--offload {self.offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {self.parallel}"
+            )
+        if self.offload == "params" and self.parallel in {"zero1", "zero2"}:
+            raise UsageError(
+                f"--offload params needs --parallel zero3, fsdp or fsdp2; {self.parallel} keeps whole weights on each GPU"
+            )
+        if self.optimizer in {"galore", "lomo", "in-backward", "in-backward-8bit"} and self.accumulate > 1:
+            raise UsageError(
+                f"--optimizer {self.optimizer} steps inside the backward; --accumulate is {self.accumulate}, it must be 1"
+            )
+
+    @property
+    def world(self) -> int:
+        """All GPUs."""
+        return self.gpus * self.nodes
+
+    @property
+    def data_parallel(self) -> int:
+        """Data-parallel degree."""
+        return self.world // (self.tp * self.pp * self.cp)
+
+    @property
+    def shards(self) -> int:
+        """Over how many GPUs sharded state is spread (context parallel ranks shard with data parallel ones)."""
+        return self.data_parallel * self.cp
+
+    @property
+    def adapted(self) -> bool:
+        """Whether adapters are trained on a frozen base."""
+        return self.method in ADAPTED
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the base is held in 4 or 8 bits."""
+        return self.method in QUANTIZED
+
+    def check(self, shape: ModelShape) -> None:
+        """Refuse what this model cannot do; raises `UsageError`."""
+        if shape.heads % self.tp:
+            raise UsageError(
+                f"--tp {self.tp} must divide the {shape.heads} heads of {shape.name}; allowed: {_divisors(shape.heads)}"
+            )
+        if self.pp > shape.layers:
+            raise UsageError(f"--pp {self.pp} is more than the {shape.layers} layers of {shape.name}")
+        if self.ep > 1 and not shape.experts:
+            raise UsageError(f"--ep {self.ep}: {shape.name} has no experts; it must be 1")
+        if shape.experts and shape.experts % self.ep:
+            raise UsageError(
+                f"--ep {self.ep} must divide the {shape.experts} experts of {shape.name}; allowed: {_divisors(shape.experts)}"
+            )
+        if shape.positions == "learned" and shape.max_positions and self.seq > shape.max_positions:
+            raise UsageError(
+                f"--seq {self.seq} is beyond the {shape.max_positions} learned positions of {shape.name}; it must be at most {shape.max_positions}"
+            )
+        if self.mode == "inference" and shape.kind != "decoder":
+            raise UsageError(f"--mode inference is for causal decoders; {shape.name} is an {shape.kind}")
+        if self.adapted:
+            present = {bare(linear.role) for linear in shape.linears}
+            if not set(wanted(self, shape)) & present:
+                raise UsageError(
+                    f"--lora-targets {','.join(self.lora_targets)}: {shape.name} has none of them; it has {', '.join(sorted(present))}"
+                )
+        if (
+            self.method == "freeze"
+            and self.freeze_layers is not None
+            and not 0 <= self.freeze_layers <= shape.layers
+        ):
+            raise UsageError(f"--freeze-layers is {self.freeze_layers}; {shape.name} has {shape.layers} layers")
+
+
+FIELDS = frozenset(field.name for field in fields(TrainingJob))
+"""Names that a job may be given by."""
+
+
+def roles(targets: Sequence[str] | str) -> tuple[str, ...]:
+    """Linears by their short names, from module names or sets: `q_proj,v_proj` -> q, v. Raises `UsageError`."""
+    named = targets.split(",") if isinstance(targets, str) else list(targets)
+    found = []
+    for name in (str(name).strip().lower().rsplit(".", 1)[-1] for name in named):
+        role = _ROLES.get(name, name)
+        if role not in TARGETS and role not in TARGETS["all-linear"]:
+            allowed = ", ".join((*TARGETS, *TARGETS["all-linear"]))
+            raise UsageError(
+                f"--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj"
+            )
+        found.append(role)
+    if not found:
+        raise UsageError("--lora-targets is empty; give all-linear, attention, mlp or names such as q,v")
+    return tuple(dict.fromkeys(found))
+
+
+def wanted(job: TrainingJob, shape: ModelShape) -> frozenset[str]:
+    """Roles of this model that get an adapter; q, k, v mean the fused matrix where there is only that."""
+    asked = {role for target in job.lora_targets for role in TARGETS.get(target, (target,))}
+    if shape.fused_qkv and asked & {"q", "k", "v"}:
+        asked.add("qkv")
+    if shape.fused_gate_up and asked & {"gate", "up"}:
+        asked.add("gate_up")
+    return frozenset(asked)
+
+
+def bare(role: str) -> str:
+    """A role without its prefix: cross_q -> q."""
+    for prefix in ("cross_", "shared_", "expert_"):
+        role = role.removeprefix(prefix)
+    return role
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _divisors(number: int) -> str:
+    return ", ".join(
+        str(part) for part in range(1, math.isqrt(number) * 8 + 1) if number % part == 0 and part <= number
+    )

@@ -1,0 +1,164 @@
+"""Known models by name: a size (`7b`), a family with a size (`llama-3-8b`), a hub id, or an alias."""
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.shapes import FIELDS, Latent, ModelShape
+
+SIZES = {
+    "0.5b": "qwen2.5-0.5b", "0.6b": "qwen3-0.6b", "1b": "llama-3.2-1b", "1.5b": "qwen2.5-1.5b", "1.7b": "qwen3-1.7b",
+    "2b": "gemma-2-2b", "3b": "llama-3.2-3b", "4b": "qwen3-4b", "7b": "llama-2-7b", "8b": "llama-3.1-8b",
+    "9b": "gemma-2-9b", "12b": "gemma-3-12b-text", "13b": "llama-2-13b", "14b": "qwen2.5-14b", "20b": "gpt-oss-20b",
+    "24b": "mistral-small-24b", "27b": "gemma-2-27b", "30b": "qwen3-30b-a3b", "32b": "qwen2.5-32b",
+    "34b": "yi-34b", "65b": "llama-65b", "70b": "llama-3.1-70b", "72b": "qwen2.5-72b", "110b": "qwen1.5-110b",
+    "120b": "gpt-oss-120b", "180b": "falcon-180b", "235b": "qwen3-235b-a22b", "405b": "llama-3.1-405b",
+    "671b": "deepseek-v3",
+}  # fmt: skip
+"""What a bare size is taken for; the answer says so."""
+
+FAMILIES = {
+    "llama": "llama-3.1-8b", "llama-2": "llama-2-7b", "llama-3": "llama-3-8b", "llama-3.1": "llama-3.1-8b",
+    "llama-3.2": "llama-3.2-3b", "llama-3.3": "llama-3.3-70b", "mistral": "mistral-7b-v0.3", "mixtral": "mixtral-8x7b",
+    "qwen": "qwen2.5-7b", "qwen1.5": "qwen1.5-7b", "qwen2": "qwen2-7b", "qwen2.5": "qwen2.5-7b", "qwen3": "qwen3-8b",
+    "gemma": "gemma-2-9b", "gemma-2": "gemma-2-9b", "gemma-3": "gemma-3-4b-text", "phi": "phi-4", "phi-3": "phi-3-mini",
+    "gpt-oss": "gpt-oss-20b", "deepseek": "deepseek-v3", "falcon": "falcon-7b", "opt": "opt-6.7b", "bert": "bert-base-uncased",
+    "t5": "t5-base", "vit": "vit-base-patch16-224", "pythia": "pythia-6.9b", "bloom": "bloom-7b1", "codellama": "codellama-7b",
+    "yi": "yi-34b", "tinyllama": "tinyllama-1.1b", "mpt": "mpt-7b", "starcoder2": "starcoder2-7b", "olmo-2": "olmo-2-7b",
+}  # fmt: skip
+"""What a family without a size is taken for."""
+
+_TUNED = re.compile(
+    r"-(?:hf|base|pt|it|instruct|chat|chat-hf|instruct-hf|sft|dpo|gptq|awq|gguf|bnb-4bit|4bit|8bit|int4|int8|text|fp16|bf16"
+    r"|\d{4}|v\d+(?:\.\d+)?)$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A known model."""
+
+    shape: ModelShape
+    """Its architecture."""
+    hub: str
+    """The hub repository that has it."""
+    aliases: tuple[str, ...]
+    """Other names of the same architecture."""
+    parameters: int
+    """Published or counted parameters: what the shape must add up to."""
+    linear: int
+    """Weights of linear layers outside the vocabulary matrices, counted likewise."""
+    sources: tuple[str, ...]
+    """Where the shape was read."""
+    notes: str = ""
+    """What is special about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """The answer to a name."""
+
+    preset: Preset
+    """The model."""
+    assumption: str = ""
+    """What was taken for granted, as a sentence; "" when the name was exact."""
+
+
+@lru_cache(maxsize=1)
+def presets() -> dict[str, Preset]:
+    """All presets by name, in the order of the file."""
+    text = resources.files("gpudoctor.estimate").joinpath("data/presets.json").read_text(encoding="utf-8")
+    return {row["name"]: _preset(row) for row in json.loads(text)["models"]}
+
+
+def _preset(row: dict[str, object]) -> Preset:
+    known = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key in FIELDS
+    }
+    if "extras" in known:
+        known["extras"] = tuple((str(what), int(count)) for what, count in known["extras"])  # type: ignore[attr-defined]
+    if "latent" in known:
+        known["latent"] = Latent(**known["latent"])  # type: ignore[arg-type]
+    return Preset(
+        shape=ModelShape(**known),  # type: ignore[arg-type]
+        hub=str(row["hub"]),
+        aliases=tuple(row["aliases"]),  # type: ignore[arg-type]
+        parameters=int(row["parameters"]),  # type: ignore[call-overload]
+        linear=int(row["linear"]),  # type: ignore[call-overload]
+        sources=tuple(row["sources"]),  # type: ignore[arg-type]
+        notes=str(row.get("notes", "")),
+    )
+
+
+@lru_cache(maxsize=1)
+def _index() -> dict[str, str]:
+    """Every spelling that is exact, to the name of its preset."""
+    index: dict[str, str] = {}
+    for name, preset in presets().items():
+        for spelling in (name, preset.hub, preset.hub.rsplit("/", 1)[-1], *preset.aliases):
+            index.setdefault(plain(spelling), name)
+    return index
+
+
+def plain(name: str) -> str:
+    """A spelling without what does not tell models apart: case, `meta-`, underscores, spaces before a size."""
+    text = name.strip().lower().replace("_", "-").replace(" ", "-")
+    return text.removeprefix("meta-").replace("/meta-", "/")
+
+
+def lookup(name: str) -> Lookup:
+    """The model that a name means. Raises `UsageError` with the nearest names when it means none."""
+    wanted = plain(name)
+    index = _index()
+    if wanted in index:
+        return Lookup(preset=presets()[index[wanted]])
+    short = wanted.rsplit("/", 1)[-1]
+    for candidate in _shorter(short):
+        if candidate in index:
+            return Lookup(preset=presets()[index[candidate]])
+    for table, what in ((SIZES, "size"), (FAMILIES, "family")):
+        if short in table:
+            chosen = table[short]
+            return Lookup(preset=presets()[chosen], assumption=f"the {what} {name!r} is taken for {chosen}")
+    prefixed = _one_size_of_a_family(short)
+    if prefixed is not None:
+        return Lookup(preset=presets()[prefixed], assumption=f"{name!r} is taken for {prefixed}")
+    near = difflib.get_close_matches(short, [*index, *SIZES], n=4, cutoff=0.5)
+    nearest = (
+        f"; the nearest known are {', '.join(dict.fromkeys(index.get(each, each) for each in near))}"
+        if near
+        else ""
+    )
+    raise UsageError(
+        f"model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), a config.json or its folder,"
+        " or --hidden, --layers and the like"
+    )
+
+
+def _shorter(name: str) -> list[str]:
+    """The name without endings that do not change the architecture, longest first."""
+    found = []
+    while True:
+        cut = _TUNED.sub("", name)
+        if cut == name:
+            return found
+        name = cut
+        found.append(name)
+
+
+def _one_size_of_a_family(name: str) -> str | None:
+    """`qwen-2.5-7b`, `llama3-8b`, `mistral-7b-something`: a preset whose letters and digits begin the name."""
+    squeezed = re.sub(r"[^a-z0-9.]", "", name)
+    best: str | None = None
+    for spelling, preset in _index().items():
+        bare = re.sub(r"[^a-z0-9.]", "", spelling)
+        if "/" in spelling or not re.search(r"\d", bare) or len(bare) < 5:
+            continue
+        follows = squeezed[len(bare) :][:1]
+        if squeezed.startswith(bare) and not follows.isdigit() and (best is None or len(bare) > len(best)):
+            best, found = bare, preset
+    return found if best is not None else None
