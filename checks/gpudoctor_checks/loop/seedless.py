@@ -51,7 +51,7 @@ class Seedless(Check):
             return
         for program in training_programs(patient.source):
             found = next(iter(program.loops), None)
-            if found is not None and not _seeded(program) and not _engine(program):
+            if found is not None and program.starts and not _seeded(program) and not _engine(program):
                 yield self._found(program, *found)
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:

@@ -63,6 +63,8 @@ class AutotuneOff(Check):
             settings = _settings(program)
             if _deterministic(program) or any(not off for _, off in settings):
                 continue
+            if not program.starts:
+                continue
             built, shape = network(program), fixed_shape(program)
             if built is None or shape is None or not self._worth(built):
                 continue

@@ -9,6 +9,7 @@ from gpudoctor.model.cuda import numbers
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.signs.device_use import Target, training_target
 from gpudoctor.model.signs.networks import Network, network
+from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.shapes import fixed_shape
 
@@ -33,7 +34,7 @@ class CompileOff(Check):
         back. A compiler fuses them: on many networks 1.1 to 1.5 times the throughput.
     How it knows:
         From the source. Small networks, cards older than Volta, torch before 2.0, shapes that change, and
-        programs that speak of compiling anywhere are silent. Once per program.
+        programs that speak of compiling anywhere or leave it to a launcher are silent. Once per program.
     False alarms:
         Short runs: compiling takes a minute or more. Code with many graph breaks gains little.
     Remedies:
@@ -84,6 +85,8 @@ class CompileOff(Check):
             place = (script.path, loop.span.line)
             if place in seen or training_target(program.source) not in (Target.CUDA, Target.MAYBE):
                 continue
+            if not program.starts or _set_elsewhere(program):
+                continue
             built, shape = network(program), fixed_shape(program)
             if built is None or shape is None or not self._worth(built) or _compiles(program):
                 continue
@@ -108,6 +111,16 @@ def _torch(patient: Patient) -> float:
     except Unavailable:
         return float("inf")
     return float(version[0]) if version else float("inf")
+
+
+def _set_elsewhere(program: Program) -> bool:
+    """Whether a command line or a launcher has the word: Trainer arguments that are parsed (`--torch_compile`),
+    Accelerate's own configuration (`--dynamo_backend`)."""
+    if "accelerate" in program.roots:
+        return True
+    engines = [loop.engine for _, loop in program.loops if loop.engine]
+    made = any(TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name) for _, call in program.calls)
+    return not made and any(engine.startswith(("transformers.", "trl.")) for engine in engines)
 
 
 def _compiles(program: Program) -> bool:

@@ -121,7 +121,7 @@ class MixedPrecisionOff(Check):
             return
         told = told_precision(program)
         full = said.full[:1] if told.precision is Precision.UNKNOWN else ()
-        if not told.full and not full:
+        if not (told.full and (told.span is not None or program.starts)) and not full:
             return
         built = network(program)
         severity = self._worth(program, built, told)

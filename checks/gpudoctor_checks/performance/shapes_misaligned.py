@@ -11,7 +11,7 @@ from gpudoctor.model.signs.device_use import Target, training_target
 from gpudoctor.model.signs.networks import Layer, Network, network
 from gpudoctor.model.signs.precision import Precision, told_precision
 from gpudoctor.model.signs.programs import Program, training_programs
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.signs.source import Call, GuardKind, Known
 
 _COLLATORS = re.compile(
     r"transformers\.DataCollator(WithPadding|ForSeq2Seq|ForTokenClassification|ForLanguageModeling)$"
@@ -26,6 +26,7 @@ _WIDTHS = (
     "hidden_dim",
     "ffn_dim",
 )
+_ADDS = frozenset({"add_tokens", "add_special_tokens"})
 _VOCABULARIES = ("vocab_size", "padded_vocab_size", "n_vocab")
 _PRETRAINED = ("transformers_version", "_name_or_path", "model_name_or_path", "base_model", "pretrained")
 
@@ -155,7 +156,7 @@ class ShapesMisaligned(Check):
             first = call.node.args[0] if call.node.args else None
             if first is None or len(call.node.args) > 1 or not ast.unparse(first).startswith("len("):
                 continue
-            if any(guard.never for guard in call.guards):
+            if any(guard.never for guard in call.guards) or not (_grows(program) or _every_time(call)):
                 continue
             yield self.finding(
                 f"Line {call.span.line} gives the embeddings the tokenizer's own length, whatever it is a "
@@ -210,6 +211,16 @@ class ShapesMisaligned(Check):
                             ("rounded", _rounded(number)),
                         ),
                     )
+
+
+def _grows(program: Program) -> bool:
+    """Whether the program adds tokens to a tokenizer."""
+    return any(call.method in _ADDS for _, call in program.calls)
+
+
+def _every_time(call: Call) -> bool:
+    """Whether it is called whatever the sizes are: not only where a tokenizer turns out to be the longer."""
+    return not any(guard.kind is GuardKind.OTHER and not guard.mostly for guard in call.guards)
 
 
 def _rounded(size: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from gpudoctor.model.signs.program import calls_function
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
 _FOUND: "WeakKeyDictionary[ast.Module, tuple[tuple[str, ...], tuple[Program, ...]]]" = WeakKeyDictionary()
@@ -40,6 +41,30 @@ class Program:
     def roots(self) -> frozenset[str]:
         """Top-level names of everything it imports: `torch`, `transformers`."""
         return frozenset(name.split(".")[0] for script in self.scripts for name in script.imports.values())
+
+    @property
+    def starts(self) -> bool:
+        """Whether something in it starts a training loop. A module that only defines `train(model, loader)`
+        for others to call does not: what it lacks (a seed, a precision, compiling) its caller may have."""
+        return any(
+            loop.engine is not None or not loop.function or _used(self, script, loop.function)
+            for script, loop in self.loops
+        )
+
+
+def _used(program: Program, home: Script, function: str) -> bool:
+    """Whether the program calls a function, hands it on by its name, or decorates it."""
+    *owners, last = function.split(".")
+    for _, call in program.calls:
+        if call.function != function and (calls_function(call, function) or (owners and call.method == last)):
+            return True
+    for script in program.scripts:
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.Name) and node.id == last and isinstance(node.ctx, ast.Load):
+                return True
+            if isinstance(node, ast.FunctionDef) and node.name == last and node.decorator_list and script is home:
+                return True
+    return False
 
 
 def training_programs(source: Source) -> tuple[Program, ...]:
