@@ -22,6 +22,8 @@ class _Slow:
     kind: str
     """`pixels` or `tokens`."""
     what: str
+    home: int
+    """The line of the function that makes the item: what it repeats is one finding."""
 
 
 class SlowPreprocessing(Check):
@@ -67,15 +69,18 @@ class SlowPreprocessing(Check):
         found = [slow for work in item_work(source, loader) if (slow := _slow(scripts, work)) is not None]
         again = _several_epochs(source, loader)
         for slow in found:
-            place = (slow.span.path, slow.span.line)
+            place = (slow.span.path, slow.home)
             if place in said or (slow.kind == "tokens" and not again):
                 continue
             said.add(place)
+            others = tuple(
+                other.span for other in found if other is not slow and (other.span.path, other.home) == place
+            )
             once = "" if slow.kind == "pixels" else ", again in every epoch"
             yield self.finding(
                 f"The items of {'the Trainer' if loader.engine else loader.label} are made with {slow.what} "
                 f"({slow.span.path.rpartition('/')[2]}:{slow.span.line}){once}.",
-                evidence=(slow.span, loader.call.span),
+                evidence=(slow.span, *others[:3], loader.call.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if slow.kind == "pixels" else Severity.NOTE,
                 subject=f"{slow.span.path}:{slow.span.line}",
@@ -91,11 +96,12 @@ def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:
         function = _function(script, work.span)
         if function is None or _RANDOM.search(ast.unparse(function)):
             return None
-        return _Slow(work.span, "tokens", f"a tokenizer call for each of them, {work.call}()")
+        home = getattr(function, "lineno", work.span.line)
+        return _Slow(work.span, "tokens", f"a tokenizer call for each of them, {work.call}()", home)
     if work.what == "runs a Python loop":
         loop = _at(script, work.span)
         if isinstance(loop, ast.For) and _over_cells(loop):
-            return _Slow(work.span, "pixels", "nested Python loops over the cells of an array")
+            return _Slow(work.span, "pixels", "nested Python loops over the cells of an array", work.span.line)
     return None
 
 

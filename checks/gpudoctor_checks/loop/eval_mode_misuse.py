@@ -19,7 +19,7 @@ from gpudoctor.model.signs.modes import (
     without_gradient,
 )
 from gpudoctor.model.signs.places import place
-from gpudoctor.model.signs.program import loop_node
+from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node
 from gpudoctor.model.signs.scopes import Scopes
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
 
@@ -92,8 +92,8 @@ class EvalModeMisuse(Check):
         mode = layers and source.trains and not in_eval_mode(source, script, loop.function)
         run = runs[0]
         model = model_of(run.call) if run.call is not None else "the model"
-        if model == "self" and next(callers(source, loop.function), None) is None:
-            mode = False  # the module's own method: its caller chooses the mode, and none is in the program
+        if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
+            mode = False  # whoever calls this chooses the mode, and nobody in the program does
         lacks = {
             "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
             "mode": f"without {model}.eval(): dropout and batch norm work as in training",
@@ -151,6 +151,15 @@ def _needs_gradients(loop: Loop) -> bool:
         if isinstance(node, ast.Assign) and any("requires_grad" in ast.unparse(item) for item in node.targets):
             return True
     return False
+
+
+def _handed_in(script: Script, node: ast.AST, model: str) -> bool:
+    """Whether the model comes from the caller: the module itself, or a parameter."""
+    function = next((item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)), None)
+    if function is None or model == "self":
+        return model == "self"
+    given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return model.partition(".")[0] in {item.arg for item in given} - {"self"}
 
 
 def _whole(script: Script, loop: Loop) -> bool:

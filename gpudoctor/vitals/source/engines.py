@@ -32,13 +32,12 @@ _HF_STEP = (
     "training_step",
     "compute_loss",
     "optimizer_step",
-    "log",
     "on_step_begin",
     "on_substep_end",
     "on_pre_optimizer_step",
     "on_step_end",
-    "on_log",
 )
+"""What the Trainer runs on every step; `log` and `on_log` come every `logging_steps` (500 unless set)."""
 _HF_EVALUATION = (
     "compute_metrics",
     "prediction_step",
