@@ -23,7 +23,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
 from gpudoctor.model.signs.families import family
 from gpudoctor.model.signs.program import switched_off
-from gpudoctor.model.signs.setups import TRAINING_ARGUMENTS, argument_calls
+from gpudoctor.model.signs.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor.model.signs.trained import adapted, trained_models
 from gpudoctor.model.signs.written import Written, as_number, from_keyword
@@ -65,6 +65,8 @@ class Rate:
     key: str
     adam: bool
     """Whether it is known to be Adam's."""
+    tunes: bool = False
+    """Whether it is a Trainer's, which mostly fine-tunes what others have trained."""
     method: str = ""
     """`lora`, `full`, or "" when nobody says."""
 
@@ -106,6 +108,13 @@ class LearningRateOutOfBand(Check):
             meaning="A rate above this with Adam or AdamW is a finding.",
         ),
         Threshold(
+            name="adam_far",
+            default=0.1,
+            unit="1",
+            source="ten times UMLAUT's limit: small networks still learn below it",
+            meaning="A rate from here on is a warning; between the two it is a note, unless it fine-tunes.",
+        ),
+        Threshold(
             name="low",
             default=1e-7,
             unit="1",
@@ -141,8 +150,12 @@ class LearningRateOutOfBand(Check):
         """The finding for one rate; None when it is in its band."""
         value = rate.value
         if rate.adam and value > self.limit("adam_high"):
+            far = rate.tunes or value >= self.limit("adam_far")
             return self._found(
-                rate, f"with Adam; its band ends at {self.limit('adam_high'):g}", "adam", Severity.WARNING
+                rate,
+                f"with Adam; its band ends at {self.limit('adam_high'):g}",
+                "adam",
+                Severity.WARNING if far else Severity.NOTE,
             )
         if 0 < value < self.limit("low"):
             return self._found(
@@ -188,7 +201,9 @@ def _from_source(source: Source | None) -> Iterator[Rate]:
         return
     for script in source.scripts:
         for call in script.calls:
-            if call.name.split(".", 1)[0] in PACKAGES and _is_optimizer(call) and _of_a_model(call):
+            if call.name.split(".", 1)[0] not in PACKAGES or in_a_test(call):
+                continue
+            if _is_optimizer(call) and _of_a_model(call):
                 item = from_keyword(script, call, "lr") or _second(script, call)
                 if item is not None and item.number is not None and not switched_off(source, call):
                     yield Rate(
@@ -199,12 +214,13 @@ def _from_source(source: Source | None) -> Iterator[Rate]:
                     )
     for script, call in argument_calls(source):
         item = from_keyword(script, call, "learning_rate")
-        if item is not None and item.number is not None:
+        if item is not None and item.number is not None and not in_a_test(call):
             yield Rate(
                 value=float(item.number),
                 place=_span(item),
                 key="learning_rate",
                 adam=_is_adam(from_keyword(script, call, "optim")),
+                tunes=True,
                 method=_method(source, call),
             )
 
@@ -270,6 +286,7 @@ def _from_configs(files: tuple[ConfigFile, ...]) -> Iterator[Rate]:
                     place=item.setting,
                     key=item.entry.key,
                     adam=_config_adam(file, item),
+                    tunes=file.kind in HF_KINDS,
                     method=_config_method(file),
                 )
 

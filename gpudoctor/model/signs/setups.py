@@ -2,6 +2,7 @@
 
 import ast
 import posixpath
+import re
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
@@ -87,6 +88,12 @@ def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
 
 def _outside(call: Call) -> bool:
     return call.name.split(".", 1)[0] not in {"self", "cls", "super"}
+
+
+def in_a_test(call: Call) -> bool:
+    """Whether a call stands in a unit test: its settings are those of no run."""
+    parts = [*call.function.lower().split("."), base_name(call.span.path).lower()]
+    return any(re.match(r"test(_|[a-z]*tests?$|er$|case)|.*_test\.py$", part) for part in parts)
 
 
 def _arguments_of(file: ConfigFile) -> Iterator[Setup]:

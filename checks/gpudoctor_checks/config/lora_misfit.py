@@ -1,0 +1,365 @@
+"""CFG007: an adapter that does not fit its model, its rank or the way it is trained."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Setting,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.families import COMMON, Family, family
+from gpudoctor.model.signs.program import bound_to, switched_off
+from gpudoctor.model.signs.setup_links import links
+from gpudoctor.model.signs.setups import argument_calls, in_a_test
+from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.trained import trainers
+from gpudoctor.model.signs.written import Written, from_entry, from_keyword
+from gpudoctor.model.workload import optional
+
+ALL = frozenset({"all", "all-linear", "all_linear"})
+"""Words for every linear layer."""
+
+NON_REENTRANT = 5
+"""Major version of transformers from which checkpointing is not reentrant and inputs get gradients."""
+
+GIVES_GRADIENTS = frozenset(
+    {"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
+     "make_inputs_require_grad", "register_forward_hook"}
+)  # fmt: skip
+"""Calls after which checkpointed blocks see inputs with gradients."""
+
+CHECKPOINTING = ("gradient_checkpointing_enable",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """One adapter's settings, wherever they are written."""
+
+    targets: Written | None
+    rank: Written | None
+    alpha: Written | None
+    rslora: bool
+    model: str
+    """The base model's name on the hub or its path; "" when nobody says."""
+
+
+class LoraMisfit(Check):
+    """The adapter does not fit the model, its own scale, or the way it is trained.
+
+    What it finds:
+        Target modules that the model's family does not have; a rank of 0; an alpha far from the rank; PEFT
+        with reentrant gradient checkpointing and nothing that gives the inputs gradients; ZeRO-3 told not to
+        gather the weights when an adapter is saved.
+    Why it hurts:
+        PEFT refuses targets of which it finds none, and silently skips those it does not find. The update is
+        scaled by alpha/rank: at 32 it diverges, at 1/16 it learns next to nothing. A checkpointed block
+        without an input that requires gradients gives its adapters none, and backward raises.
+    How it knows:
+        It compares the names with the layer names of the model's family, told from its name on the hub, and
+        follows `get_peft_model`, checkpointing and Trainer through the script.
+    False alarms:
+        A model of another architecture behind a family's name; an alpha tuned on purpose.
+    Remedies:
+        `target_modules="all-linear"`; alpha of one or two times the rank; `use_reentrant=False`, or
+        `enable_input_require_grads()`.
+    References:
+        - https://huggingface.co/docs/peft/package_reference/lora
+        - https://huggingface.co/docs/peft/developer_guides/troubleshooting
+        - https://arxiv.org/abs/2312.03732
+    """
+
+    code = Code("CFG007")
+    name = "lora-misfit"
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="scale_high",
+            default=16,
+            unit="1",
+            source="LoRA's paper and PEFT's examples: alpha is one to four times the rank",
+            meaning="alpha/rank above this is a note.",
+        ),
+        Threshold(
+            name="scale_low",
+            default=0.1,
+            unit="1",
+            source="QLoRA's recipe, the lowest in wide use: alpha 16 at rank 64",
+            meaning="alpha/rank below this is a note.",
+        ),
+        Threshold(
+            name="rank_judged",
+            default=4,
+            unit="{rank}",
+            source="rank 1 and 2 with alpha 32 are a published recipe (LoRA Without Regret)",
+            meaning="Below this rank alpha/rank is not judged.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
+        if configs is None and source is None:
+            raise Unavailable("no config and no script was given")
+        adapters = [
+            adapter for file in (configs.files if configs is not None else ()) for adapter in _config(file)
+        ]
+        for adapter in (*adapters, *_calls(source)):
+            yield from self._targets(adapter)
+            yield from self._scale(adapter)
+        for link in links(patient):
+            gather = link.deepspeed.get("zero_optimization.stage3_gather_16bit_weights_on_model_save")
+            stage = link.deepspeed.number("zero_optimization.stage")
+            if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
+                yield self._found(
+                    "ZeRO-3 does not gather the weights when it saves, and the adapter is sharded with them.",
+                    (gather.place,),
+                    cure="gather",
+                )
+        if source is not None and not _not_reentrant(patient):
+            yield from self._checkpointing(source)
+
+    def _targets(self, adapter: Adapter) -> Iterator[Finding]:
+        known = family(adapter.model) if adapter.model else None
+        targets = adapter.targets
+        if known is None or not known.linear or targets is None or not targets.known:
+            return
+        names = _names(targets)
+        missing = [name for name in names if not _has(known, name)]
+        if not missing:
+            return
+        listed = ", ".join(missing)
+        if len(missing) == len(names):
+            yield self._found(
+                f"{adapter.model} ({known.name}) has none of the target modules: {listed}.",
+                (targets.place,),
+                cure="targets",
+            )
+        else:
+            yield self._found(
+                f"{adapter.model} ({known.name}) has no {listed}; PEFT skips what it does not find.",
+                (targets.place,),
+                severity=Severity.NOTE,
+                cure="targets",
+            )
+
+    def _scale(self, adapter: Adapter) -> Iterator[Finding]:
+        rank, alpha = adapter.rank, adapter.alpha
+        if rank is None or rank.number is None:
+            return
+        if rank.number <= 0:
+            yield self._found(
+                f"{rank.key}={rank.shown}: the rank of an adapter is 1 or more.",
+                (rank.place,),
+                breaks="PEFT refuses the rank" if rank.sure else "",
+                cure="rank",
+            )
+            return
+        if alpha is None or alpha.number is None or adapter.rslora or rank.number < self.limit("rank_judged"):
+            return
+        scale = alpha.number / rank.number
+        if self.limit("scale_low") <= scale <= self.limit("scale_high") or alpha.number <= 0:
+            return
+        high = scale > self.limit("scale_high")
+        limit = self.limit("scale_high" if high else "scale_low")
+        yield self._found(
+            f"{alpha.key}={alpha.shown} at rank {rank.shown} scales the adapter by {scale:g}; "
+            f"{'more' if high else 'less'} than {limit:g} is out of band.",
+            (alpha.place, rank.place),
+            severity=Severity.NOTE,
+            cure="alpha",
+        )
+
+    def _checkpointing(self, source: Source) -> Iterator[Finding]:
+        """Reentrant checkpointing under PEFT, with inputs that have no gradient."""
+        methods = {call.method for script in source.scripts for call in script.calls}
+        roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
+        if methods & GIVES_GRADIENTS or "unsloth" in roots:
+            return
+        for script in source.scripts:
+            for wrap in script.calls_to("peft.get_peft_model", "peft.mapping.get_peft_model"):
+                if switched_off(source, wrap) or _enabled_before(script, wrap):
+                    continue
+                place = _enabled_after(source, script, wrap) or _by_the_trainer(source, script)
+                if place is not None:
+                    yield self._found(
+                        "Gradient checkpointing is on, the base model is frozen under PEFT, and nothing gives "
+                        "its inputs gradients.",
+                        (place, wrap.span),
+                        cure="reentrant",
+                    )
+                    return
+
+    def _found(
+        self,
+        message: str,
+        places: tuple[SourceSpan | Setting, ...],
+        *,
+        severity: Severity = Severity.WARNING,
+        breaks: str = "",
+        cure: str,
+    ) -> Finding:
+        return self.finding(
+            message,
+            evidence=tuple(dict.fromkeys(places)),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR if breaks else severity,
+            cost=Cost(breaks=breaks) if breaks else None,
+            subject=f"{places[0].path}:{places[0].line} {cure}",
+            facts=(("cure", cure),),
+        )
+
+
+def _names(targets: Written) -> list[str]:
+    """Module names that are plain words; none for a pattern or a word for all of them."""
+    value = targets.value
+    if isinstance(value, tuple):
+        items = [str(item) for item in value]
+    elif isinstance(value, str) and "," in value:
+        items = [part.strip() for part in value.split(",")]
+    elif isinstance(value, str) and targets.file is not None and targets.file.kind is ConfigKind.LLAMA_FACTORY:
+        items = [value]
+    else:
+        return []  # one string is a pattern for PEFT
+    if set(items) & ALL or any(re.search(r"[*()\[\]|\\^$+?]", item) for item in items):
+        return []
+    return [item for item in items if item]
+
+
+def _has(known: Family, name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last in known.linear or last in COMMON or any(part in COMMON for part in name.split("."))
+
+
+def _config(file: ConfigFile) -> Iterator[Adapter]:
+    if not file.kind.trains or file.kind is ConfigKind.TORCHTUNE:
+        return  # torchtune has names of its own, and checks them
+    targets, ranks, alphas = (file.meaning(name) for name in ("lora_targets", "lora_r", "lora_alpha"))
+    if not (targets or ranks) or max(len(targets), len(ranks), len(alphas)) > 1:
+        return
+    if file.kind is ConfigKind.LLAMA_FACTORY and file.value("finetuning_type") not in {"lora", None}:
+        return
+    if file.kind is ConfigKind.AXOLOTL and file.value("adapter") not in {"lora", "qlora"}:
+        return
+    written = [from_entry(file, items[0].entry) if items else None for items in (targets, ranks, alphas)]
+    models = file.meaning("model")
+    yield Adapter(
+        targets=written[0],
+        rank=written[1],
+        alpha=written[2],
+        rslora=any(
+            entry.value is True for entry in file.find("use_rslora", "peft_use_rslora", "lora_use_rslora")
+        ),
+        model=str(models[0].value) if len(models) == 1 else "",
+    )
+
+
+def _calls(source: Source | None) -> Iterator[Adapter]:
+    if source is None:
+        return
+    model = _model(source)
+    for script in source.scripts:
+        for call in script.calls:
+            if (
+                call.method != "LoraConfig"
+                or call.name.split(".", 1)[0] not in {"peft", "trl"}
+                or in_a_test(call)
+            ):
+                continue
+            rslora = call.keywords.get("use_rslora")
+            yield Adapter(
+                targets=from_keyword(script, call, "target_modules"),
+                rank=from_keyword(script, call, "r"),
+                alpha=from_keyword(script, call, "lora_alpha"),
+                rslora=rslora is not None and not (isinstance(rslora, Known) and not rslora.value),
+                model=model,
+            )
+
+
+def _model(source: Source) -> str:
+    """The only pretrained model of the program; "" when there are several or its name is computed."""
+    names: set[str] = set()
+    for script in source.scripts:
+        for call in script.calls:
+            if call.method != "from_pretrained" or "Model" not in call.name:
+                continue
+            given = call.argument("pretrained_model_name_or_path", 0)
+            names.add(str(given.value) if isinstance(given, Known) else "")
+    return names.pop() if len(names) == 1 else ""
+
+
+def _is_lora(file: ConfigFile | None, source: Source | None) -> bool:
+    if file is not None:
+        return any(
+            str(file.value(key)) in {"lora", "qlora", "True"}
+            for key in ("finetuning_type", "adapter", "use_peft")
+        )
+    return source is not None and any(
+        next(script.calls_to(".get_peft_model"), None) for script in source.scripts
+    )
+
+
+def _not_reentrant(patient: Patient) -> bool:
+    """Whether the installed transformers checkpoints without reentry."""
+    packages = optional(lambda: patient.packages)
+    version = packages.version("transformers") if packages is not None else None
+    try:
+        return version is not None and Version(version).major >= NON_REENTRANT
+    except InvalidVersion:
+        return False
+
+
+def _enabled_before(script: Script, wrap: Call) -> bool:
+    """Whether checkpointing was on when PEFT wrapped the model: then PEFT gives the inputs gradients itself."""
+    return any(
+        call.method in CHECKPOINTING and call.function == wrap.function and call.span.line < wrap.span.line
+        for call in script.calls
+    )
+
+
+def _enabled_after(source: Source, script: Script, wrap: Call) -> SourceSpan | None:
+    name = bound_to(script, wrap.node)
+    for call in script.calls:
+        same = bool(name) and call.receiver == name and call.function == wrap.function
+        if call.method not in CHECKPOINTING or not same or call.span.line < wrap.span.line:
+            continue
+        if not switched_off(source, call) and not _says_not_reentrant(call):
+            return call.span
+    return None
+
+
+def _by_the_trainer(source: Source, script: Script) -> SourceSpan | None:
+    """Checkpointing that transformers' own Trainer switches on; TRL's trainers see to the inputs."""
+    kinds = [call for _, call in trainers(source)]
+    if not kinds or any(
+        call.name not in {"transformers.Trainer", "transformers.Seq2SeqTrainer"} for call in kinds
+    ):
+        return None
+    for owner, call in argument_calls(source):
+        item = from_keyword(owner, call, "gradient_checkpointing")
+        if item is not None and item.on and item.sure and not _says_not_reentrant(call):
+            place = item.place
+            return place if owner is script and isinstance(place, SourceSpan) else call.span
+    return None
+
+
+def _says_not_reentrant(call: Call) -> bool:
+    """Whether the call is given `use_reentrant`, or anything that may hold it."""
+    return (
+        "gradient_checkpointing_kwargs" in call.keywords
+        or bool(call.positional and call.method in CHECKPOINTING)
+        or call.open_ended
+    )

@@ -1,0 +1,107 @@
+"""Answers CFG007: targets that exist, an alpha near the rank, inputs with gradients."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Rule,
+    SourceSpan,
+)
+from gpudoctor.model.signs.configs import ConfigKind
+from gpudoctor.model.signs.source import Call
+from gpudoctor.model.signs.written import Written
+from gpudoctor.model.workload import optional
+from gpudoctor_rules.config.placing import settings
+
+RANK = "8"
+"""PEFT's default."""
+
+
+class LoraMisfitRule(Rule):
+    """Name what the model has; scale by one or two; let gradients in."""
+
+    answers = Code("CFG007")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        cure = str(finding.fact("cure"))
+        items = [item for _, item in settings(finding, patient)]
+        if cure == "targets" and items:
+            yield _targets(items[0])
+        elif cure == "alpha" and len(items) == 2 and items[1].number:
+            value = str(int(2 * items[1].number))
+            edit = items[0].edit(value)
+            yield _remedy(cure, f"{items[0].key}={value}", "two times the rank", _one(edit), safe=False)
+        elif cure == "rank" and items:
+            yield _remedy(
+                cure, f"{items[0].key}={RANK}", "PEFT's default", _one(items[0].edit(RANK)), safe=False
+            )
+        elif cure == "gather":
+            edits = _one(items[0].edit("true", python="True")) if items else ()
+            title = "stage3_gather_16bit_weights_on_model_save: true"
+            yield _remedy(cure, title, "the adapter is then saved whole", edits, safe=True)
+        elif cure == "reentrant":
+            yield _remedy(
+                cure,
+                'gradient_checkpointing_kwargs={"use_reentrant": False}',
+                "or model.enable_input_require_grads() before the training",
+                _reentrant(finding, patient),
+                safe=True,
+            )
+
+
+def _targets(item: Written) -> Remedy:
+    kind = item.file.kind if item.file is not None else None
+    if kind is ConfigKind.AXOLOTL:
+        return _remedy("targets", "lora_target_linear: true", "instead of lora_target_modules", (), safe=False)
+    word = "all" if kind is ConfigKind.LLAMA_FACTORY else "all-linear"
+    quoted = word if item.file is not None and item.file.format == "yaml" else f'"{word}"'
+    return _remedy(
+        "targets",
+        f"{item.key}={quoted}",
+        "every linear layer of the blocks, whatever the family calls them (PEFT 0.8 and later)",
+        _one(item.edit(quoted, python=f'"{word}"')),
+        safe=False,
+    )
+
+
+def _one(edit: Edit | None) -> tuple[Edit, ...]:
+    return () if edit is None else (edit,)
+
+
+def _reentrant(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    place = finding.evidence[0]
+    call = _call(place, patient) if isinstance(place, SourceSpan) else None
+    if call is None:
+        return ()
+    span = call.span
+    setting = (("gradient_checkpointing_kwargs", '{"use_reentrant": False}'),)
+    return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=setting),)
+
+
+def _call(place: SourceSpan, patient: Patient) -> Call | None:
+    """The call at a place, or the one whose argument stands there."""
+    source = optional(lambda: patient.source)
+    for script in source.scripts if source is not None else ():
+        for call in script.calls if script.path == place.path else ():
+            if call.span == place or any(script.span(keyword) == place for keyword in call.node.keywords):
+                return call
+    return None
+
+
+def _remedy(name: str, title: str, why: str, edits: tuple[Edit, ...], *, safe: bool) -> Remedy:
+    able = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Remedy(
+        id=f"CFG007-{name}",
+        title=title,
+        steps=(title, why),
+        applicability=able if edits else Applicability.DISPLAY_ONLY,
+        effort=Effort.SETTING,
+        edits=edits,
+    )

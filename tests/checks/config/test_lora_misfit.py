@@ -1,0 +1,89 @@
+import pytest
+from jobs import job_files, job_patient, patient_of
+from mending import gone
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_packages, make_patient, prescribe
+from gpudoctor_checks.config.lora_misfit import LoraMisfit
+from gpudoctor_rules.config.lora_misfit import LoraMisfitRule
+
+NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
+EXPECTED = {
+    "configs-sick_axolotl": (NOTE, 7),
+    "configs-sick_gather": (WARNING, 5),
+    "configs-sick_llama_factory": (WARNING, 4),
+    "source-sick_alpha": (NOTE, 3),
+    "source-sick_checkpointing": (WARNING, 6),
+    "source-sick_checkpointing_loop": (WARNING, 9),
+    "source-sick_some_targets": (NOTE, 15),
+    "source-sick_targets": (WARNING, 5),
+}
+SICK, HEALTHY = dict(job_files("CFG007", "sick")), dict(job_files("CFG007", "healthy"))
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    [finding] = examine(LoraMisfit, job_patient(SICK[name]))
+    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(LoraMisfit, job_patient(HEALTHY[name])) == []
+
+
+def config(text: str) -> str:
+    return f"from peft import LoraConfig\nconfig = LoraConfig({text})\n"
+
+
+def test_sick_rank_zero() -> None:
+    [finding] = examine(LoraMisfit, patient_of({"train.py": config("r=0, lora_alpha=8")}))
+    assert finding.severity is ERROR
+    assert finding.cost.breaks
+
+
+@pytest.mark.parametrize("text", ["r=8, lora_alpha=136", "r=64, lora_alpha=6"])
+def test_sick_scales(text: str) -> None:
+    assert len(examine(LoraMisfit, patient_of({"train.py": config(text)}))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["r=8, lora_alpha=128", "r=160, lora_alpha=16", "r=2, lora_alpha=64", "r=RANK, lora_alpha=512",
+     "r=8, lora_alpha=512, use_rslora=True", "**options"],
+)  # fmt: skip
+def test_healthy_scales(text: str) -> None:
+    assert examine(LoraMisfit, patient_of({"train.py": config(text)})) == []
+
+
+def test_sick_at_the_users_threshold() -> None:
+    patient = patient_of({"train.py": config("r=8, lora_alpha=64")})
+    assert len(examine(LoraMisfit, patient, scale_high=4)) == 1
+
+
+def test_healthy_with_a_transformers_that_is_not_reentrant() -> None:
+    paths = SICK["source-sick_checkpointing"]
+    assert examine(LoraMisfit, job_patient(paths, packages=make_packages(transformers="5.1.0"))) == []
+    assert len(examine(LoraMisfit, job_patient(paths, packages=make_packages(transformers="4.57.1")))) == 1
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(LoraMisfit, make_patient())
+
+
+@pytest.mark.parametrize("name", sorted(set(SICK) - {"configs-sick_gather"}))
+def test_the_mend_cures(name: str) -> None:
+    [path] = SICK[name]
+    assert gone("CFG007", path.read_text("utf-8"), path.name)
+
+
+def test_the_rule_names_two_times_the_rank() -> None:
+    patient = job_patient(SICK["source-sick_alpha"])
+    [finding] = examine(LoraMisfit, patient)
+    [remedy] = prescribe(LoraMisfitRule, finding, patient)
+    assert remedy.title == "lora_alpha=16"

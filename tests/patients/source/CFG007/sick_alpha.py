@@ -1,0 +1,3 @@
+from peft import LoraConfig
+
+config = LoraConfig(r=8, lora_alpha=512, target_modules="all-linear")
