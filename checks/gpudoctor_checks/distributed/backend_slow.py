@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.parallel import DDP, SHARDED
 from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.programs import Program, training_programs
@@ -50,7 +50,7 @@ class BackendSlow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
-            if training_target(program.source) not in (Target.CUDA, Target.MAYBE) or not _reduces(program):
+            if program.target not in (Target.CUDA, Target.MAYBE) or not _reduces(program):
                 continue
             for script, call in program.calls:
                 named = _backend(call)
@@ -97,8 +97,8 @@ def _by_platform(script: Script, call: Call) -> bool:
 
 def _reduces(program: Program) -> bool:
     """Whether gradients are reduced over the process group, on CUDA tensors."""
-    names = {call.name for _, call in program.calls}
-    if any(call.name == "torch.distributed.rpc.init_rpc" for _, call in program.calls):
+    names = program.called
+    if "torch.distributed.rpc.init_rpc" in names:
         return False
     engines = any((loop.engine or "").startswith(("lightning.", "transformers.")) for _, loop in program.loops)
     return bool(names & (DDP | SHARDED)) or "deepspeed.initialize" in names or engines

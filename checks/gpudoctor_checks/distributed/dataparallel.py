@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.parallel import DDP, SHARDED
 from gpudoctor.model.signs.programs import training_programs
 
@@ -49,13 +49,17 @@ class Dataparallel(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
-            calls = [(script, call) for script, call in program.calls if call.name in _NAMES]
-            names = {call.name for _, call in program.calls}
-            if not calls or names & (DDP | SHARDED) or training_target(program.source) is Target.CPU:
+            if (
+                not program.called & set(_NAMES)
+                or program.called & (DDP | SHARDED)
+                or program.target is Target.CPU
+            ):
                 continue
             gpus = _gpus(patient)
             few = gpus is not None and gpus < self.limit("gpus")
-            for script, call in calls:
+            for script, call in program.calls:
+                if call.name not in _NAMES:
+                    continue
                 off = any(guard.never for guard in call.guards)
                 if off or (script.path, call.span.line) in seen:
                     continue

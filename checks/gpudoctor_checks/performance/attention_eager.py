@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import network
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
+_FUSED = re.compile(r"scaled_dot_product_attention|flash_attn|xformers|flex_attention")
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.Tensor.softmax", "?.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm", "torch.einsum", "torch.Tensor.matmul", "torch.Tensor.bmm"})
 _KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
@@ -61,7 +62,7 @@ class AttentionEager(Check):
             return
         seen: set[tuple[str, int]] = set()
         for program in programs:
-            if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in self._from_source(program):
                 span = finding.span
@@ -71,15 +72,13 @@ class AttentionEager(Check):
                     yield finding
 
     def _from_source(self, program: Program) -> Iterator[Finding]:
-        text = "\n".join(script.text for script in program.scripts)
-        if _WANTS_SCORES.search(text):
+        said = {word for script in program.scripts for word in _words_said(script)}
+        if "scores" in said:
             return
-        if not _NEEDS_EAGER.search(text):
+        if "eager model" not in said:
             yield from self._asked(program)
         yield from self._kernels_off(program)
-        if "scaled_dot_product_attention" not in text and not re.search(
-            r"flash_attn|xformers|flex_attention", text
-        ):
+        if "fused" not in said:
             yield from self._written_out(program)
 
     def _asked(self, program: Program) -> Iterator[Finding]:
@@ -133,12 +132,8 @@ class AttentionEager(Check):
         found: list[tuple[str, SourceSpan]] = []
         for script in program.scripts:
             for name, info in script.classes.items():
-                if "torch.nn.Module" not in info.bases or not _is_built(program, name):
-                    continue
-                for method, node in info.methods.items():
-                    span = _attention(script, name, method, node)
-                    if span is not None:
-                        found.append((name, span))
+                if "torch.nn.Module" in info.bases and _is_built(program, name):
+                    found += [(name, span) for owner, span in _attentions(script) if owner == name]
         built = network(program)
         if not found or (
             built is not None and not built.library and not built.parameters and not built.unknown
@@ -169,6 +164,13 @@ class AttentionEager(Check):
                 )
 
 
+@by_script
+def _words_said(script: Script) -> frozenset[str]:
+    """What a script speaks of: attention scores that are wanted, models trained eagerly, fused kernels."""
+    patterns = (("scores", _WANTS_SCORES), ("eager model", _NEEDS_EAGER), ("fused", _FUSED))
+    return frozenset(word for word, pattern in patterns if pattern.search(script.text))
+
+
 def _eager(file: ConfigFile) -> Iterator[Entry]:
     for entry in file.find("attn_implementation", "_attn_implementation"):
         if entry.value == "eager":
@@ -180,7 +182,20 @@ def _eager(file: ConfigFile) -> Iterator[Entry]:
 
 
 def _is_built(program: Program, name: str) -> bool:
-    return any(call.name.rpartition(".")[2] == name for _, call in program.calls)
+    return name in program.once("short", lambda: {called.rpartition(".")[2] for called in program.called})
+
+
+@by_script
+def _attentions(script: Script) -> list[tuple[str, SourceSpan]]:
+    """Every place of a script's modules that writes attention out, with its class."""
+    if "softmax" not in script.text.lower():
+        return []
+    places = [
+        (name, _attention(script, name, method, node))
+        for name, info in script.classes.items()
+        for method, node in info.methods.items()
+    ]
+    return [(name, span) for name, span in places if span is not None]
 
 
 def _attention(script: Script, owner: str, method: str, node: ast.AST) -> SourceSpan | None:

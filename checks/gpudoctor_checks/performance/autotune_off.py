@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import Network, network
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.shapes import fixed_shape
+from gpudoctor.model.signs.source import Script
 
 _DETERMINISTIC = frozenset(
     {
@@ -58,7 +59,7 @@ class AutotuneOff(Check):
         seen: set[str] = set()
         for program in training_programs(patient.source):
             script, loop = next(program.loops)
-            if script.path in seen or training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            if script.path in seen or program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             settings = _settings(program)
             if _deterministic(program) or any(not off for _, off in settings):
@@ -87,31 +88,35 @@ class AutotuneOff(Check):
 
 def _settings(program: Program) -> list[tuple[SourceSpan, bool]]:
     """Places that set the benchmark, and whether they switch it off."""
+    return [place for script in program.scripts for place in _places(script)]
+
+
+@by_script
+def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
     found: list[tuple[SourceSpan, bool]] = []
-    for script in program.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Attribute) and target.attr == "benchmark":
-                        off = isinstance(node.value, ast.Constant) and node.value.value is False
-                        found.append((script.span(node), off))
-        for call in script.calls:
-            if "benchmark" in call.keywords and call.name.startswith("lightning."):
-                found.append((call.span, False))
-            if call.name.startswith("torch.backends.cudnn."):
-                found.append((call.span, False))  # cudnn.flags(...): somebody looks after it
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and target.attr == "benchmark":
+                    off = isinstance(node.value, ast.Constant) and node.value.value is False
+                    found.append((script.span(node), off))
+    for call in script.calls:
+        if "benchmark" in call.keywords and call.name.startswith("lightning."):
+            found.append((call.span, False))
+        if call.name.startswith("torch.backends.cudnn."):
+            found.append((call.span, False))  # cudnn.flags(...): somebody looks after it
     return found
 
 
 def _deterministic(program: Program) -> bool:
-    for script in program.scripts:
-        if any(call.method in _DETERMINISTIC or "deterministic" in call.keywords for call in script.calls):
-            return True
-        for node in ast.walk(script.tree):
-            if (
-                isinstance(node, ast.Attribute)
-                and node.attr == "deterministic"
-                and isinstance(node.ctx, ast.Store)
-            ):
-                return True
-    return False
+    return any(_wants_determinism(script) for script in program.scripts)
+
+
+@by_script
+def _wants_determinism(script: Script) -> bool:
+    if any(call.method in _DETERMINISTIC or "deterministic" in call.keywords for call in script.calls):
+        return True
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "deterministic" and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(script.tree)
+    )

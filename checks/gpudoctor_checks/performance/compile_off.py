@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import Network, network
 from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.shapes import fixed_shape
+from gpudoctor.model.signs.source import Script
 
 _WORDS = re.compile(
     r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)",
@@ -83,7 +84,7 @@ class CompileOff(Check):
         for program in programs:
             script, loop = next(program.loops)
             place = (script.path, loop.span.line)
-            if place in seen or training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            if place in seen or program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             if not program.starts or _set_elsewhere(program):
                 continue
@@ -119,21 +120,27 @@ def _set_elsewhere(program: Program) -> bool:
     if "accelerate" in program.roots:
         return True
     engines = [loop.engine for _, loop in program.loops if loop.engine]
-    made = any(TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name) for _, call in program.calls)
+    made = any(
+        TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name) for _, call in program.calls
+    )
     return not made and any(engine.startswith(("transformers.", "trl.")) for engine in engines)
 
 
 def _compiles(program: Program) -> bool:
     """Whether the program speaks of compiling anywhere, or leaves its networks to a library that does."""
-    if program.roots & _OTHERS or any(call.name == "torch.nn.DataParallel" for _, call in program.calls):
+    if program.roots & _OTHERS or "torch.nn.DataParallel" in program.called:
         return True
-    for script in program.scripts:
-        for call in script.calls:
-            if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):
-                return True
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.keyword | ast.arg) and node.arg and _WORDS.search(node.arg):
-                return True
-            if isinstance(node, ast.Attribute) and _WORDS.search(node.attr) and node.attr != "compile":
-                return True
+    return any(_speaks_of_compiling(script) for script in program.scripts)
+
+
+@by_script
+def _speaks_of_compiling(script: Script) -> bool:
+    for call in script.calls:
+        if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):
+            return True
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.keyword | ast.arg) and node.arg and _WORDS.search(node.arg):
+            return True
+        if isinstance(node, ast.Attribute) and _WORDS.search(node.attr) and node.attr != "compile":
+            return True
     return False

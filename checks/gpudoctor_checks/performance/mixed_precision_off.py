@@ -18,7 +18,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import Network, network
 from gpudoctor.model.signs.precision import ConfigTold, Precision, Told, config_precision, told_precision
 from gpudoctor.model.signs.programs import Program, training_programs
@@ -117,7 +117,7 @@ class MixedPrecisionOff(Check):
             yield from self._from_configs(said, configs)
 
     def _from_source(self, program: Program, said: ConfigTold) -> Iterator[Finding]:
-        if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+        if program.target not in (Target.CUDA, Target.MAYBE):
             return
         told = told_precision(program)
         full = said.full[:1] if told.precision is Precision.UNKNOWN else ()
@@ -162,7 +162,7 @@ class MixedPrecisionOff(Check):
             return None if built.tiny else least
         if built.parameters >= self.limit("weights"):
             return least
-        if any(_SMALL_IMAGES.match(call.name) for _, call in program.calls):
+        if any(_SMALL_IMAGES.match(name) for name in program.called):
             return None
         if built.parameters >= self.limit("weights_noted"):
             return Severity.NOTE

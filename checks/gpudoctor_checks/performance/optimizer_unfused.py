@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.parallel import plain
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 _MULTI = frozenset(
@@ -59,7 +59,7 @@ class OptimizerUnfused(Check):
         seen: set[tuple[str, int]] = set()
         old = _torch(patient) < self.limit("torch")
         for program in training_programs(patient.source):
-            if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._optimizers(program, old), *self._classes(program), *self._by_hand(program)):
                 span = finding.span
@@ -69,9 +69,7 @@ class OptimizerUnfused(Check):
                     yield finding
 
     def _optimizers(self, program: Program, old: bool) -> Iterator[Finding]:
-        for script, call in program.calls:
-            if any(guard.never for guard in call.guards):
-                continue
+        for script, call in ((item, call) for item in program.scripts for call in _candidates(item)):
             last = call.name.rpartition(".")[2]
             if _OLD.match(call.name):
                 words, kind = f"transformers' {last} goes over the parameters one by one", "old"
@@ -101,8 +99,9 @@ class OptimizerUnfused(Check):
         for script in program.scripts:
             for name, info in script.classes.items():
                 step = info.methods.get("step")
-                built = any(call.name.rpartition(".")[2] == name for _, call in program.calls)
-                if step is None or not built or "torch.optim.Optimizer" not in info.bases:
+                if step is None or "torch.optim.Optimizer" not in info.bases:
+                    continue
+                if not any(called.rpartition(".")[2] == name for called in program.called):
                     continue
                 loop = next((node for node in ast.walk(step) if _over_parameters(node)), None)
                 text = ast.unparse(step)
@@ -145,6 +144,17 @@ def _torch(patient: Patient) -> float:
     except Unavailable:
         return float("inf")
     return float(version[0]) if version else float("inf")
+
+
+@by_script
+def _candidates(script: Script) -> list[Call]:
+    """Calls that make an optimizer of a library."""
+    return [
+        call
+        for call in script.calls
+        if (call.name.startswith("torch.optim.") or _OLD.match(call.name))
+        and not any(guard.never for guard in call.guards)
+    ]
 
 
 def _over_parameters(node: ast.AST) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigKind, Configs
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import Layer, Network, network
 from gpudoctor.model.signs.precision import Precision, told_precision
 from gpudoctor.model.signs.programs import Program, training_programs
@@ -107,7 +107,7 @@ class ShapesMisaligned(Check):
             return
         seen: set[tuple[str, int]] = set()
         for program in programs:
-            if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+            if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._layers(program), *self._vocabulary(program), *self._collators(program)):
                 span = finding.span

@@ -16,7 +16,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.device_use import Target, training_target
+from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import network
 from gpudoctor.model.signs.precision import Precision, config_precision, told_precision
 from gpudoctor.model.signs.programs import Program, training_programs
@@ -92,7 +92,7 @@ class Tf32Off(Check):
 
     def _worth(self, program: Program) -> bool:
         """Whether float32 products are a good part of what the program does on a GPU."""
-        if training_target(program.source) not in (Target.CUDA, Target.MAYBE):
+        if program.target not in (Target.CUDA, Target.MAYBE):
             return False
         told = told_precision(program)
         if told.precision in (Precision.LOWERED, Precision.UNKNOWN):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.program import enclosing
-from gpudoctor.model.signs.programs import Program
+from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script
 
 _LIBRARY = re.compile(
@@ -89,14 +89,16 @@ class Network:
 
 def network(program: Program) -> Network | None:
     """The largest network that a program builds; None when it builds none that is known."""
+    return program.once("network", lambda: _network(program))
+
+
+def _network(program: Program) -> Network | None:
     library = list(_library_calls(program))
     counted = _Counter(program)
     name, parameters, place = counted.largest()
     layers = counted.layers
     convolutional = any(layer.kind == "conv" for layer in layers)
-    attentive = any(layer.kind == "attention" for layer in layers) or any(
-        call.name in _ATTENTION for _, call in program.calls
-    )
+    attentive = any(layer.kind == "attention" for layer in layers) or bool(program.called & _ATTENTION)
     if library:
         script, call = next((item for item in library if not _is_tiny(item[1])), library[0])
         return Network(
@@ -129,12 +131,23 @@ def network(program: Program) -> Network | None:
 
 
 def _library_calls(program: Program) -> Iterator[tuple[Script, Call]]:
-    for script, call in program.calls:
+    for script in program.scripts:
+        for call in _of_libraries(script):
+            yield script, call
+
+
+@by_script
+def _of_libraries(script: Script) -> list[Call]:
+    return list(_built_by_libraries(script))
+
+
+def _built_by_libraries(script: Script) -> Iterator[Call]:
+    for call in script.calls:
         if any(guard.never for guard in call.guards) or call.name.endswith((".save_pretrained", ".forward")):
             continue
         named = _LIBRARY.match(call.name) and not call.receiver_type
         if named or (call.method == "subscript" and ast.unparse(call.node.func).startswith(_zoo(script))):
-            yield script, call
+            yield call
 
 
 def _zoo(script: Script) -> tuple[str, ...]:

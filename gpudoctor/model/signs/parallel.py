@@ -15,6 +15,8 @@ SHARDED = frozenset(
 
 def wrappers(program: Program, names: frozenset[str]) -> list[tuple[Script, Call]]:
     """Calls that wrap a model so, those behind a switch that is known to be off left out."""
+    if not program.called & names:
+        return []
     return [
         (script, call)
         for script, call in program.calls
@@ -24,6 +26,8 @@ def wrappers(program: Program, names: frozenset[str]) -> list[tuple[Script, Call
 
 def wraps_ddp(program: Program) -> list[tuple[Script, Call]]:
     """Calls that wrap a model in DistributedDataParallel, in whatever branch."""
+    if not program.called & DDP:
+        return []
     return [(script, call) for script, call in program.calls if call.name in DDP]
 
 

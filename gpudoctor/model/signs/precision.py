@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Entry
-from gpudoctor.model.signs.programs import Program
+from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
 
 _AUTOCAST = frozenset({"torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast"})
@@ -89,6 +89,10 @@ _LOWERED = Told(precision=Precision.LOWERED)
 
 def told_precision(program: Program) -> Told:
     """The precision that the program's source tells."""
+    return program.once("precision", lambda: _told(program))
+
+
+def _told(program: Program) -> Told:
     if program.roots & _OWN_WAYS:
         return _UNKNOWN
     tellings = [told for script in program.scripts for told in _tellings(script)]
@@ -105,8 +109,13 @@ def told_precision(program: Program) -> Told:
     return Told(precision=Precision.FULL)
 
 
-def _tellings(script: Script) -> Iterator[Told]:
+@by_script
+def _tellings(script: Script) -> list[Told]:
     """What the calls of one script say."""
+    return list(_each_telling(script))
+
+
+def _each_telling(script: Script) -> Iterator[Told]:
     for call in script.calls:
         told = _call(script, call)
         if told is not None:
@@ -249,6 +258,7 @@ def _loads_as_stored(script: Script) -> bool:
     return False
 
 
+@by_script
 def _hints(script: Script) -> bool:
     """Whether a script speaks of lower precision anywhere: names, keywords, words that are values."""
     for node in ast.walk(script.tree):

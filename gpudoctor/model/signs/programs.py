@@ -2,12 +2,16 @@
 
 import ast
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from gpudoctor.model.signs.device_use import Target, training_target
 from gpudoctor.model.signs.program import calls_function
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
+
+T = TypeVar("T")
 
 _FOUND: "WeakKeyDictionary[ast.Module, tuple[tuple[str, ...], tuple[Program, ...]]]" = WeakKeyDictionary()
 
@@ -21,6 +25,7 @@ class Program:
     """The entry first."""
     source: Source
     """The same scripts as a source of their own, for helpers that take one."""
+    _kept: dict[object, object] = field(default_factory=dict, repr=False)
 
     @property
     def loops(self) -> Iterator[tuple[Script, Loop]]:
@@ -40,31 +45,96 @@ class Program:
     @property
     def roots(self) -> frozenset[str]:
         """Top-level names of everything it imports: `torch`, `transformers`."""
-        return frozenset(name.split(".")[0] for script in self.scripts for name in script.imports.values())
+        return self.once("roots", lambda: frozenset().union(*(_roots(script) for script in self.scripts)))
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Resolved names of everything it calls."""
+        return self.once("called", lambda: frozenset().union(*(_called(script) for script in self.scripts)))
+
+    @property
+    def target(self) -> Target:
+        """The device that it trains on, by the strongest word in any of its scripts."""
+        seen = {_target(script) for script in self.scripts}
+        order = (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU)
+        return next((target for target in order if target in seen), Target.NONE)
 
     @property
     def starts(self) -> bool:
         """Whether something in it starts a training loop. A module that only defines `train(model, loader)`
         for others to call does not: what it lacks (a seed, a precision, compiling) its caller may have."""
+        return self.once("starts", self._starts)
+
+    def _starts(self) -> bool:
         return any(
             loop.engine is not None or not loop.function or _used(self, script, loop.function)
             for script, loop in self.loops
         )
 
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """A value that is made on the first call and kept."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast(T, self._kept[key])
+
+
+def by_script(read: Callable[[Script], T]) -> Callable[[Script], T]:
+    """Keep what a function reads of a script: many programs share one module."""
+    kept: WeakKeyDictionary[ast.Module, T] = WeakKeyDictionary()
+
+    def remember(script: Script) -> T:
+        if script.tree not in kept:
+            kept[script.tree] = read(script)
+        return kept[script.tree]
+
+    return remember
+
+
+@by_script
+def _target(script: Script) -> Target:
+    return training_target(Source(scripts=(script,)))
+
+
+@by_script
+def _roots(script: Script) -> frozenset[str]:
+    return frozenset(name.split(".")[0] for name in script.imports.values())
+
+
+@by_script
+def _called(script: Script) -> frozenset[str]:
+    return frozenset(call.name for call in script.calls)
+
 
 def _used(program: Program, home: Script, function: str) -> bool:
     """Whether the program calls a function, hands it on by its name, or decorates it."""
     *owners, last = function.split(".")
-    for _, call in program.calls:
-        if call.function != function and (calls_function(call, function) or (owners and call.method == last)):
-            return True
     for script in program.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Name) and node.id == last and isinstance(node.ctx, ast.Load):
+        for call in _by_method(script).get(last, ()):
+            if call.function != function and (owners or calls_function(call, function)):
                 return True
-            if isinstance(node, ast.FunctionDef) and node.name == last and node.decorator_list and script is home:
-                return True
-    return False
+        if last in _loaded(script):
+            return True
+    return last in _decorated(home)
+
+
+@by_script
+def _by_method(script: Script) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.method, []).append(call)
+    return found
+
+
+@by_script
+def _loaded(script: Script) -> frozenset[str]:
+    nodes = ast.walk(script.tree)
+    return frozenset(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+
+
+@by_script
+def _decorated(script: Script) -> frozenset[str]:
+    nodes = ast.walk(script.tree)
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list)
 
 
 def training_programs(source: Source) -> tuple[Program, ...]:

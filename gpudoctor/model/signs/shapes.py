@@ -4,7 +4,7 @@ import ast
 import re
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.programs import Program
+from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _CROPS = re.compile(
@@ -23,19 +23,28 @@ _VARYING_CALLS = re.compile(
 def fixed_shape(program: Program) -> SourceSpan | None:
     """What says that every batch has the same shape; None when nothing does or something speaks against it."""
     found: SourceSpan | None = None
-    for script, call in program.calls:
-        if _VARYING_CALLS.match(call.name) and not _harmless(call):
+    for script in program.scripts:
+        varying, span = _shape(script)
+        if varying:
             return None
-        padding = call.argument("padding") if "padding" in call.keywords else None
-        if (
-            isinstance(padding, Known)
-            and padding.value in (True, "longest")
-            and "token" in ast.unparse(call.node.func).lower()
-        ):
-            return None
-        if found is None and _fixes(script, call):
-            found = call.span
+        found = found or span
     return found
+
+
+@by_script
+def _shape(script: Script) -> tuple[bool, SourceSpan | None]:
+    """Whether shapes vary in a script, and the first place that fixes one."""
+    found: SourceSpan | None = None
+    for call in script.calls:
+        if _VARYING_CALLS.match(call.name) and not _harmless(call):
+            return True, None
+        padding = call.keywords.get("padding")
+        tokens = isinstance(padding, Known) and padding.value in (True, "longest")
+        if tokens and "token" in ast.unparse(call.node.func).lower():
+            return True, None
+        if found is None and _fixes(call):
+            found = call.span
+    return False, found
 
 
 def _harmless(call: Call) -> bool:
@@ -45,8 +54,7 @@ def _harmless(call: Call) -> bool:
     )
 
 
-def _fixes(script: Script, call: Call) -> bool:
-    del script
+def _fixes(call: Call) -> bool:
     if _FIXED_DATASETS.match(call.name):
         return True
     if _CROPS.match(call.name):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
-from gpudoctor.model.signs.programs import Program
+from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Known, Script, Unknown
 
 
@@ -46,50 +46,52 @@ _TF32_PLACES = {
 
 def tf32_settings(program: Program) -> list[Tf32Setting]:
     """Every place of the program that sets TF32."""
+    return [setting for script in program.scripts for setting in _settings(script)]
+
+
+@by_script
+def _settings(script: Script) -> list[Tf32Setting]:
     found: list[Tf32Setting] = []
-    for script in program.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    name = _dotted(script, target)
-                    if name in _TF32_PLACES:
-                        state = _state(node.value)
-                        found.append(
-                            Tf32Setting(
-                                script=script,
-                                node=node.value,
-                                target=ast.unparse(target),
-                                state=state,
-                                convolutions=_TF32_PLACES[name],
-                            )
-                        )
-        for call in script.calls:
-            if call.name == "torch.set_float32_matmul_precision" and call.node.args:
-                value = call.argument("precision", 0)
-                word = value.value if isinstance(value, Known) else None
-                states = {"highest": Tf32.OFF, "high": Tf32.ON, "medium": Tf32.ON}
-                found.append(
-                    Tf32Setting(
-                        script=script,
-                        node=call.node.args[0],
-                        target="torch.set_float32_matmul_precision",
-                        state=states.get(str(word), Tf32.UNKNOWN),
-                        convolutions=False,
-                        guarded=any(guard.never for guard in call.guards),
-                    )
-                )
-            elif TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name):
-                value = call.keywords.get("tf32")
-                given = next((item.value for item in call.node.keywords if item.arg == "tf32"), None)
-                if value is not None and given is not None:
-                    state = (
-                        Tf32.UNKNOWN if isinstance(value, Unknown) else (Tf32.ON if value.value else Tf32.OFF)
-                    )
-                    if isinstance(value, Known) and value.value is None:
-                        continue
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                name = _dotted(script, target)
+                if name in _TF32_PLACES:
+                    state = _state(node.value)
                     found.append(
-                        Tf32Setting(script=script, node=given, target="tf32", state=state, convolutions=False)
+                        Tf32Setting(
+                            script=script,
+                            node=node.value,
+                            target=ast.unparse(target),
+                            state=state,
+                            convolutions=_TF32_PLACES[name],
+                        )
                     )
+    for call in script.calls:
+        if call.name == "torch.set_float32_matmul_precision" and call.node.args:
+            value = call.argument("precision", 0)
+            word = value.value if isinstance(value, Known) else None
+            states = {"highest": Tf32.OFF, "high": Tf32.ON, "medium": Tf32.ON}
+            found.append(
+                Tf32Setting(
+                    script=script,
+                    node=call.node.args[0],
+                    target="torch.set_float32_matmul_precision",
+                    state=states.get(str(word), Tf32.UNKNOWN),
+                    convolutions=False,
+                    guarded=any(guard.never for guard in call.guards),
+                )
+            )
+        elif TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name):
+            value = call.keywords.get("tf32")
+            given = next((item.value for item in call.node.keywords if item.arg == "tf32"), None)
+            if value is not None and given is not None:
+                state = Tf32.UNKNOWN if isinstance(value, Unknown) else (Tf32.ON if value.value else Tf32.OFF)
+                if isinstance(value, Known) and value.value is None:
+                    continue
+                found.append(
+                    Tf32Setting(script=script, node=given, target="tf32", state=state, convolutions=False)
+                )
     return found
 
 
