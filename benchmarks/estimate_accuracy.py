@@ -98,7 +98,14 @@ def score(table: Iterable[dict[str, str]]) -> tuple[dict[str, Any], list[Scored]
             row = row_of(cells)
             scored.append(Scored(row=row, estimate=estimate_job(row.shape, row.job, row.card)))
         except (Unmapped, UsageError) as error:
-            unmapped.append({"row": cells["row"], "source": cells["source"], "method": cells["method"], "reason": str(error)})
+            unmapped.append(
+                {
+                    "row": cells["row"],
+                    "source": cells["source"],
+                    "method": cells["method"],
+                    "reason": str(error),
+                }
+            )
     total = sum(everything.values())
     exact = [each for each in scored if each.row.length == "exact" and each.row.measured]
     peaks = [each for each in exact if each.row.metric == "allocated"]
@@ -120,7 +127,14 @@ def summary(rows: Sequence[Scored]) -> dict[str, Any]:
     """n, median ratio, MdAPE, p90, worst misses."""
     ratios = sorted(each.ratio for each in rows)
     if not ratios:
-        return {"rows": 0, "median_ratio": None, "mdape": None, "p90": None, "worst_under": None, "worst_over": None}
+        return {
+            "rows": 0,
+            "median_ratio": None,
+            "mdape": None,
+            "p90": None,
+            "worst_under": None,
+            "worst_over": None,
+        }
     misses = sorted(abs(ratio - 1) for ratio in ratios)
     return {
         "rows": len(ratios),
@@ -145,19 +159,32 @@ def card_summary(rows: Sequence[Scored]) -> dict[str, Any]:
     }
 
 
-def groups(scored: Sequence[Scored], everything: collections.Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
+def groups(
+    scored: Sequence[Scored], everything: collections.Counter[tuple[str, str, str]]
+) -> list[dict[str, Any]]:
     """For each source, method and metric: how many rows, how many mapped, how near; exact lengths and others apart."""
     found = []
     for (source, method, metric), count in sorted(everything.items()):
         if metric == "label":
             continue
-        here = [each for each in scored if (each.row.cells["source"], each.row.cells["method"], each.row.metric) == (source, method, metric)]
+        here = [
+            each
+            for each in scored
+            if (each.row.cells["source"], each.row.cells["method"], each.row.metric) == (source, method, metric)
+        ]
         by_length: dict[str, list[Scored]] = collections.defaultdict(list)
         for each in here:
             if each.row.measured:
                 by_length[each.row.length].append(each)
         for length, rows in sorted(by_length.items()) or [("", [])]:
-            entry = {"source": source, "method": method, "metric": metric, "length": length, "rows": count, "mapped": len(rows)}
+            entry = {
+                "source": source,
+                "method": method,
+                "metric": metric,
+                "length": length,
+                "rows": count,
+                "mapped": len(rows),
+            }
             entry |= {key: value for key, value in summary(rows).items() if key != "rows"}
             if metric in CARD_METRICS:
                 entry["inside"] = card_summary(rows)["inside"]
@@ -167,11 +194,20 @@ def groups(scored: Sequence[Scored], everything: collections.Counter[tuple[str, 
 
 def bounds(scored: Sequence[Scored]) -> dict[str, Any]:
     """Rows whose length is only a cap: our figure at the cap should not be below the measured one."""
-    rows = [each for each in scored if each.row.length in {"cap", "unstated", "stated"} and each.row.measured and each.row.metric == "allocated"]
+    rows = [
+        each
+        for each in scored
+        if each.row.length in {"cap", "unstated", "stated"}
+        and each.row.measured
+        and each.row.metric == "allocated"
+    ]
     found = {}
     for length in ("stated", "cap", "unstated"):
         here = [each for each in rows if each.row.length == length]
-        found[length] = {**summary(here), "not_below": round(sum(each.ratio >= 0.99 for each in here) / len(here), 4) if here else None}
+        found[length] = {
+            **summary(here),
+            "not_below": round(sum(each.ratio >= 0.99 for each in here) / len(here), 4) if here else None,
+        }
     return found
 
 
@@ -200,14 +236,24 @@ def print_report(report: dict[str, Any]) -> None:
     for name, key in (("allocated peaks, exact token count", "overall"), ("static state", "static")):
         print(f"{name:44}{_figures(report[key])}")
     for length, figures in report["bounds"].items():
-        print(f"{f'allocated peaks, length {length} (bounds)':44}{_figures(figures)}   not below: {_share(figures['not_below'])}")
+        print(
+            f"{f'allocated peaks, length {length} (bounds)':44}{_figures(figures)}   not below: {_share(figures['not_below'])}"
+        )
     card = report["card"]
-    print(f"\nreserved and nvidia-smi, exact rows: {card['rows']} rows, inside {_share(card['inside'])}, half width {_share(card['median_half_width'])} (widest {_share(card['widest_half_width'])})")
+    print(
+        f"\nreserved and nvidia-smi, exact rows: {card['rows']} rows, inside {_share(card['inside'])}, half width {_share(card['median_half_width'])} (widest {_share(card['widest_half_width'])})"
+    )
     for label, figures in report["verdicts"].items():
-        print(f"verdicts, {label}: {figures['right']} of {figures['rows']} right; fits {figures['fits']}, tight {figures['tight']}, does not fit {figures['does not fit']}")
-    print(f"\n{'source':42}{'method':18}{'metric':11}{'length':10}{'rows':>5}{'mapped':>7}{'median':>8}{'MdAPE':>8}{'p90':>8}{'under':>8}{'over':>8}")
+        print(
+            f"verdicts, {label}: {figures['right']} of {figures['rows']} right; fits {figures['fits']}, tight {figures['tight']}, does not fit {figures['does not fit']}"
+        )
+    print(
+        f"\n{'source':42}{'method':18}{'metric':11}{'length':10}{'rows':>5}{'mapped':>7}{'median':>8}{'MdAPE':>8}{'p90':>8}{'under':>8}{'over':>8}"
+    )
     for group in report["groups"]:
-        print(f"{group['source'][:41]:42}{group['method'][:17]:18}{group['metric']:11}{group['length']:10}{group['rows']:>5}{group['mapped']:>7}{_figures(group, skip=True)}")
+        print(
+            f"{group['source'][:41]:42}{group['method'][:17]:18}{group['metric']:11}{group['length']:10}{group['rows']:>5}{group['mapped']:>7}{_figures(group, skip=True)}"
+        )
     reasons = collections.Counter((entry["source"], entry["reason"]) for entry in report["unmapped"])
     print(f"\nunmapped: {len(report['unmapped'])}")
     for (source, reason), count in reasons.most_common():
@@ -218,7 +264,9 @@ def _figures(figures: dict[str, Any], *, skip: bool = False) -> str:
     if figures["median_ratio"] is None:
         return "" if skip else f"{figures['rows']:>6}"
     shown = "".join(f"{figures[key]:>8.1%}" for key in ("mdape", "p90", "worst_under", "worst_over"))
-    return (f"{figures['median_ratio']:>8.3f}" if skip else f"{figures['rows']:>6}{figures['median_ratio']:>9.3f}") + shown
+    return (
+        f"{figures['median_ratio']:>8.3f}" if skip else f"{figures['rows']:>6}{figures['median_ratio']:>9.3f}"
+    ) + shown
 
 
 def _share(value: float | None) -> str:

@@ -150,8 +150,14 @@ def _options(cells: dict[str, str], shape: ModelShape) -> dict[str, Any]:
     if method == "qlora":
         options["quant"] = "fp4" if "fp4" in quant else "nf4"
         options["double_quant"] = "double" in quant or "-dq" in quant
+    if method == "gptq-lora" and "mixtral" in shape.name:
+        options["quant_group"] = 0  # TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ, branch main: no groups
     if method in {"qlora", "int8-lora", "gptq-lora"}:
-        prepared = "prepare_model_for_kbit" in cells["notes"] or stack == "hf" or (stack == "hf-2023" and method != "gptq-lora")
+        prepared = (
+            "prepare_model_for_kbit" in cells["notes"]
+            or stack == "hf"
+            or (stack == "hf-2023" and method != "gptq-lora")
+        )
         options["kbit_prepare"] = prepared
         options["lora_fused"] = "peft" in framework and "foak" in framework
     if stack == "hf" and "trainer stack" in framework:
@@ -179,7 +185,9 @@ def _method(cells: dict[str, str]) -> tuple[str, str]:
         if "aqlm" in quant:
             raise Unmapped("AQLM bases have no formula here")
         return "gptq-lora", quant
-    if method.startswith("qlora") or (method.startswith("lora") and ("nf4" in quant or "fp4" in quant or "4bit" in quant)):
+    if method.startswith("qlora") or (
+        method.startswith("lora") and ("nf4" in quant or "fp4" in quant or "4bit" in quant)
+    ):
         return "qlora", quant
     if method.startswith("int8") or ("lora" in method and "int8" in quant):
         return "int8-lora", quant
@@ -190,7 +198,13 @@ def _method(cells: dict[str, str]) -> tuple[str, str]:
 
 def _types(cells: dict[str, str], stack: str) -> dict[str, Any]:
     weight, compute = cells["weight_dtype"].lower(), cells["compute"].lower()
-    dtype = "fp32" if "fp32" in weight and "master" not in weight else "fp16" if "fp16" in weight or "float16" == weight else "bf16"
+    dtype = (
+        "fp32"
+        if "fp32" in weight and "master" not in weight
+        else "fp16"
+        if "fp16" in weight or "float16" == weight
+        else "bf16"
+    )
     mixed = "no"
     if "autocast" in compute and "no autocast" not in compute:
         mixed = "fp16" if "fp16" in compute else "bf16"
@@ -213,7 +227,11 @@ def _tokens(cells: dict[str, str], shape: ModelShape, stack: str) -> dict[str, A
     batch = re.search(r"\d+", cells["micro_batch"])
     size = int(batch.group()) if batch else 2 if stack == "torchtune" else 1
     accumulate = re.search(r"gradient accumulation (\d+)", cells["notes"])
-    found: dict[str, Any] = {"seq": seq, "batch": size, "accumulate": int(accumulate.group(1)) if accumulate else 1}
+    found: dict[str, Any] = {
+        "seq": seq,
+        "batch": size,
+        "accumulate": int(accumulate.group(1)) if accumulate else 1,
+    }
     if cells["task"] == "inference":
         found = {"seq": seq, "batch": 1, "mode": "inference", "context": seq, "concurrency": size}
     return found
@@ -260,7 +278,13 @@ def _parallel(cells: dict[str, str]) -> dict[str, Any]:
 
 def _kernels(cells: dict[str, str], stack: str) -> dict[str, Any]:
     attention = cells["attention"].lower()
-    kind = "flash" if "flash_att" in attention or attention == "te" else "eager" if "eager" in attention else "sdpa"
+    kind = (
+        "flash"
+        if "flash_att" in attention or attention == "te"
+        else "eager"
+        if "eager" in attention
+        else "sdpa"
+    )
     if not attention and stack == "hf-2023":
         kind = "eager"
     loss = cells["loss_kernel"].lower()
@@ -315,6 +339,14 @@ def _adapters(cells: dict[str, str], stack: str) -> dict[str, Any]:
         found["lora_dropout"] = 0.1  # scenarios.yaml of the source
     if stack == "litgpt":
         found["lora_dtype"] = "bf16"
+    if "fsdp_qlora" in cells["framework"]:  # train.py's defaults
+        found |= {
+            "lora_rank": 64,
+            "lora_dropout": 0.1,
+            "lora_dtype": "bf16",
+            "lora_targets": "q,k,v,gate,up,down",
+            "outputs_kept": True,
+        }
     if "dora" in cells["notes"].lower() or "dora" in cells["method"].lower():
         found["lora_dora"] = "bdlora" not in cells["notes"].lower()
     if "trainable embedding" in cells["method"]:

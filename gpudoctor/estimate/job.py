@@ -84,6 +84,8 @@ class TrainingJob:
     """4-bit type of qlora."""
     double_quant: bool = True
     """Whether qlora quantizes its scales too."""
+    quant_group: int = 128
+    """Weights that share a scale in a GPTQ or AWQ base; 0 = one scale a column."""
     kbit_prepare: bool = True
     """Whether PEFT's `prepare_model_for_kbit_training` is called on a quantized base (TRL, Axolotl, LLaMA-Factory do)."""
     experts_quantized: bool | None = None

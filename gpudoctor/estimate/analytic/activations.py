@@ -5,10 +5,9 @@ figures against a run of the same blocks with every storage followed from creati
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from gpudoctor.estimate.analytic.layout import Layout
-from gpudoctor.estimate.job import bare, wanted
+from gpudoctor.estimate.job import wanted
 from gpudoctor.estimate.shapes import ModelShape
 
 
@@ -38,11 +37,13 @@ class Block:
 def block(layout: Layout) -> Block:
     """Activations of one block of the job, per token of this GPU."""
     job, shape = layout.job, layout.shape
-    attention_trained = job.method == "full" or job.method == "freeze"
+    # k-bit preparation without TRL's return to bf16 keeps what full training in fp32 would (measured so)
+    as_full = layout.prepared and layout.stack.kbit_vocab_fp32
+    attention_trained = job.method in {"full", "freeze"} or as_full
     e, r = layout.element, layout.residual
     h, t = shape.hidden, job.tp
     adapters = wanted(job, shape) if job.adapted else frozenset()
-    norm = _norm_saved(layout, trained=not job.adapted)
+    norm = _norm_saved(layout, trained=attention_trained)
     inputs = _Inputs(layout, adapters, attention_trained)
 
     attention, parts = _attention(layout, inputs)
@@ -124,20 +125,20 @@ class _Inputs:
         """PEFT casts each adapter's input to the adapter's type; autocast casts it back; dropout adds its mask."""
         job, layout = self._layout.job, self._layout
         rank = 4.0 * job.lora_rank * count
-        fused = job.lora_fused and job.quantized
-        if fused:  # LoRA_QKV and LoRA_W keep the input once and each dropped-out copy, without masks
-            copies = (0 if shared else 1) + (count if job.lora_dropout else 0)
-            return 2.0 * width * copies
-        autocast = job.mixed_precision != "no" and layout.element == 2
-        low_adapters = job.lora_dtype != "fp32"
-        per = 2.0 if autocast or low_adapters else 4.0
+        if job.lora_fused and job.quantized:
+            # LoRA_QKV and LoRA_W keep the input once and each dropped-out copy, without masks
+            return 2.0 * width * ((0 if shared else 1) + (count if job.lora_dropout else 0))
+        autocast = job.mixed_precision != "no"
+        low = job.lora_dtype != "fp32" or autocast
+        per = 2.0 if low else 4.0
         if job.lora_dropout:
             return count * width * (per + 1.0) + rank
-        if (low_adapters or (autocast and job.quantized)) and layout.element == 2:
-            return (0.0 if shared else 2.0 * width) + rank  # no cast, so all adapters share one tensor
-        if layout.element == 4:
-            return (0.0 if shared else 4.0 * width) + rank  # fp32 inputs are taken as they are
-        return count * width * per + rank
+        cast = layout.element == 4 if low else layout.element == 2
+        if cast and not (shared and low):
+            return count * width * per + rank  # each adapter casts the input for itself
+        if low and not job.quantized and job.lora_dtype == "fp32":
+            return count * width * per + rank  # PEFT casts up, autocast casts down: a copy for each adapter
+        return (0.0 if shared else per * width) + rank  # no cast: all adapters keep the same tensor
 
 
 def _norm_saved(layout: Layout, *, trained: bool) -> float:
@@ -161,7 +162,12 @@ def _norm_saved(layout: Layout, *, trained: bool) -> float:
 def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
     """Bytes per token that attention keeps, with the inputs of its projections."""
     shape, job = layout.shape, layout.job
-    e = 2 if layout.autocast_fp32 else layout.element
+    low = layout.autocast_fp32 or (
+        layout.prepared
+        and not layout.stack.kbit_vocab_fp32
+        and (job.mixed_precision != "no" or job.attention == "flash")
+    )
+    e = 2 if low else layout.element
     h, a = shape.hidden, shape.heads
     if shape.latent is not None:
         latent = shape.latent
@@ -177,11 +183,11 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
     repeats = _repeats(layout)
     kv = dq if repeats else dkv
     if job.attention == "eager":
-        low = e
-        # q, repeated k and v, fp32 softmax and its cast per head pair, dropout left out
-        scores = (4 + low if low == 2 else 4) * a * job.seq
-        kept = low * (dq + 2 * dq) + scores + low * dq
-        text = f"attention {low * 4}dq + {scores / (a * job.seq):g}as"
+        # q, repeated k and v, output; fp32 softmax and its cast per pair of tokens; dropout's mask and result
+        dropout = 1 + e if shape.kind != "decoder" or shape.family in {"gpt2", "gpt_neo", "gptj"} else 0
+        scores = ((4 + e if e == 2 else 4) + dropout) * a * job.seq
+        kept = e * 4 * dq + scores
+        text = f"attention {e * 4}dq + {scores / (a * job.seq):g}as"
     else:
         kept = e * (2 * dq + 2 * kv) + 4 * a
         text = f"attention {2 * e}dq + {2 * e}{'dq' if repeats else 'dkv'} + 4a (dq {dq:,}, dkv {dkv:,})"
@@ -212,18 +218,13 @@ def _mlp(layout: Layout, inputs: _Inputs) -> tuple[float, float]:
     product = inputs.of(("down",), i)
     if shape.gated:
         # gate, its activation, up; in the backward of their product also the three gradients
-        return 3.0 * e * i + product, 6.0 * e * i + _left(layout, product)
+        return 3.0 * e * i + product, 6.0 * e * i
     plain = (
         e
         * i
         * (4 if shape.family in {"gpt2", "gptj", "bloom", "gpt_bigcode"} and not layout.job.compiled else 1)
     )
-    return plain + product, plain + 2.0 * e * i + _left(layout, product)
-
-
-def _left(layout: Layout, product: float) -> float:
-    """Of the last matrix's input, what is still alive when the product before it is differentiated."""
-    return 0.0 if not layout.job.adapted else 0.0 * product
+    return plain + product, plain + 2.0 * e * i
 
 
 def _experts(layout: Layout) -> tuple[float, float]:
@@ -238,9 +239,3 @@ def _experts(layout: Layout) -> tuple[float, float]:
     saved = routed + router + shared
     worst = 3.0 * e * i * k / (shape.experts if layout.stack.moe_loop else 1)
     return saved, saved - (e * i * k if trained and not layout.stack.moe_loop else 0) + worst
-
-
-@lru_cache(maxsize=256)
-def roles_of(shape: ModelShape) -> frozenset[str]:
-    """Bare roles of the model's linears."""
-    return frozenset(bare(linear.role) for linear in shape.linears)

@@ -7,8 +7,8 @@ from gpudoctor.estimate.shapes import Linear, ModelShape, Parameters, norm_size
 from gpudoctor.estimate.stack import Stack, stack
 
 SIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
-KBIT = {"nf4": 0.5 + 4 / 64, "fp4": 0.5 + 4 / 64, "int8": 1.0, "gptq": 0.5 + 2.5 / 128}
-"""Bytes per covered weight: 4-bit with an fp32 scale per 64; LLM.int8; GPTQ with scale and zero point per 128."""
+KBIT = {"nf4": 0.5 + 4 / 64, "fp4": 0.5 + 4 / 64, "int8": 1.0}
+"""Bytes per covered weight: 4-bit with an fp32 scale per 64 weights; LLM.int8."""
 DOUBLE_QUANT = 0.5 + 1 / 64 + 4 / (64 * 256)
 """4-bit whose scales are 8-bit, with an fp32 scale of scales per 256 of them (QLoRA, arXiv 2305.14314)."""
 
@@ -33,6 +33,8 @@ class Layout:
     """Bytes of an activation inside a block."""
     residual: int
     """Bytes of an element of the residual stream."""
+    prepared: bool
+    """Whether k-bit preparation made the norms, and with them the residual stream, fp32."""
     autocast_fp32: bool
     """Whether autocast works on fp32 weights (and copies them to 16 bits)."""
     weight_bytes: int
@@ -63,9 +65,11 @@ def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
     master = job.master_weights or deepspeed or (code.name == "megatron" and low == 2)
     held = 2 if deepspeed or master else 4 if upcast else SIZE[job.dtype]
     prepared = job.quantized and job.kbit_prepare and not sharded
+    # autocast runs layer_norm in fp32 and a 4-bit linear returns its input's type, so the stream turns fp32 too
+    wide = job.quantized and job.mixed_precision != "no" and shape.norm.startswith("layernorm")
     fsdp_low = sharded and held == 4 and job.mixed_precision != "no"
     autocast_fp32 = held == 4 and low == 2 and not fsdp_low and not prepared
-    element = 4 if prepared else 2 if fsdp_low else low
+    element = 4 if prepared or wide else 2 if fsdp_low else low
     return Layout(
         shape=shape,
         job=job,
@@ -74,7 +78,8 @@ def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
         sharded=sharded,
         shards=job.shards if job.parallel != "none" else 1,
         element=element,
-        residual=4 if prepared or autocast_fp32 else element,
+        residual=4 if autocast_fp32 else element,
+        prepared=prepared,
         autocast_fp32=autocast_fp32,
         weight_bytes=held,
         gradient_bytes=4 if code.name == "megatron" else held,
@@ -140,7 +145,7 @@ def kbit(job: TrainingJob) -> float:
     if job.method == "int8-lora":
         return KBIT["int8"]
     if job.method == "gptq-lora":
-        return KBIT["gptq"]
+        return 0.5 + (2.5 / job.quant_group if job.quant_group else 0.0)
     return DOUBLE_QUANT if job.double_quant else KBIT[job.quant]
 
 
@@ -162,3 +167,10 @@ def trained(layout: Layout) -> int:
         share = (shape.layers - frozen) / shape.layers
         return round((own.total - own.embedding) * share) + (own.head if not shape.tied else 0)
     return own.total
+
+
+def scales(job: TrainingJob) -> float:
+    """Of these bytes, those of scales: bitsandbytes' quantization state and GPTQ's buffers, which FSDP does not shard."""
+    if job.method == "gptq-lora":
+        return 2 / job.quant_group if job.quant_group else 0.0
+    return kbit(job) - 0.5 if job.method == "qlora" else 0.0

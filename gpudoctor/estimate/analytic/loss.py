@@ -89,19 +89,14 @@ def _per_entry(layout: Layout) -> tuple[int, str]:
     job, code = layout.job, layout.stack
     kept = job.outputs_kept if job.outputs_kept is not None else code.outputs_kept
     head = head_width(layout)
-    if layout.shape.family == "gpt_bigcode" and job.mixed_precision == "no" and layout.element == 2:
-        # GPTBigCode does not cast logits: logits, their shifted copy, log-softmax and one gradient in bf16
-        return (
-            (6, "fused kernel on bf16 logits")
-            if job.loss == "fused"
-            else (8, "transformers modeling_gpt_bigcode.py: loss in bf16")
-        )
+    if layout.shape.family == "gpt_bigcode" and code.name != "hf":
+        # no cast of its own: logits, their shifted copy, log-softmax and one gradient in the logits' type
+        entries = 3 if job.loss == "fused" else 4
+        return entries * head, "transformers 4 modeling_gpt_bigcode.py: the loss in the type of the logits"
     if job.loss == "fused":
         return code.fused_vocab, f"fused cross entropy: {code.source}"
     extra = head if kept and code.name == "hf" else 0
     note = f", {head} B of logits kept by the caller" if extra else ""
-    if layout.element == 4 and not layout.job.adapted and job.mixed_precision == "no" and job.dtype == "fp32":
-        return code.stock_vocab + extra, f"{code.source}{note}"
     return code.stock_vocab + extra, f"{code.source}{note}"
 
 

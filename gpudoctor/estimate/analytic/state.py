@@ -1,6 +1,6 @@
 """What stays from step to step: weights, adapters, optimizer state; and gradients and the step's temporaries."""
 
-from gpudoctor.estimate.analytic.layout import Layout, block_parameters, covered, kbit, trained
+from gpudoctor.estimate.analytic.layout import Layout, block_parameters, covered, kbit, scales, trained
 from gpudoctor.estimate.result import Line
 
 WORKSPACE = 8_519_680
@@ -34,16 +34,18 @@ def weight_lines(layout: Layout) -> list[Line]:
         count = own.total
         return [_line("weights", width * count / n, f"{width} B x {count:,} parameters{over}", "tensor count")]
     packed, per = covered(layout), kbit(job)
+    whole = scales(job) if n > 1 else 0.0
     rest = own.total - packed - own.embedding - own.head
-    prepared = job.kbit_prepare and not layout.sharded
+    prepared = layout.prepared
     small = 4 if prepared else 2
     vocabulary = 4 if prepared and layout.stack.kbit_vocab_fp32 else 2
     small_matrices = own.experts if own.linear - shape.extra_linear != packed else 0
     lines = [
         _line(
             "weights",
-            per * packed / n,
-            f"{per:.4f} B x {packed:,} quantized weights{over}",
+            (per - whole) * packed / n + whole * packed,
+            f"{per - whole:.4f} B x {packed:,} quantized weights{over}"
+            + (f" + {whole:.4f} B of scales, whole on each" if whole else ""),
             _kbit_source(job.method),
         ),
         _line(

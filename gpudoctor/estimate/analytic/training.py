@@ -26,7 +26,6 @@ def training_instants(
     loss = [
         *held,
         *root,
-        *_frozen_layer(layout),
         *_checkpoint_lines(layout, one),
         *_copies(layout, whole=True),
         *loss_lines(layout),
@@ -103,14 +102,6 @@ def _layer_bytes(layout: Layout) -> tuple[float, str]:
         return kbit(layout.job) * packed, f"{kbit(layout.job):.4f} B x {packed:,.0f} weights of one block"
     width = _gathered_width(layout)
     return float(width * count), f"{width} B x {count:,} weights of one block"
-
-
-def _frozen_layer(layout: Layout) -> list[Line]:
-    """At the loss a frozen base has its last block still gathered."""
-    if not layout.sharded or not layout.job.adapted:
-        return []
-    amount, text = _layer_bytes(layout)
-    return [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
 
 
 def _gathered(layout: Layout) -> list[Line]:
@@ -306,7 +297,7 @@ def _notes(layout: Layout) -> list[str]:
         notes.append(
             "transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits"
         )
-    if job.quantized and layout.residual == 4:
+    if layout.prepared:
         notes.append(
             "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"
         )
