@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.signs.cadence import brief, measures
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 
 TRACKERS = {
@@ -100,6 +101,13 @@ class LoggingTooOften(Check):
             source="the training-step fix that the catalogue cites (S4): log every 10 to 50 steps",
             meaning="Writing more often than once in this many steps is a finding.",
         ),
+        Threshold(
+            name="measurement_steps",
+            default=20,
+            unit="{step}",
+            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+            meaning="A loop known to end within this many steps is a measurement, not a training.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -107,12 +115,12 @@ class LoggingTooOften(Check):
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()
-        for _, loop in source.training_loops:
-            if _is_epoch(loop):
+        for script, loop in source.training_loops:
+            if _is_epoch(loop) or measures(script, loop):
                 continue
             writes = [write for write in self._writes(loop) if write.event.node not in said]
             said |= {write.event.node for write in writes}
-            if writes:
+            if writes and not brief(script, loop, self.limit("measurement_steps")):
                 yield self._found(loop, writes)
 
     def _writes(self, loop: Loop) -> Iterator[_Write]:

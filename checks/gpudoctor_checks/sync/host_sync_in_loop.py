@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.signs.cadence import brief, measures
 from gpudoctor.model.signs.device_use import DeviceTensors, training_target
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
 
@@ -65,6 +66,13 @@ class HostSyncInLoop(Check):
             source="CATALOGUE SYNC001: one read a step costs something only a run can price",
             meaning="From so many reads a step on there is a note.",
         ),
+        Threshold(
+            name="measurement_steps",
+            default=20,
+            unit="{step}",
+            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+            meaning="A loop known to end within this many steps is a measurement, not a training.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -72,6 +80,8 @@ class HostSyncInLoop(Check):
         if not training_target(source).on_gpu:
             return
         for script, loop in source.training_loops:
+            if measures(script, loop) or brief(script, loop, self.limit("measurement_steps")):
+                continue
             yield from self._from_source(script, loop)
 
     def _from_source(self, script: Script, loop: Loop) -> Iterator[Finding]:

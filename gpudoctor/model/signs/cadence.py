@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import Edit, KeywordEdit, TextEdit
 from gpudoctor.model.signs.edits import delete_statement, replace_node
-from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node, statement
+from gpudoctor.model.signs.program import FUNCTIONS, bound, enclosing, loop_node, statement
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, LoopRole, Script
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
@@ -53,6 +53,16 @@ def measures(script: Script, loop: Loop) -> bool:
     """Whether the loop is there to be timed: a file or a function that says benchmark or profile."""
     name = script.path.replace("\\", "/").rpartition("/")[2]
     return bool(_MEASURES.search(name.lower()) or _MEASURES.search(loop.function.lower()))
+
+
+def brief(script: Script, loop: Loop, most: float) -> bool:
+    """Whether the loop, with those around it, is known to end within so many passes."""
+    total = 1
+    for part in (loop, *loop.parents):
+        passes = bound(script, part)
+        if passes is None or (total := total * passes) > most:
+            return False
+    return True
 
 
 def option_of(event: Event) -> str:

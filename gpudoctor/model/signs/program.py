@@ -162,10 +162,11 @@ def bound(script: Script, loop: Loop) -> int | None:
     node = loop_node(script, loop)
     if node is None:
         return None
-    ends = [_iterable_length(node.iter)] if isinstance(node, ast.For | ast.AsyncFor) else []
+    names = _numbers(script)
+    ends = [_iterable_length(node.iter, names)] if isinstance(node, ast.For | ast.AsyncFor) else []
     for part in ast.walk(node):
         if isinstance(part, ast.If) and any(isinstance(item, ast.Break) for item in part.body):
-            ends.append(_reached(part.test))
+            ends.append(_reached(part.test, names))
     known = [end for end in ends if end is not None]
     return min(known) if known else None
 
@@ -178,12 +179,35 @@ def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While 
     return None
 
 
-def _iterable_length(node: ast.expr) -> int | None:
+_NUMBERS: "WeakKeyDictionary[ast.Module, Mapping[str, int]]" = WeakKeyDictionary()
+
+
+def _numbers(script: Script) -> Mapping[str, int]:
+    """Names that the script binds once, to a whole number: `num_iterations = 10`; made once a script."""
+    found = _NUMBERS.get(script.tree)
+    if found is None:
+        bound_at: dict[str, list[int | None]] = {}
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.arg):
+                bound_at.setdefault(node.arg, []).append(None)
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                above = parents(script).get(node)
+                value = above.value if isinstance(above, ast.Assign | ast.AnnAssign) else None
+                whole = isinstance(value, ast.Constant) and type(value.value) is int
+                bound_at.setdefault(node.id, []).append(value.value if whole else None)  # type: ignore[union-attr]
+        found = {
+            name: values[0] for name, values in bound_at.items() if len(values) == 1 and values[0] is not None
+        }
+        _NUMBERS[script.tree] = found
+    return found
+
+
+def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
     for part in ast.walk(node):
         if not isinstance(part, ast.Call):
             continue
         name = ast.unparse(part.func).rsplit(".", 1)[-1]
-        numbers = [_integer(item) for item in part.args]
+        numbers = [_integer(item, names) for item in part.args]
         whole = [number for number in numbers if number is not None]
         if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
             return len(range(*whole))
@@ -192,23 +216,25 @@ def _iterable_length(node: ast.expr) -> int | None:
     return None
 
 
-def _reached(test: ast.expr) -> int | None:
+def _reached(test: ast.expr, names: Mapping[str, int]) -> int | None:
     """N of `step >= N`, `step == N`, `step + 1 >= N`."""
     if (
         isinstance(test, ast.Compare)
         and len(test.ops) == 1
         and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq)
     ):
-        return _integer(test.comparators[0])
+        return _integer(test.comparators[0], names)
     return None
 
 
-def _integer(node: ast.expr) -> int | None:
-    """The value of an expression of whole numbers, `(1 + 1 + 3) * 2`."""
+def _integer(node: ast.expr, names: Mapping[str, int]) -> int | None:
+    """The value of an expression of whole numbers, `(1 + 1 + 3) * 2`, and of names for them."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
     if isinstance(node, ast.BinOp):
-        left, right = _integer(node.left), _integer(node.right)
+        left, right = _integer(node.left, names), _integer(node.right, names)
         if left is not None and right is not None:
             if isinstance(node.op, ast.Add):
                 return left + right
