@@ -2,22 +2,12 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from weakref import WeakKeyDictionary
 
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
-
-_PARENTS: "WeakKeyDictionary[ast.Module, Mapping[ast.AST, ast.AST]]" = WeakKeyDictionary()
+from gpudoctor.model.signs.syntax import nodes, parents
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
-    """Each node of the script's tree with the node that holds it; made once a script."""
-    found = _PARENTS.get(script.tree)
-    if found is None:
-        found = {child: node for node in ast.walk(script.tree) for child in ast.iter_child_nodes(node)}
-        _PARENTS[script.tree] = found
-    return found
 
 
 def enclosing(script: Script, node: ast.AST) -> Iterator[ast.AST]:
@@ -57,15 +47,14 @@ def _element(target: ast.expr, value: ast.expr, node: ast.AST) -> ast.expr:
 def withs_of(script: Script, call: Call) -> Iterator[ast.With | ast.AsyncWith]:
     """The with statements that enter what a call makes: directly, or by the name it is bound to."""
     name = bound_to(script, call.node)
-    for node in parents(script):
-        if isinstance(node, ast.With | ast.AsyncWith):
-            for item in node.items:
-                entered = item.context_expr
-                direct = entered is call.node or any(
-                    part is call.node for part in ast.walk(entered) if isinstance(entered, ast.IfExp)
-                )
-                if direct or (name and ast.unparse(entered) == name):
-                    yield node
+    for node in nodes(script, ast.With, ast.AsyncWith):
+        for item in node.items:
+            entered = item.context_expr
+            direct = entered is call.node or any(
+                part is call.node for part in ast.walk(entered) if isinstance(entered, ast.IfExp)
+            )
+            if direct or (name and ast.unparse(entered) == name):
+                yield node
 
 
 def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Script, Loop] | None:
@@ -77,25 +66,46 @@ def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Scrip
     training = _training_functions(source)
     for call in script.calls:
         if first <= call.span.line <= last and call.node is not block:
-            for name, found in training.items():
+            for name, found in training.get(call.method, {}).items():
                 if calls_function(call, name):
                     return found
     return None
 
 
-def _training_functions(source: Source) -> dict[str, tuple[Script, Loop]]:
-    """Qualified names of functions that run a training loop, through calls too."""
-    found = {loop.function: (script, loop) for script, loop in source.training_loops if loop.function}
+@once
+def _training_functions(source: Source) -> Mapping[str, Mapping[str, tuple[Script, Loop]]]:
+    """Functions that run a training loop, through calls too: by last name, by qualified name."""
+    found: dict[str, dict[str, tuple[Script, Loop]]] = {}
+    known: set[str] = set()
+
+    def add(function: str, place: tuple[Script, Loop]) -> None:
+        known.add(function)
+        found.setdefault(function.rpartition(".")[2], {})[function] = place
+
+    for script, loop in source.training_loops:
+        if loop.function:
+            add(loop.function, (script, loop))
     grown = True
     while grown:
         grown = False
         for script in source.scripts:
             for call in script.calls:
-                if call.function and call.function not in found:
-                    name = next((name for name in found if calls_function(call, name)), None)
+                if call.function and call.function not in known:
+                    names = found.get(call.method, {})
+                    name = next((name for name in names if calls_function(call, name)), None)
                     if name is not None:
-                        found[call.function] = found[name]
+                        add(call.function, names[name])
                         grown = True
+    return found
+
+
+@once
+def _calls_by_method(source: Source) -> Mapping[str, list[Call]]:
+    """Every call of a program by the last part of its name."""
+    found: dict[str, list[Call]] = {}
+    for script in source.scripts:
+        for call in script.calls:
+            found.setdefault(call.method, []).append(call)
     return found
 
 
@@ -124,13 +134,16 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
     """
     if any(rarely(guard) for guard in call.guards):
         return True
-    if not call.function or depth == 0:
-        return False
+    return bool(call.function) and depth > 0 and _behind_switches(source, call.function, depth)
+
+
+@once
+def _behind_switches(source: Source, function: str, depth: int) -> bool:
+    """Whether a function is called, and only behind switches."""
     callers = [
         other
-        for script in source.scripts
-        for other in script.calls
-        if other.function != call.function and calls_function(other, call.function)
+        for other in _calls_by_method(source).get(function.rpartition(".")[2], ())
+        if other.function != function and calls_function(other, function)
     ]
     return bool(callers) and all(switched_off(source, other, depth - 1) for other in callers)
 
@@ -173,10 +186,14 @@ def bound(script: Script, loop: Loop) -> int | None:
 
 def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While | None:
     """The syntax of a loop; None for an engine's."""
-    for node in parents(script):
-        if isinstance(node, ast.For | ast.AsyncFor | ast.While) and node.lineno == loop.span.line:
-            return node
-    return None
+    return _loops_by_line(script).get(loop.span.line)
+
+
+@once
+def _loops_by_line(script: Script) -> Mapping[int, ast.For | ast.AsyncFor | ast.While]:
+    """Loops by the line of their head; of two on one line, the outer."""
+    loops = nodes(script, ast.For, ast.AsyncFor, ast.While)
+    return {node.lineno: node for node in reversed(loops)}
 
 
 _NUMBERS: "WeakKeyDictionary[ast.Module, Mapping[str, int]]" = WeakKeyDictionary()

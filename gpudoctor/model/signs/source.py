@@ -5,11 +5,10 @@ a check that needs it says "suspected" or stays silent.
 """
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
 
@@ -243,11 +242,6 @@ class ClassInfo:
     span: SourceSpan
 
 
-@lru_cache(maxsize=64)
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """One script, notebook or module of the user's program."""
@@ -276,17 +270,43 @@ class Script:
     """1-based line to the codes silenced there by `# gpudoctor: ignore[...]`; `*` for a bare ignore."""
     ignore_reasons: Mapping[int, str]
     """The reasons given there."""
+    memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Answers about it that were worked out before: `gpudoctor.model.signs.once`."""
 
     def calls_to(self, *names: str) -> Iterator[Call]:
         """Calls of one of the resolved names; a name that starts with a dot matches any such method."""
-        for call in self.calls:
-            if call.name in names or ("." + call.method) in names:
+        index = self._calls_by_name
+        if len(names) == 1:
+            for _, call in index.get(names[0], ()):
                 yield call
+            return
+        found = {place: call for name in names for place, call in index.get(name, ())}
+        for place in sorted(found):
+            yield found[place]
+
+    @property
+    def _calls_by_name(self) -> Mapping[str, list[tuple[int, Call]]]:
+        """Calls with their place among all, by resolved name and by `.method`."""
+        found: dict[str, list[tuple[int, Call]]] | None = self.memory.get("calls by name")
+        if found is None:
+            found = self.memory["calls by name"] = {}
+            for place, call in enumerate(self.calls):
+                for key in {call.name, "." + call.method}:
+                    found.setdefault(key, []).append((place, call))
+        return found
+
+    @property
+    def text_lines(self) -> Sequence[str]:
+        """The text line by line (`\\n` alone ends one, as for Python's line numbers), without line ends."""
+        found: list[str] | None = self.memory.get("text lines")
+        if found is None:
+            found = self.memory["text lines"] = self.text.split("\n")
+        return found
 
     def span(self, node: ast.AST) -> SourceSpan:
         """The place of a node in this script."""
         line = getattr(node, "lineno", 1)
-        source = _lines(self.text)
+        source = self.text_lines
         return SourceSpan(
             path=self.path,
             line=line,
@@ -303,6 +323,8 @@ class Source:
     scripts: tuple[Script, ...]
     unread: tuple[tuple[str, str], ...] = ()
     """Files that could not be read, each with a sentence (syntax error with its line, encoding, size)."""
+    memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Answers about it that were worked out before: `gpudoctor.model.signs.once`."""
 
     @property
     def training_loops(self) -> Iterator[tuple[Script, Loop]]:

@@ -16,8 +16,9 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.edits import delete_statement
-from gpudoctor.model.signs.program import parents, statement
+from gpudoctor.model.signs.program import statement
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.syntax import parents
 
 _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""
