@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.parallel import DDP, SHARDED
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.program import calls_function, enclosing
 from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script
 
@@ -56,6 +56,8 @@ class BackendSlow(Check):
                 named = _backend(call)
                 if named is None or (script.path, call.span.line) in seen or _by_platform(script, call):
                     continue
+                if call.name.startswith("torch.") and not _before_training(program, script, call):
+                    continue
                 seen.add((script.path, call.span.line))
                 keyword, value = named
                 backend = str(value.value)
@@ -93,6 +95,30 @@ def _by_platform(script: Script, call: Call) -> bool:
     if any(_PLATFORM.search(guard.text) for guard in call.guards):
         return True
     return any(isinstance(node, ast.ExceptHandler | ast.Try) for node in enclosing(script, call.node))
+
+
+def _before_training(program: Program, script: Script, call: Call) -> bool:
+    """Whether one function leads both to the process group and to the training: a test's helper does not."""
+    trains = {(home.path, loop.function) for home, loop in program.loops}
+    trains |= {(home.path, item.function) for home, item in program.calls if item.name in DDP | SHARDED}
+    return bool(_callers(program, trains) & _callers(program, {(script.path, call.function)}))
+
+
+def _callers(program: Program, places: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Functions (path and name, "" for the module itself) that call these, through others too, and these."""
+    found = set(places)
+    waiting = list(places)
+    while waiting:
+        _, function = waiting.pop()
+        if not function:
+            continue
+        for home, call in program.calls:
+            place = (home.path, call.function)
+            handed = function in {ast.unparse(item) for item in call.node.args[:2]}
+            if place not in found and (handed or calls_function(call, function)):
+                found.add(place)
+                waiting.append(place)
+    return found
 
 
 def _reduces(program: Program) -> bool:

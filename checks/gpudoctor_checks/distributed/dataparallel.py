@@ -1,13 +1,16 @@
 """DIST005 dataparallel."""
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.parallel import DDP, SHARDED
-from gpudoctor.model.signs.programs import training_programs
+from gpudoctor.model.signs.parallel import SHARDED
+from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.source import Call, Known
 
+_MORE_THAN_ONE = re.compile(r"(\w*gpus?) > 1\b")
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
@@ -49,19 +52,14 @@ class Dataparallel(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
-            if (
-                not program.called & set(_NAMES)
-                or program.called & (DDP | SHARDED)
-                or program.target is Target.CPU
-            ):
+            if not program.called & set(_NAMES) or program.target is Target.CPU or _other_ways(program):
                 continue
             gpus = _gpus(patient)
             few = gpus is not None and gpus < self.limit("gpus")
             for script, call in program.calls:
                 if call.name not in _NAMES:
                     continue
-                off = any(guard.never for guard in call.guards)
-                if off or (script.path, call.span.line) in seen:
+                if _one_device(program, call) or (script.path, call.span.line) in seen:
                     continue
                 seen.add((script.path, call.span.line))
                 here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
@@ -75,6 +73,26 @@ class Dataparallel(Check):
                     facts=(("gpus", gpus or 0), ("script", program.entry.path)),
                 )
                 break
+
+
+def _other_ways(program: Program) -> bool:
+    """Whether the program has a better way too, whatever its name is imported from."""
+    return bool(program.called & SHARDED) or any(
+        name.endswith("DistributedDataParallel") for name in program.called
+    )
+
+
+def _one_device(program: Program, call: Call) -> bool:
+    """Whether the call runs only behind a switch that is off, or with more GPUs than the options ask for."""
+    for guard in call.guards:
+        if guard.never:
+            return True
+        count = _MORE_THAN_ONE.search(guard.text)
+        for script in program.scripts if count is not None else ():
+            value = script.arguments.get(count[1]) if count is not None else None
+            if isinstance(value, Known) and isinstance(value.value, int) and value.value <= 1:
+                return True
+    return False
 
 
 def _gpus(patient: Patient) -> int | None:

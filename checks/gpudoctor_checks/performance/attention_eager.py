@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
+from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import network
@@ -53,7 +54,7 @@ class AttentionEager(Check):
             configs = patient.configs
         except Unavailable:
             configs = Configs(files=())
-        yield from self._from_configs(configs)
+        yield from self._from_configs(configs, certain=lowest_capability(patient) is not None)
         try:
             programs = training_programs(patient.source)
         except Unavailable:
@@ -150,7 +151,8 @@ class AttentionEager(Check):
             facts=(("kind", "code"),),
         )
 
-    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+    def _from_configs(self, configs: Configs, *, certain: bool) -> Iterator[Finding]:
+        """What configs ask for. Without a GPU here it may be meant for another accelerator: a note."""
         for file in configs.files:
             if not file.kind.trains or _NEEDS_EAGER.search(file.text):
                 continue
@@ -159,6 +161,7 @@ class AttentionEager(Check):
                     f"{entry.key} is {str(entry.value).lower()}: attention writes its scores to memory.",
                     evidence=(file.setting(entry),),
                     confidence=Confidence.SUSPECTED,
+                    severity=Severity.WARNING if certain else Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
                     facts=(("kind", "config"), ("key", entry.key), ("path", file.path)),
                 )

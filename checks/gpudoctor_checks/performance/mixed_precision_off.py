@@ -23,7 +23,7 @@ from gpudoctor.model.signs.networks import Network, network
 from gpudoctor.model.signs.precision import ConfigTold, Precision, Told, config_precision, told_precision
 from gpudoctor.model.signs.programs import Program, training_programs
 
-_SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot|FakeData)$")
+_SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
 _LARGE_MODELS = frozenset(
     {
         ConfigKind.LLAMA_FACTORY,
@@ -158,12 +158,13 @@ class MixedPrecisionOff(Check):
             least = Severity.WARNING
         if built is None:
             return Severity.NOTE if told.call is not None and told.keywords else None
-        if built.library:
-            return None if built.tiny else least
+        small = any(_SMALL_IMAGES.match(name) for name in program.called)
+        if built.library and not built.tiny:
+            return Severity.NOTE if small else least
+        if built.library or (small and built.parameters < self.limit("weights")):
+            return None
         if built.parameters >= self.limit("weights"):
             return least
-        if any(_SMALL_IMAGES.match(name) for name in program.called):
-            return None
         if built.parameters >= self.limit("weights_noted"):
             return Severity.NOTE
         return None

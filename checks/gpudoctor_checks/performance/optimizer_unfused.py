@@ -15,6 +15,11 @@ _MULTI = frozenset(
     {"Adam", "AdamW", "SGD", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta", "RMSprop", "Rprop", "ASGD"}
 )
 _OLD = re.compile(r"transformers\.(AdamW|optimization\.AdamW)$")
+_WORDS = {
+    "old": "transformers' {optimizer} goes over the parameters one by one ({where}).",
+    "foreach": "{optimizer} is told to go over the parameters one by one (foreach=False, {where}).",
+    "version": "{optimizer} of this torch goes over the parameters one by one ({where}).",
+}
 _IN_PLACE = frozenset({"add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_"})
 
 
@@ -69,30 +74,23 @@ class OptimizerUnfused(Check):
                     yield finding
 
     def _optimizers(self, program: Program, old: bool) -> Iterator[Finding]:
-        for script, call in ((item, call) for item in program.scripts for call in _candidates(item)):
-            last = call.name.rpartition(".")[2]
-            if _OLD.match(call.name):
-                words, kind = f"transformers' {last} goes over the parameters one by one", "old"
-            elif call.name != f"torch.optim.{last}" or last not in _MULTI or "fused" in call.keywords:
-                continue
-            elif "foreach" in call.keywords and plain(call, "foreach") is False:
-                words, kind = f"{last} is told to go over the parameters one by one (foreach=False)", "foreach"
-            elif old and "foreach" not in call.keywords and not call.open_ended:
-                words, kind = f"{last} of this torch goes over the parameters one by one", "version"
-            else:
-                continue
-            yield self._found(f"{words} (line {call.span.line}).", program, script, call, kind, last)
-
-    def _found(
-        self, message: str, program: Program, script: Script, call: Call, kind: str, optimizer: str
-    ) -> Finding:
-        return self.finding(
-            message,
-            evidence=(call.span, next(program.loops)[1].span),
-            confidence=Confidence.SUSPECTED,
-            subject=f"{script.path}:{call.span.line}",
-            facts=(("kind", kind), ("optimizer", optimizer)),
-        )
+        """Optimizers of libraries, those of one kind in one script together."""
+        for script in program.scripts:
+            kinds: dict[tuple[str, str], list[Call]] = {}
+            for call in _candidates(script):
+                kind = _kind(call, old)
+                if kind is not None:
+                    kinds.setdefault((kind, call.method), []).append(call)
+            for (kind, optimizer), calls in kinds.items():
+                lines = sorted({call.span.line for call in calls})
+                where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines[:6]))
+                yield self.finding(
+                    _WORDS[kind].format(optimizer=optimizer, where=where),
+                    evidence=(*(call.span for call in calls), next(program.loops)[1].span),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{script.path}:{lines[0]}",
+                    facts=(("kind", kind), ("optimizer", optimizer), ("calls", len(calls))),
+                )
 
     def _classes(self, program: Program) -> Iterator[Finding]:
         """Optimizers of the program's own that step one parameter at a time."""
@@ -136,6 +134,18 @@ class OptimizerUnfused(Check):
                     facts=(("kind", "hand"), ("optimizer", "SGD")),
                 )
                 break
+
+
+def _kind(call: Call, old: bool) -> str | None:
+    """Why a library's optimizer goes one by one; None when it does not."""
+    if _OLD.match(call.name):
+        return "old"
+    last = call.name.rpartition(".")[2]
+    if call.name != f"torch.optim.{last}" or last not in _MULTI or "fused" in call.keywords:
+        return None
+    if "foreach" in call.keywords:
+        return "foreach" if plain(call, "foreach") is False else None
+    return "version" if old and not call.open_ended else None
 
 
 def _torch(patient: Patient) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule, SourceSpan
 
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 
@@ -21,10 +21,10 @@ class OptimizerUnfusedRule(Rule):
             fused = optimizer in _FUSED
             title = "fused=True" if fused else "Drop foreach=False"
             change = (("fused", "True"),) if fused else ()
-            edits = (
-                KeywordEdit(
-                    path=span.path, line=span.line, column=span.column, set=change, remove=("foreach",)
-                ),
+            spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
+            edits = tuple(
+                KeywordEdit(path=item.path, line=item.line, column=item.column, set=change, remove=("foreach",))
+                for item in spans[: int(finding.fact("calls") or 1)]
             )
             effort = Effort.ONE_LINE
         elif kind == "version":

@@ -4,7 +4,7 @@ from mending import gone
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.performance.attention_eager import AttentionEager
 from gpudoctor_rules.performance.attention_eager import AttentionEagerRule
 
@@ -29,8 +29,10 @@ def test_healthy_script(path):
 
 @pytest.mark.parametrize("path", config_files("PERF006", "sick"), ids=lambda path: path.stem)
 def test_sick_config(path):
-    [finding] = examine(AttentionEager, config_patient(path))
+    [finding] = examine(AttentionEager, config_patient(path, gpus=[make_gpu()]))
     assert finding.severity is Severity.WARNING
+    [finding] = examine(AttentionEager, config_patient(path))
+    assert finding.severity is Severity.NOTE
     assert gone("PERF006", path.read_text("utf-8"), path.name)
 
 
