@@ -318,6 +318,8 @@ class ConfigTold:
 
 _KEYS = ("mixed_precision", "precision", "dtype", "torch_dtype", "amp_dtype", "compute_dtype")
 _SWITCHES = ("bf16", "fp16", "amp")
+_HALF_WEIGHTS = ("float16", "bfloat16", "use_badam")
+"""Switches that leave the weights themselves in 16 bits: axolotl's, and LLaMA-Factory's under BAdam."""
 
 
 def config_precision(configs: Configs) -> ConfigTold:
@@ -335,7 +337,7 @@ def config_precision(configs: Configs) -> ConfigTold:
 def _lowers(file: ConfigFile) -> bool:
     if any(meaning.value is True for name in _SWITCHES for meaning in file.meaning(name)):
         return True
-    if file.meaning("quantisation_bits"):
+    if file.meaning("quantisation_bits") or any(entry.value is True for entry in file.find(*_HALF_WEIGHTS)):
         return True
     words = [meaning.value for name in ("precision", "model_dtype") for meaning in file.meaning(name)]
     if any(isinstance(word, str) and _HALF_WORDS.match(word.removeprefix("torch.")) for word in words):
