@@ -196,27 +196,19 @@ def _loops_by_line(script: Script) -> Mapping[int, ast.For | ast.AsyncFor | ast.
     return {node.lineno: node for node in reversed(loops)}
 
 
-_NUMBERS: "WeakKeyDictionary[ast.Module, Mapping[str, int]]" = WeakKeyDictionary()
-
-
+@once
 def _numbers(script: Script) -> Mapping[str, int]:
-    """Names that the script binds once, to a whole number: `num_iterations = 10`; made once a script."""
-    found = _NUMBERS.get(script.tree)
-    if found is None:
-        bound_at: dict[str, list[int | None]] = {}
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.arg):
-                bound_at.setdefault(node.arg, []).append(None)
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                above = parents(script).get(node)
-                value = above.value if isinstance(above, ast.Assign | ast.AnnAssign) else None
-                whole = isinstance(value, ast.Constant) and type(value.value) is int
-                bound_at.setdefault(node.id, []).append(value.value if whole else None)  # type: ignore[union-attr]
-        found = {
-            name: values[0] for name, values in bound_at.items() if len(values) == 1 and values[0] is not None
-        }
-        _NUMBERS[script.tree] = found
-    return found
+    """Names that the script binds once, to a whole number: `num_iterations = 10`."""
+    bound_at: dict[str, list[int | None]] = {}
+    for node in nodes(script, ast.arg, ast.Name):
+        if isinstance(node, ast.arg):
+            bound_at.setdefault(node.arg, []).append(None)
+        elif not isinstance(node.ctx, ast.Load):
+            above = parents(script).get(node)
+            value = above.value if isinstance(above, ast.Assign | ast.AnnAssign) else None
+            whole = isinstance(value, ast.Constant) and type(value.value) is int
+            bound_at.setdefault(node.id, []).append(value.value if whole else None)  # type: ignore[union-attr]
+    return {name: values[0] for name, values in bound_at.items() if len(values) == 1 and values[0] is not None}
 
 
 def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
