@@ -68,26 +68,23 @@ class PaddingWaste(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        said: set[str] = set()
-        for program in training_programs(patient.source):
-            if program.roots & _FIXED_SHAPES or _packs(program):
+        source = patient.source
+        for script in source.scripts:
+            found = [*self._calls(script), *self._by_hand(script)]
+            if not found:
                 continue
-            for script in program.scripts:
-                if script.path not in said:
-                    found = [*self._calls(program, script), *self._by_hand(script)]
-                    if found:
-                        said.add(script.path)
-                        yield self._from_source(found)
+            programs = [item for item in training_programs(source) if script in item.scripts]
+            plain = [item for item in programs if not item.roots & _FIXED_SHAPES and not _packs(item)]
+            if plain and len(plain) == len(programs):
+                found = [item for item in found if not _off(plain[0], item)]
+                if found:
+                    yield self._from_source(found)
 
-    def _calls(self, program: Program, script: Script) -> Iterator[_Padded]:
+    def _calls(self, script: Script) -> Iterator[_Padded]:
         if "max_length" not in script.text:
             return
         for call in script.calls:
-            if (
-                not _pads(call)
-                or _NOT_TRAINING.search(call.function.lower())
-                or switched_off(program.source, call)
-            ):
+            if not _pads(call) or _NOT_TRAINING.search(call.function.lower()):
                 continue
             length = call.argument("max_length")
             if (
@@ -128,6 +125,10 @@ class PaddingWaste(Check):
                 ("single", len(found) == 1),
             ),
         )
+
+
+def _off(program: Program, item: _Padded) -> bool:
+    return item.call is not None and switched_off(program.source, item.call)
 
 
 def _pads(call: Call) -> bool:

@@ -9,7 +9,7 @@ from gpudoctor.model.signs.cadence import without_comments
 from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.signs.program import enclosing, switched_off
 from gpudoctor.model.signs.programs import Program, training_programs
-from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
+from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(
     {
@@ -21,7 +21,7 @@ _WRAPS = frozenset(
     }
 )
 _ENGINES = frozenset(
-    {"accelerate", "lightning", "pytorch_lightning", "transformers", "trl", "deepspeed", "colossalai",
+    {"accelerate", "lightning", "pytorch_lightning", "trl", "deepspeed", "colossalai",
      "composer",
      "ray", "horovod", "webdataset", "fastai", "ignite", "catalyst", "mmengine", "mmcv", "nvidia", "ffcv",
      "detectron2", "fairseq", "megatron", "torchdata", "streaming", "litdata", "dgl", "torch_geometric"}
@@ -34,6 +34,7 @@ _SPLITS = re.compile(
     r"|init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|IterableDataset"
 )
 """Words of programs that split their data themselves, or that must not split it (tensor, pipeline parallel)."""
+_TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"\brank\b|world_size|local_rank|gpu_id|process_index")
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _TORCH_SAMPLERS = ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
@@ -72,22 +73,27 @@ class SamplerMisuse(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        said: set[int] = set()
-        for program in training_programs(patient.source):
-            engine = bool(program.roots & _ENGINES)
-            for loader in loaders(program.source):
-                if id(loader.call.node) in said or loader.engine:
-                    continue
-                found = self._twice(loader) or (
-                    None
-                    if engine
-                    or loader.role is not LoaderRole.TRAINING
-                    or switched_off(program.source, loader.call)
-                    else self._unsplit(program, loader) or self._same_order(program, loader)
-                )
+        source = patient.source
+        words = ("Distributed", "fully_shard", "sampler")
+        if not any(word in script.text for script in source.scripts for word in words):
+            return
+        for loader in loaders(source):
+            if not loader.engine:
+                found = self._twice(loader)
+                if found is None and loader.role is LoaderRole.TRAINING:
+                    found = self._in_programs(source, loader)
                 if found is not None:
-                    said.add(id(loader.call.node))
                     yield found
+
+    def _in_programs(self, source: Source, loader: Loader) -> Finding | None:
+        """The finding that holds in every program that builds this loader."""
+        programs = [item for item in training_programs(source) if loader.script in item.scripts]
+        if not programs or any(_split_by_engine(item) for item in programs):
+            return None
+        if switched_off(programs[0].source, loader.call):
+            return None
+        found = [self._unsplit(item, loader) or self._same_order(item, loader) for item in programs]
+        return found[0] if all(found) else None
 
     def _twice(self, loader: Loader) -> Finding | None:
         """A sampler and a shuffle: certain only when the sampler is made by a plain call."""
@@ -110,8 +116,12 @@ class SamplerMisuse(Check):
         )
 
     def _unsplit(self, program: Program, loader: Loader) -> Finding | None:
-        wraps = [call for _, call in program.calls if call.name in _WRAPS]
-        if not wraps or all(switched_off(program.source, call) for call in wraps):
+        wraps = [
+            call
+            for _, call in program.calls
+            if call.name in _WRAPS and not any(guard.never for guard in call.guards)
+        ]
+        if not wraps:
             return None
         if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(
             program, loader
@@ -163,6 +173,11 @@ def _place(program: Program, loader: Loader) -> tuple[tuple[str, str | int], ...
         ("loop_path", script.path),
         ("loader", loader.names[0] if loader.names else ""),
     )
+
+
+def _split_by_engine(program: Program) -> bool:
+    """Whether the program leaves its loop, or its loaders, to a package that splits the data."""
+    return bool(program.roots & _ENGINES) or any(_TRAINER.match(call.name) for _, call in program.calls)
 
 
 def _keyword(loader: Loader, name: str) -> ast.expr | None:

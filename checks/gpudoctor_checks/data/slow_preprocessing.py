@@ -60,8 +60,10 @@ class SlowPreprocessing(Check):
         if not source.trains:
             return
         said: set[tuple[str, int]] = set()
+        engines = 0
         for loader in loaders(source):
-            if loader.role is LoaderRole.TRAINING:
+            engines += loader.engine
+            if loader.role is LoaderRole.TRAINING and (not loader.engine or engines == 1):
                 yield from self._from_source(source, loader, said)
 
     def _from_source(self, source: Source, loader: Loader, said: set[tuple[str, int]]) -> Iterator[Finding]:

@@ -55,7 +55,9 @@ class ItemWork:
 
 def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
     """The work that one loader does for each item, in the process that draws from it when it has no workers."""
-    return _Reader(source).loader(loader)
+    if not _LAST or _LAST[0].source is not source:
+        _LAST[:] = [_Reader(source)]
+    return _LAST[0].work(loader)
 
 
 class _Reader:
@@ -67,6 +69,15 @@ class _Reader:
         for script in source.scripts:
             for found in defined(script, script.tree.body, ""):
                 self._by_name.setdefault(found[2].name, []).append(found)
+        self._known: dict[int, tuple[ItemWork, ...]] = {}
+
+    def work(self, loader: Loader) -> tuple[ItemWork, ...]:
+        """The work of one loader, found once; the engines of a program all draw from its one training set."""
+        key = 0 if loader.engine else id(loader.call.node)
+        if key not in self._known:
+            self._seen = set()
+            self._known[key] = self.loader(loader)
+        return self._known[key]
 
     def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
         found: list[ItemWork] = []
@@ -317,3 +328,7 @@ class _Reader:
                 if sets and call.receiver.split("[")[0] == text(value):
                     found += self.function(script, call.function, call.node.args[0])
         return found
+
+
+_LAST: list[_Reader] = []
+"""The reader of the last program asked about, since several checks ask about the same one."""
