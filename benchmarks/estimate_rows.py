@@ -17,7 +17,8 @@ STATED = ("input length", "longest")
 
 STACKS = (
     ("a100_80gb.csv", "hf-2024"), ("fms-hf-tuning", "hf-2024-11"), ("transformers 5", "hf"), ("lit-gpt", "litgpt"),
-    ("litgpt", "litgpt"), ("torchtitan", "torchtitan"), ("torchtune", "torchtune"), ("timm", "timm"), ("megatron", "megatron"),
+    ("litgpt", "litgpt"), ("torchtitan 2025", "torchtitan-2025"), ("torchtitan 2026", "torchtitan-2025"),
+    ("training.md", "torchtitan-2025"), ("torchtitan", "torchtitan"), ("torchtune", "torchtune"), ("timm", "timm"), ("megatron", "megatron"),
     ("method_comparison", "hf"), ("2022", "hf-2023"), ("2023", "hf-2023"), ("qwen", "hf-2023"), ("swift", "hf-2023"),
     ("accelerate examples", "hf-2023"), ("fsdp_qlora", "hf-2024"), ("llama-recipes", "hf-2023"), ("glm", "hf-2023"),
 )  # fmt: skip
@@ -145,6 +146,10 @@ def _options(cells: dict[str, str], shape: ModelShape) -> dict[str, Any]:
     options |= _kernels(cells, stack)
     options["optimizer"] = _optimizer(cells)
     options["checkpointing"] = _checkpointing(cells, stack)
+    if every := re.search(r"every (\d+)", cells["grad_ckpt"]):
+        options |= {"checkpointing": "layer", "checkpoint_every": int(every.group(1))}
+    if options.get("pp", 1) > 1:  # a local batch goes through the stages in as many micro batches
+        options["batch"] = max(options["batch"] // options["pp"], 1)
     if method in {"lora", "qlora", "int8-lora", "gptq-lora"}:
         options |= _adapters(cells, stack)
     if method == "qlora":
@@ -317,7 +322,7 @@ def _checkpointing(cells: dict[str, str], stack: str) -> str:
         return "layer" if int(re.sub(r"\D", "", cells["num_gpus"]) or 1) > 1 else "none"
     if text.startswith("no"):
         return "none"
-    if "selective" in text or text == "config default":
+    if "selective" in text or (text == "config default" and stack.startswith("torchtitan")):
         return "selective"
     if not text and stack in {"litgpt", "timm", "hf-2023"}:
         return "none"

@@ -4,6 +4,8 @@ Allocated is a sum of tensors; what the driver counts is more: the allocator kee
 the libraries' kernels lie outside it, and each communicator has buffers. The cache is elastic, so it is an interval.
 """
 
+from dataclasses import replace
+
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import CardReading, Device, Instant, Line, Verdict
 from gpudoctor.estimate.stack import stack
@@ -20,9 +22,29 @@ CONTEXT = {
     (12, 0): 520 * MIB,
 }
 """CUDA context with the kernels of a training run (lazy loading, CUDA 11.7 and later)."""
-COMMUNICATOR = (300 * MIB, 1300 * MIB)
-"""NCCL's buffers of one process with two or more communicators on one node: 4 MiB per channel buffer and protocol."""
-TRANSIENT = frozenset({"loss", "final-norm", "embedding-scale", "logits-kept"})
+COMMUNICATORS = 2200 * MIB
+"""NCCL's buffers of a process with two communicators on one node: 4 MiB per channel buffer and protocol, and the
+context of its kernels; readings go from 0.5 to 3 GiB (NCCL 2.20)."""
+EAGER_CONTEXT = 1343 * MIB
+"""The context before lazy loading: every kernel of the libraries (V100, torch 2022: 1,343 MiB)."""
+LOSS = frozenset({"loss", "final-norm", "embedding-scale"})
+KEPT = frozenset(
+    {
+        "checkpoints",
+        "checkpoints-kept",
+        "activations",
+        "block",
+        "gathered-root",
+        "gathered-layer",
+        "weight-copies",
+    }
+)
+SPREAD = (0.84, 1.17)
+"""What the allocator reserves on one GPU, over the sum of what each instant needs: how much of a freed block another
+instant can reuse depends on sizes, which the sum does not know."""
+SPREAD_SHARDED = (0.82, 1.19)
+STREAMS = (1.06, 500 * MIB)
+"""Several GPUs: blocks gathered on the communication stream are not reused by the compute stream at once."""
 STEP_SHARE = 0.955
 """An optimizer step allocates whole parameter lists of equal size, which fragment little."""
 SINGLE_SHARE = 0.90
@@ -39,52 +61,45 @@ def read_card(
     """What a card will show for the peak, and the verdict when the card is named."""
     capability = device.capability if device is not None and device.capability is not None else (8, 0)
     context = CONTEXT.get(capability) or CONTEXT.get((capability[0], 0), 500 * MIB)
+    if not stack(job.stack).lazy_loading:
+        context = EAGER_CONTEXT
     lines = [
         _line("context", context, "CUDA context and kernels", "driver readings per architecture, lazy loading")
     ]
-    communicators = (0, 0)
-    if job.world > 1:
-        communicators = COMMUNICATOR
+    communicators = COMMUNICATORS if job.world > 1 else 0
+    if communicators:
         lines.append(
             _line(
                 "nccl",
-                sum(COMMUNICATOR) // 2,
-                "communicators' buffers, 0.3 to 1.3 GiB",
+                communicators,
+                "buffers of two communicators",
                 "NCCL 2.20: 4 MiB per channel and protocol",
             )
         )
-    low, middle, high = _cached(job, instants, peak)
+    beside = context + communicators
+    low, middle, high = _reserved(job, instants, peak)
+    if device is not None:  # the cache is given back when the card is full
+        room = max(device.bytes - beside, peak.bytes)
+        low, middle, high = (peak.bytes if low > room else low), min(middle, room), min(high, room)
+    source = "blocks freed after the loss are reused in part by the backward, and the other way round"
     lines.append(
         _line(
             "cached",
-            middle,
-            f"freed blocks that the allocator keeps: {low:,} to {high:,} B",
-            "blocks of the loss are not reused by the backward, nor the other way round",
+            middle - peak.bytes,
+            f"{low - peak.bytes:,} to {high - peak.bytes:,} B of freed blocks",
+            source,
         )
     )
-    reserved = (peak.bytes + low, peak.bytes + high)
-    used = (reserved[0] + context + communicators[0], reserved[1] + context + communicators[1])
-    expected = peak.bytes + middle + context + sum(communicators) // 2
-    if device is None:
-        return CardReading(
-            device=None,
-            reserved=reserved,
-            used=used,
-            expected=expected,
-            lines=tuple(lines),
-            limit=None,
-            verdict=None,
-            reason="",
-        )
-    room = device.bytes - context - communicators[0]
-    reserved = (min(reserved[0], max(room, peak.bytes)), min(reserved[1], max(room, peak.bytes)))
-    used = (min(used[0], max(device.bytes, peak.bytes)), min(used[1], max(device.bytes, peak.bytes)))
-    share = _share(job, peak)
-    limit = int(room * share)
-    verdict, reason = _verdict(peak, limit, int(room * OVER_SHARE), device)
-    return CardReading(
-        device=device, reserved=reserved, used=used, expected=min(expected, max(used[1], used[0])), lines=tuple(lines), limit=limit, verdict=verdict, reason=reason
+    reading = CardReading(
+        device=device, reserved=(low, high), used=(low + beside, high + beside), expected=middle + beside,
+        lines=tuple(lines), limit=None, verdict=None, reason="",
     )  # fmt: skip
+    if device is None:
+        return reading
+    room = device.bytes - beside
+    limit = int(room * _share(job, peak))
+    verdict, reason = _verdict(peak, limit, int(room * OVER_SHARE), device)
+    return replace(reading, limit=limit, verdict=verdict, reason=reason)
 
 
 def _share(job: TrainingJob, peak: Instant) -> float:
@@ -103,16 +118,23 @@ def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verd
     return Verdict.FITS, f"{numbers}; fits up to {limit / gib:.1f} GiB"
 
 
-def _cached(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> tuple[int, int, int]:
-    """Freed bytes that stay reserved at the peak: lowest, likely, highest."""
-    small = max(peak.bytes // 100, 64 * MIB)
+def _reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> tuple[int, int, int]:
+    """What the allocator holds at the peak: lowest, likely, highest."""
+    least = peak.bytes + max(peak.bytes // 100, 64 * MIB)
     if job.mode == "inference" or stack(job.stack).expandable:
-        return small // 4, small, 4 * small
+        return least, round(1.03 * least), round(1.15 * least)
     by_name = {instant.name: instant for instant in instants}
-    loss = sum(line.bytes for line in by_name["loss"].lines if line.kind in TRANSIENT)
-    block = sum(line.bytes for line in by_name["layer"].lines if line.kind == "block")
-    spike = min(loss, block)
-    return small, small + spike // 2, small + int(1.2 * spike)
+    needs = by_name["step"].bytes + sum(line.bytes for line in by_name["layer"].lines if line.kind in KEPT)
+    twice = sum(line.bytes for line in by_name["layer"].lines if line.kind == "checkpoints-kept")
+    loss = sum(line.bytes for line in by_name["loss"].lines if line.kind in LOSS)
+    needs += max(loss - twice, 0)
+    spread = SPREAD
+    if job.parallel == "fsdp2":  # no recordStream: freed gathered blocks are reused at once
+        needs += STREAMS[1]
+    elif job.world > 1:
+        needs, spread = round(STREAMS[0] * needs + STREAMS[1]), SPREAD_SHARDED
+    middle = max(needs, least)
+    return max(round(spread[0] * needs), least), middle, max(round(spread[1] * needs), round(1.04 * middle))
 
 
 def _line(kind: str, amount: int, formula: str, source: str) -> Line:

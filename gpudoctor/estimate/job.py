@@ -23,7 +23,18 @@ OPTIMIZERS = (
     "adamw-ao-4bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit", "muon", "galore", "lomo", "in-backward",
     "in-backward-8bit",
 )  # fmt: skip
-STACKS = ("hf", "hf-2023", "hf-2024", "hf-2024-11", "litgpt", "torchtitan", "torchtune", "megatron", "timm")
+STACKS = (
+    "hf",
+    "hf-2023",
+    "hf-2024",
+    "hf-2024-11",
+    "litgpt",
+    "torchtitan",
+    "torchtitan-2025",
+    "torchtune",
+    "megatron",
+    "timm",
+)
 ADAPTED = ("qlora", "lora", "int8-lora", "gptq-lora")
 QUANTIZED = ("qlora", "int8-lora", "gptq-lora")
 TARGETS = {
@@ -45,7 +56,20 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL, "offload": OFFLOAD,
     "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS,
 }  # fmt: skip
-_COUNTS = ("seq", "batch", "accumulate", "lora_rank", "gpus", "nodes", "tp", "pp", "cp", "ep", "concurrency")
+_COUNTS = (
+    "seq",
+    "batch",
+    "accumulate",
+    "checkpoint_every",
+    "lora_rank",
+    "gpus",
+    "nodes",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "concurrency",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +96,8 @@ class TrainingJob:
     """Micro batches in a step."""
     checkpointing: str = "layer"
     """Gradient checkpointing: none, whole layers, selected operations, or whole layers with their inputs on the host."""
+    checkpoint_every: int = 1
+    """Which blocks are checkpointed: every one, or every n-th."""
     attention: str = "sdpa"
     """Which attention runs."""
     loss: str = "stock"

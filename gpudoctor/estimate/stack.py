@@ -42,6 +42,12 @@ class Stack:
     """Whether bf16 autocast under FSDP turns trained weights to fp32 (accelerate)."""
     fsdp_adapters_low: bool
     """Whether adapters on a quantized base under FSDP are 16-bit and left whole on each GPU."""
+    compiled_vocab: int
+    """`stock_vocab` under torch.compile."""
+    fused_norms: bool
+    """Whether norms keep no fp32 copies without asking."""
+    lazy_loading: bool
+    """Whether CUDA loads kernels when first used (CUDA 11.7 with torch 1.13 and later): a smaller context."""
     expandable: bool
     """Whether the recipes turn on expandable segments."""
 

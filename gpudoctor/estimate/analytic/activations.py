@@ -144,11 +144,7 @@ class _Inputs:
 def _norm_saved(layout: Layout, *, trained: bool) -> float:
     """Bytes per token that one norm keeps."""
     shape, h = layout.shape, layout.shape.hidden
-    if (
-        shape.norm != "rmsnorm"
-        or layout.job.fused_norm
-        or layout.stack.name in {"torchtitan", "torchtune", "megatron"}
-    ):
+    if shape.norm != "rmsnorm" or layout.job.fused_norm or layout.stack.fused_norms:
         return float(layout.residual * h) + 8
     if layout.residual == 4:  # fp32 stream: the input and, for the weight's gradient, the normalized tensor
         return 4.0 * h + (4.0 * h if trained or shape.family.startswith("gemma") else 0.0) + 4

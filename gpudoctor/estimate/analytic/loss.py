@@ -13,11 +13,7 @@ def final_norm(layout: Layout) -> float:
     h, out = shape.hidden, float(layout.element)
     if not shape.final_norm:
         return out * h
-    fused = (
-        job.fused_norm
-        or shape.norm != "rmsnorm"
-        or layout.stack.name in {"torchtitan", "torchtune", "megatron"}
-    )
+    fused = job.fused_norm or shape.norm != "rmsnorm" or layout.stack.fused_norms
     if fused:
         return (layout.residual + out) * h
     if layout.residual == 4:
@@ -95,9 +91,10 @@ def _per_entry(layout: Layout) -> tuple[int, str]:
         return entries * head, "transformers 4 modeling_gpt_bigcode.py: the loss in the type of the logits"
     if job.loss == "fused":
         return code.fused_vocab, f"fused cross entropy: {code.source}"
+    vocabulary = code.compiled_vocab if job.compiled else code.stock_vocab
     extra = head if kept and code.name == "hf" else 0
     note = f", {head} B of logits kept by the caller" if extra else ""
-    return code.stock_vocab + extra, f"{code.source}{note}"
+    return vocabulary + extra, f"{code.source}{note}"
 
 
 def head_width(layout: Layout) -> int:

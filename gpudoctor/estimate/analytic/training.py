@@ -26,7 +26,7 @@ def training_instants(
     loss = [
         *held,
         *root,
-        *_checkpoint_lines(layout, one),
+        *_checkpoint_lines(layout, one, 1),
         *_copies(layout, whole=True),
         *loss_lines(layout),
     ]
@@ -35,7 +35,7 @@ def training_instants(
         *root,
         *_gathered(layout),
         *_head_gradient(layout),
-        *_checkpoint_lines(layout, one),
+        *_checkpoint_lines(layout, one, layout.in_flight),
         *_kept_twice(layout),
         *_live_lines(layout, one),
         *_kept_logits(layout),
@@ -108,9 +108,16 @@ def _gathered(layout: Layout) -> list[Line]:
     """Blocks gathered during the backward."""
     if not layout.sharded:
         return []
+    if (
+        layout.job.pp > 1
+    ):  # a pipeline stage is gathered once for all its micro batches, its gradients reduced once
+        width, count = _gathered_width(layout), layout.own.total
+        text = f"2 x {width} B x {count:,} parameters of the stage"
+        return [
+            _line("gathered-layer", 2 * width * count, text, "torchtitan: no resharding between micro batches")
+        ]
     amount, text = _layer_bytes(layout)
-    lines = [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
-    return lines
+    return [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
 
 
 def _head_gradient(layout: Layout) -> list[Line]:
@@ -143,41 +150,33 @@ def _head_gradient(layout: Layout) -> list[Line]:
     ]
 
 
-def _checkpoint_lines(layout: Layout, one: Block) -> list[Line]:
+def _checkpoint_lines(layout: Layout, one: Block, flight: int) -> list[Line]:
     """Activations kept from the forward: block inputs, or everything."""
     job, t, n = layout.job, layout.tokens, layout.layers
-    flight = layout.in_flight
     times = f" x {flight} micro batches in flight" if flight > 1 else ""
-    if job.checkpointing == "offloaded":
-        return []
+    lines = []
+    whole = n if job.checkpointing == "none" else 0
+    if job.checkpointing in {"layer", "offloaded"} and job.checkpoint_every > 1:
+        whole = n - n // job.checkpoint_every
     if job.checkpointing == "layer":
-        per = layout.residual * layout.shape.hidden / (job.tp if job.tp > 1 else 1)
-        return [
-            _line(
-                "checkpoints",
-                per * n * t * flight,
-                f"{layout.residual} B x {layout.shape.hidden:,} hidden x {n} blocks x {t:,} tokens{times}",
-                "each block's input (arXiv 1604.06174)",
-            )
-        ]
+        per = layout.residual * layout.shape.hidden / job.tp
+        width = f"{layout.residual} B x {layout.shape.hidden:,} hidden" + (
+            f" / tp {job.tp}" if job.tp > 1 else ""
+        )
+        text = f"{width} x {n - whole} blocks x {t:,} tokens{times}"
+        lines.append(
+            _line("checkpoints", per * (n - whole) * t * flight, text, "each block's input (arXiv 1604.06174)")
+        )
     if job.checkpointing == "selective":
         per = _selective(layout, one)
-        return [
-            _line(
-                "activations",
-                per * n * t * flight,
-                f"{per:,.0f} B x {n} blocks x {t:,} tokens{times}",
-                "attention outputs and every second matrix product are kept (torchtitan)",
-            )
-        ]
-    return [
-        _line(
-            "activations",
-            one.saved * n * t * flight,
-            f"({one.formula}) = {one.saved:,.0f} B x {n} blocks x {t:,} tokens{times}",
-            "tensors saved for the backward, counted",
-        )
-    ]
+        text = f"{per:,.0f} B x {n} blocks x {t:,} tokens{times}"
+        source = "attention outputs and every second matrix product are kept (torchtitan)"
+        lines.append(_line("activations", per * n * t * flight, text, source))
+    if whole:
+        text = f"({one.formula}) = {one.saved:,.0f} B x {whole} blocks x {t:,} tokens{times}"
+        source = "tensors saved for the backward, counted"
+        lines.append(_line("activations", one.saved * whole * t * flight, text, source))
+    return lines
 
 
 def _selective(layout: Layout, one: Block) -> float:
@@ -243,11 +242,7 @@ def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]
 def _input_is_checkpoint(layout: Layout) -> bool:
     """Whether the first norm keeps the block's input itself, which is counted as the checkpoint."""
     shape = layout.shape
-    fused = (
-        layout.job.fused_norm
-        or shape.norm != "rmsnorm"
-        or layout.stack.name in {"torchtitan", "torchtune", "megatron"}
-    )
+    fused = layout.job.fused_norm or shape.norm != "rmsnorm" or layout.stack.fused_norms
     return fused or layout.residual == 4
 
 
