@@ -69,13 +69,19 @@ class _Reader:
         for script in source.scripts:
             for found in defined(script, script.tree.body, ""):
                 self._by_name.setdefault(found[2].name, []).append(found)
+        self._setters = [
+            (script, call)
+            for script, call in self._calls.values()
+            if call.method in {"set_transform", "with_transform"} and call.node.args
+        ]
         self._known: dict[int, tuple[ItemWork, ...]] = {}
+        self._names: set[tuple[str, str, str]] = set()
 
     def work(self, loader: Loader) -> tuple[ItemWork, ...]:
         """The work of one loader, found once; the engines of a program all draw from its one training set."""
         key = 0 if loader.engine else id(loader.call.node)
         if key not in self._known:
-            self._seen = set()
+            self._seen, self._names = set(), set()
             self._known[key] = self.loader(loader)
         return self._known[key]
 
@@ -112,6 +118,10 @@ class _Reader:
                 script, scope, value.orelse, depth
             )
         if isinstance(value, ast.Name | ast.Attribute):
+            name = (script.path, scope, text(value))
+            if name in self._names:
+                return []
+            self._names.add(name)
             found += self._set_transforms(value)
             for other, inside, assigned in self._assignments(script, scope, value):
                 if assigned is not value:
@@ -322,11 +332,9 @@ class _Reader:
 
     def _set_transforms(self, value: ast.Name | ast.Attribute) -> list[ItemWork]:
         found = []
-        for script in self.source.scripts:
-            for call in script.calls:
-                sets = call.method in {"set_transform", "with_transform"} and bool(call.node.args)
-                if sets and call.receiver.split("[")[0] == text(value):
-                    found += self.function(script, call.function, call.node.args[0])
+        for script, call in self._setters:
+            if call.receiver.split("[")[0] == text(value):
+                found += self.function(script, call.function, call.node.args[0])
         return found
 
 
