@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.configs import ConfigFile, Configs, Entry
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
 
@@ -318,6 +318,10 @@ class ConfigTold:
 
 _KEYS = ("mixed_precision", "precision", "dtype", "torch_dtype", "amp_dtype", "compute_dtype")
 _SWITCHES = ("bf16", "fp16", "amp")
+_PRECISION_SECTIONS = frozenset(
+    {"model", "training", "train", "trainer", "optimization", "precision", "amp", "mixed"}
+)
+_SAYS_FLOAT32 = re.compile(r"(no|32|32-true|fp32|float32|torch\.float32)$")
 _HALF_WEIGHTS = ("float16", "bfloat16", "use_badam")
 """Switches that leave the weights themselves in 16 bits: axolotl's, and LLaMA-Factory's under BAdam."""
 
@@ -350,13 +354,15 @@ def _lowers(file: ConfigFile) -> bool:
 
 
 def _full_entries(file: ConfigFile) -> Iterator[Entry]:
-    """Keys that say float32; a switch of one kind counts only when the tool has no default that lowers."""
-    switches = [meaning.entry for name in _SWITCHES for meaning in file.meaning(name) if meaning.value is False]
-    yield from switches
+    """Keys that say float32."""
+    yield from (meaning.entry for name in _SWITCHES for meaning in file.meaning(name) if meaning.value is False)
     for entry in file.find(*_KEYS):
-        if entry.value is False or (
-            isinstance(entry.value, str | int)
-            and not isinstance(entry.value, bool)
-            and re.match(r"(no|32|32-true|fp32|float32|torch\.float32|highest)$", str(entry.value))
-        ):
+        named = entry.last in {"mixed_precision", "precision"}
+        placed = len(entry.parts) == 1 or (
+            file.kind is ConfigKind.SECTIONS and entry.parts[-2].lower() in _PRECISION_SECTIONS
+        )
+        if not (placed or (named and file.kind in {ConfigKind.SECTIONS, ConfigKind.LIGHTNING})):
+            continue  # the dtype of something else
+        plain = isinstance(entry.value, str | int) and not isinstance(entry.value, bool)
+        if (named and entry.value is False) or (plain and _SAYS_FLOAT32.match(str(entry.value))):
             yield entry
