@@ -8,7 +8,7 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.parallel import DDP, SHARDED
 from gpudoctor.model.signs.program import calls_function, enclosing
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -52,9 +52,10 @@ class BackendSlow(Check):
         for program in training_programs(patient.source):
             if program.target not in (Target.CUDA, Target.MAYBE) or not _reduces(program):
                 continue
-            for script, call in program.calls:
-                named = _backend(call)
-                if named is None or (script.path, call.span.line) in seen or _by_platform(script, call):
+            for script, call, named in (
+                (item, *found) for item in program.scripts for found in _backends(item)
+            ):
+                if (script.path, call.span.line) in seen or _by_platform(script, call):
                     continue
                 if call.name.startswith("torch.") and not _before_training(program, script, call):
                     continue
@@ -75,6 +76,13 @@ class BackendSlow(Check):
                         ("positional", keyword not in call.keywords),
                     ),
                 )
+
+
+@by_script
+def _backends(script: Script) -> list[tuple[Call, tuple[str, Known]]]:
+    """Calls that ask for a slow backend, with its keyword and value."""
+    found = [(call, _backend(call)) for call in script.calls]
+    return [(call, named) for call, named in found if named is not None]
 
 
 def _backend(call: Call) -> tuple[str, Known] | None:

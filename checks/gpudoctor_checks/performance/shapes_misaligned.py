@@ -10,8 +10,8 @@ from gpudoctor.model.signs.configs import ConfigKind, Configs
 from gpudoctor.model.signs.device_use import Target
 from gpudoctor.model.signs.networks import Layer, Network, network
 from gpudoctor.model.signs.precision import Precision, told_precision
-from gpudoctor.model.signs.programs import Program, training_programs
-from gpudoctor.model.signs.source import Call, GuardKind, Known
+from gpudoctor.model.signs.programs import Program, by_script, training_programs
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
 
 _COLLATORS = re.compile(
     r"transformers\.DataCollator(WithPadding|ForSeq2Seq|ForTokenClassification|ForLanguageModeling)$"
@@ -146,7 +146,7 @@ class ShapesMisaligned(Check):
 
     def _vocabulary(self, program: Program) -> Iterator[Finding]:
         """`resize_token_embeddings(len(tokenizer))`: the vocabulary gets whatever length the tokenizer has."""
-        for script, call in program.calls:
+        for script, call in ((item, call) for item in program.scripts for call in _candidates(item)):
             if (
                 call.method != "resize_token_embeddings"
                 or "pad_to_multiple_of" in call.keywords
@@ -171,7 +171,7 @@ class ShapesMisaligned(Check):
         """Collators that pad to the longest sample of a batch, under 16 bits."""
         if told_precision(program).precision is not Precision.LOWERED:
             return
-        for script, call in program.calls:
+        for script, call in ((item, call) for item in program.scripts for call in _candidates(item)):
             if not _COLLATORS.match(call.name) or "pad_to_multiple_of" in call.keywords or call.open_ended:
                 continue
             padding = call.argument("padding")
@@ -213,6 +213,14 @@ class ShapesMisaligned(Check):
                     )
 
 
+@by_script
+def _candidates(script: Script) -> list[Call]:
+    """Calls that resize embeddings or make a collator."""
+    return [
+        call for call in script.calls if call.method == "resize_token_embeddings" or _COLLATORS.match(call.name)
+    ]
+
+
 def _grows(program: Program) -> bool:
     """Whether the program adds tokens to a tokenizer."""
     return any(call.method in _ADDS for _, call in program.calls)
@@ -230,10 +238,17 @@ def _rounded(size: int) -> int:
 
 def _fixed_lengths(program: Program) -> bool:
     """Whether samples are cut or padded to one length beforehand."""
-    for script, call in program.calls:
+    return any(_cuts(script) for script in program.scripts)
+
+
+@by_script
+def _cuts(script: Script) -> bool:
+    if "group_texts" in script.text:
+        return True
+    for call in script.calls:
         padding = call.keywords.get("padding")
         if isinstance(padding, Known) and padding.value == "max_length":
             return True
-        if "group_texts" in script.text or "ConstantLengthDataset" in call.name or "packing" in call.keywords:
+        if "ConstantLengthDataset" in call.name or "packing" in call.keywords:
             return True
     return False
