@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.places import extent
+from gpudoctor.model.signs.places import extent, resolved_calls
 from gpudoctor.model.signs.probabilities import LAYERS, Made, Probabilities, given, maker
 from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.source import Call, LoopRole, Script, Source
@@ -106,9 +106,9 @@ class DoubleSoftmax(Check):
 
     def _logarithms(self, script: Script) -> Iterator[Finding]:
         """`torch.log(F.softmax(x))`, `F.softmax(x).log()`."""
-        calls = {call.node: call for call in script.calls}
-        for call in script.calls:
-            if call.name not in {"torch.log", "torch.Tensor.log", "?.log"} or EVALUATES.search(call.function):
+        calls = resolved_calls(script)
+        for call in script.calls_to("torch.log", "torch.Tensor.log", "?.log"):
+            if EVALUATES.search(call.function):
                 continue
             inner = _input(call) if call.name == "torch.log" else given(call)
             made = calls.get(inner) if isinstance(inner, ast.Call) else None
@@ -150,16 +150,16 @@ def _cases(source: Source) -> Iterator[_Case]:
             elif loop.role is LoopRole.EVALUATION:
                 evaluated |= {event.node for event in loop.events}
     for script in source.scripts:
-        for call in script.calls:
+        for call in script.calls_to(*LOSSES):
             unseen = call.node not in seen and call.node not in evaluated
-            if _loss_call(call) and unseen and not EVALUATES.search(call.function):
+            if unseen and not EVALUATES.search(call.function):
                 yield from _plain(script, call)
 
 
 def _plain(script: Script, call: Call) -> Iterator[_Case]:
     """A loss outside of any loop that is read: softmax in its own argument."""
     argument = _input(call)
-    made = next((item for item in script.calls if item.node is argument), None)
+    made = resolved_calls(script).get(argument) if argument is not None else None
     kind = maker(made) if made is not None else None
     if made is None or kind is None or argument is None:
         return

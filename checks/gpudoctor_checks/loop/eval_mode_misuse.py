@@ -20,11 +20,13 @@ from gpudoctor.model.signs.modes import (
 )
 from gpudoctor.model.signs.places import place
 from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node
+from gpudoctor.model.signs.programs import training_programs
 from gpudoctor.model.signs.scopes import Scopes
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
+_DATA = re.compile(r"loader|(^|\W|_)(dl|data|batches|dataset|data_?iter|split)(\W|$)|batches\b", re.IGNORECASE)
 _GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
 
 
@@ -67,29 +69,41 @@ class EvalModeMisuse(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
+        said: set[ast.AST] = set()
+        covered: set[str] = set()
+        for program in training_programs(patient.source):
+            covered |= {script.path for script in program.scripts}
+            yield from self._program(program.source, said)
+        for script in patient.source.scripts:  # programs that only evaluate
+            for loop in script.loops if script.path not in covered else ():
+                yield from self._evaluation(Source(scripts=(script,)), script, loop, said, layers=False)
+
+    def _program(self, source: Source, said: set[ast.AST]) -> Iterator[Finding]:
         layers = mode_layers(source)
         for script in source.scripts:
             for loop in script.loops:
-                if loop.role is LoopRole.EVALUATION and loop.confident:
-                    yield from self._evaluation(source, script, loop, layers)
-        said: set[ast.AST] = set()
+                yield from self._evaluation(source, script, loop, said, layers=layers)
         for left in _left(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
                 yield self._training(source, left, layers)
 
-    def _evaluation(self, source: Source, script: Script, loop: Loop, layers: bool) -> Iterator[Finding]:
+    def _evaluation(
+        self, source: Source, script: Script, loop: Loop, said: set[ast.AST], *, layers: bool
+    ) -> Iterator[Finding]:
+        if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop):
+            return
         runs = [event for event in forwards(loop) if event.span.path == script.path]
         node = loop_node(script, loop)
-        if not runs or node is None or _engine_hook(script, loop) or _needs_gradients(loop):
+        if not runs or node is None or node in said or _engine_hook(script, loop) or _needs_gradients(loop):
             return
         if not (source.trains or _EVALUATES.search(loop.function)):
             return
+        said.add(node)
         graph = not any(event.no_grad for event in runs) and not without_gradient(
             source, script, node, loop.function
         )
-        mode = layers and source.trains and not in_eval_mode(source, script, loop.function)
+        mode = layers and not in_eval_mode(source, script, loop.function)
         run = runs[0]
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
@@ -135,6 +149,11 @@ class EvalModeMisuse(Check):
                 ("loop", place(script.span(node)) if script is not None and node is not None else ""),
             ),
         )
+
+
+def _over_data(loop: Loop) -> bool:
+    """Whether the loop goes through a data set, and is no generation or chunk of a step."""
+    return loop.iterable_type == "torch.utils.data.DataLoader" or bool(_DATA.search(loop.iterates))
 
 
 def _engine_hook(script: Script, loop: Loop) -> bool:

@@ -19,11 +19,12 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.limits import limit_setting
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.places import place
 from gpudoctor.model.signs.program import bound
 from gpudoctor.model.signs.programs import Program
 from gpudoctor.model.signs.saves import Saved, Saving, launched, saving
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.model.workload import optional
 
 _SEVERITIES = {
@@ -93,9 +94,11 @@ class NoCheckpoint(Check):
         job = optional(lambda: patient.job)
         configs = optional(lambda: patient.configs)
         for program in launched(patient.source, job):
-            saved = saving(program)
             length = self._length(program, patient, configs)
-            if length is not None and saved.how is not Saving.RESUMABLE and not _config_saves(configs):
+            if length is None or _config_saves(configs):
+                continue
+            saved = saving(program)
+            if saved.how is not Saving.RESUMABLE:
                 yield from self._found(program, saved, length)
 
     def _length(self, program: Program, patient: Patient, configs: Configs | None) -> _Length | None:
@@ -114,10 +117,9 @@ class NoCheckpoint(Check):
         return self._written(program)
 
     def _written(self, program: Program) -> _Length | None:
-        for _, call in program.calls:
-            steps = call.keywords.get("max_steps")
-            if isinstance(steps, Known) and isinstance(steps.value, int) and steps.value >= self.limit("steps"):
-                return _Length("config", f"the run is declared with {steps.value:,} steps", call.span)
+        for call, steps in (item for script in program.scripts for item in _declared(script)):
+            if steps >= self.limit("steps"):
+                return _Length("config", f"the run is declared with {steps:,} steps", call.span)
         for script, loop in program.loops:
             count = bound(script, loop)
             if count is not None and count >= self.limit("steps"):
@@ -157,6 +159,17 @@ class NoCheckpoint(Check):
                 ("script", script.path),
             ),
         )
+
+
+@once
+def _declared(script: Script) -> tuple[tuple[Call, int], ...]:
+    """Calls that are told the steps of the run."""
+    found = ((call, call.keywords.get("max_steps")) for call in script.calls)
+    return tuple(
+        (call, steps.value)
+        for call, steps in found
+        if isinstance(steps, Known) and isinstance(steps.value, int)
+    )
 
 
 def _counted(saved: Saved) -> Measurement:

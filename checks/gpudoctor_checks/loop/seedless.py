@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
 from gpudoctor.model.signs.configs import Configs
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.places import extent
 from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.workload import optional
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
@@ -79,26 +81,25 @@ def _configured(configs: Configs) -> bool:
 
 def _seeded(program: Program) -> bool:
     """Whether anything in the program speaks of a seed: a call, a keyword, an option, a name, a string."""
-    for script in program.scripts:
-        if not _SEEDS.search(script.text):
-            continue
-        if any(_SEEDS.search(name) for name in (*script.arguments, *script.imports)):
-            return True
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Name | ast.Attribute | ast.keyword):
-                text = (
-                    node.id
-                    if isinstance(node, ast.Name)
-                    else (node.attr if isinstance(node, ast.Attribute) else node.arg)
-                )
-                if text and _SEEDS.search(text):
-                    return True
-    return False
+    return any(_speaks_of_seeds(script) for script in program.scripts)
+
+
+@once
+def _speaks_of_seeds(script: Script) -> bool:
+    if not _SEEDS.search(script.text):
+        return False
+    if any(_SEEDS.search(name) for name in (*script.arguments, *script.imports)):
+        return True
+    return (
+        any(_SEEDS.search(node.id) for node in nodes(script, ast.Name))
+        or any(_SEEDS.search(node.attr) for node in nodes(script, ast.Attribute))
+        or any(_SEEDS.search(node.arg or "") for node in nodes(script, ast.keyword))
+    )
 
 
 def _engine(program: Program) -> bool:
     """Whether every training loop is an engine's that sets a seed, or the seed may be set out of sight."""
-    cli = any("LightningCLI" in call.name for _, call in program.calls)
+    cli = any(True for script in program.scripts for _ in script.calls_to(".LightningCLI"))
     return cli or all((loop.engine or "").startswith(_SEEDED_ENGINES) for _, loop in program.loops)
 
 

@@ -15,7 +15,7 @@ from gpudoctor.model.signs.optimizers import (
     optimizers,
     statement_of,
 )
-from gpudoctor.model.signs.places import extent
+from gpudoctor.model.signs.places import extent, resolved_calls
 from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.scopes import Scopes
@@ -24,6 +24,7 @@ from gpudoctor.model.signs.source import Call, Script
 _BUILDERS = re.compile(
     r"^(torchvision\.models\.(\w+\.)?[a-z]\w*|timm\.create_model|.*\.from_pretrained|copy\.deepcopy|peft\.get_peft_model)$"
 )
+_ENGINES = ("accelerate.Accelerator.prepare", "deepspeed.initialize", "lightning.Fabric.setup")
 _SHARDS = re.compile(r"(^|\.)(FullyShardedDataParallel|FSDP|fully_shard)$")
 _WEIGHTED = re.compile(
     r"^torch\.nn\.(Linear|Bilinear|Conv\w+|Embedding\w*|LSTM|GRU|RNN|\w*BatchNorm\w*|LayerNorm|Transformer\w*|"
@@ -108,12 +109,10 @@ class WeightsFrozen(Check):
 def _prepared(program: Program, one: Bound) -> bool:
     """Whether an engine binds the optimizer anew, or it gets more parameters later."""
     last = one.name.rsplit(".", 1)[-1]
-    for _, call in program.calls:
-        if call.method == "add_param_group" and call.receiver.rsplit(".", 1)[-1] == last:
+    for script in program.scripts:
+        if any(call.receiver.rsplit(".", 1)[-1] == last for call in script.calls_to(".add_param_group")):
             return True
-        if call.name.startswith(
-            ("accelerate.Accelerator.prepare", "deepspeed.initialize", "lightning.Fabric.setup")
-        ):
+        if any(True for _ in script.calls_to(*_ENGINES)):
             return True
     return False
 
@@ -339,9 +338,7 @@ def _mentioned(here: list[Bound], name: str) -> bool:
 
 
 def _call(script: Script, node: ast.expr | None) -> Call | None:
-    return (
-        next((call for call in script.calls if call.node is node), None) if isinstance(node, ast.Call) else None
-    )
+    return resolved_calls(script).get(node) if isinstance(node, ast.Call) else None
 
 
 def _builds(program: Program, call: Call) -> bool:

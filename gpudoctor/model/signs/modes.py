@@ -2,8 +2,9 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.program import calls_function, enclosing
 from gpudoctor.model.signs.scopes import Key, Scope, Scopes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
@@ -84,16 +85,20 @@ def _a_model(call: Call) -> bool:
 def mode_layers(source: Source) -> bool:
     """Whether the program builds layers that behave differently in eval mode: dropout, batch norm, or a
     library's model that has them."""
-    for script in source.scripts:
-        for call in script.calls:
-            if _LAYERS.match(call.name):
-                return True
-            if call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights"):
-                return True
-            if any("dropout" in word and not _zero(value) for word, value in call.keywords.items()):
-                return True
-            if call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name):
-                return True
+    return any(_has_mode_layers(script) for script in source.scripts)
+
+
+@once
+def _has_mode_layers(script: Script) -> bool:
+    for call in script.calls:
+        if _LAYERS.match(call.name):
+            return True
+        if call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights"):
+            return True
+        if any("dropout" in word and not _zero(value) for word, value in call.keywords.items()):
+            return True
+        if call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name):
+            return True
     return False
 
 
@@ -103,10 +108,26 @@ def _zero(value: object) -> bool:
 
 def callers(source: Source, function: str) -> Iterator[tuple[Script, Call]]:
     """Calls of a function of the program."""
+    for script, call in _by_method(source).get(function.rpartition(".")[2], ()) if function else ():
+        if call.function != function and calls_function(call, function):
+            yield script, call
+
+
+@once
+def _by_method(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
+    found: dict[str, list[tuple[Script, Call]]] = {}
     for script in source.scripts:
         for call in script.calls:
-            if function and call.function != function and calls_function(call, function):
-                yield script, call
+            found.setdefault(call.method, []).append((script, call))
+    return found
+
+
+@once
+def _by_function(script: Script) -> Mapping[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.function, []).append(call)
+    return found
 
 
 def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
@@ -119,7 +140,7 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
             switches = above.decorator_list
         if any(_GRADIENT_OFF.search(ast.unparse(item)) for item in switches):
             return True
-    if any(call.name == "torch.set_grad_enabled" or call.method == "set_grad_enabled" for call in script.calls):
+    if any(True for _ in script.calls_to(".set_grad_enabled")):
         return True
     return depth > 0 and any(
         without_gradient(source, other, call.node, call.function, depth - 1)
@@ -129,8 +150,8 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
 
 def in_eval_mode(source: Source, script: Script, function: str, depth: int = 4) -> bool:
     """Whether a function, or one that calls it, puts a model into eval mode, or speaks of doing so."""
-    for call in script.calls:
-        if call.function == function and (
+    for call in _by_function(script).get(function, ()):
+        if (
             switches_to_eval(call)
             or (call.method == "train" and call.node.args)
             or (_GRADIENT_OFF.search(call.method) and "eval" in call.method)

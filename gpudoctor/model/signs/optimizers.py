@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.program import bound_to, enclosing, statement
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor.model.signs.steps import arms
@@ -40,28 +41,24 @@ class Bound:
 
 def optimizers(source: Source) -> tuple[Bound, ...]:
     """Every optimizer of a program whose parameters the text tells."""
+    return tuple(one for script in source.scripts for one in _of_script(script))
+
+
+@once
+def _of_script(script: Script) -> tuple[Bound, ...]:
     found = []
-    for script in source.scripts:
-        for call in script.calls:
-            if not _CLASSES.match(call.name):
-                continue
-            given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
-            given = given or (call.node.args[0] if call.node.args else None)
-            if given is None or isinstance(given, ast.Starred):
-                continue
-            expression = _followed(script, call, given)
-            owners = tuple(_owners(expression))
-            whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
-            found.append(
-                Bound(
-                    script=script,
-                    call=call,
-                    name=bound_to(script, call.node),
-                    owners=owners,
-                    whole=whole,
-                    given=given,
-                )
-            )
+    for call in script.calls:
+        if not _CLASSES.match(call.name):
+            continue
+        given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+        given = given or (call.node.args[0] if call.node.args else None)
+        if given is None or isinstance(given, ast.Starred):
+            continue
+        expression = _followed(script, call, given)
+        owners = tuple(_owners(expression))
+        whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
+        name = bound_to(script, call.node)
+        found.append(Bound(script=script, call=call, name=name, owners=owners, whole=whole, given=given))
     return tuple(found)
 
 

@@ -1,12 +1,21 @@
 """Finding syntax again by its place, and the block that a statement stands in: what rules need for an edit."""
 
 import ast
+from collections.abc import Mapping
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import TextEdit
 from gpudoctor.model.signs.edits import delete_statement, insert_before, replace_node
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.program import enclosing, statement
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Call, Script, Source
+from gpudoctor.model.signs.syntax import nodes
+
+
+@once
+def resolved_calls(script: Script) -> Mapping[ast.AST, Call]:
+    """The resolved call of each call node."""
+    return {call.node: call for call in script.calls}
 
 
 def place(span: SourceSpan) -> str:
@@ -23,9 +32,7 @@ def find(source: Source, fact: object, kind: type[ast.AST] = ast.Call) -> tuple[
     script = next((item for item in source.scripts if item.path == path), None)
     if script is None:
         return None
-    for node in ast.walk(script.tree):
-        if not isinstance(node, kind):
-            continue
+    for node in nodes(script, kind):
         if (getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1) == (int(line), int(rest)):
             return script, node
     return None
@@ -43,7 +50,7 @@ def find_extent(source: Source, fact: object) -> tuple[Script, ast.expr | ast.st
     script = next((item for item in source.scripts if item.path == path), None)
     if script is None:
         return None
-    found = (item for item in ast.walk(script.tree) if isinstance(item, ast.expr | ast.stmt))
+    found = nodes(script, ast.stmt, ast.expr)
     return next(((script, item) for item in found if extent(script, item) == fact), None)
 
 

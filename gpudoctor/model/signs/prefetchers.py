@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
 _CONSUMES = ("next", "__next__", "__iter__", "get_next", "next_batch", "get_batch")
@@ -83,15 +85,22 @@ class Prefetcher:
 def prefetchers(source: Source) -> Iterator[Prefetcher]:
     """Every prefetch loader that the program defines."""
     for script in source.scripts:
-        if "tream(" not in script.text and not _FETCHES.search(script.text):
-            continue
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.ClassDef):
-                methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
-                found = Prefetcher(script=script, node=node, methods=methods, text=ast.unparse(node))
-                named = _FETCHES.search(node.name) or any(_FETCHES.search(name) for name in methods)
-                if any(name in methods for name in _CONSUMES) and (found.streams or named):
-                    yield found
+        yield from _of_script(script)
+
+
+@once
+def _of_script(script: Script) -> tuple[Prefetcher, ...]:
+    if "tream(" not in script.text and not _FETCHES.search(script.text):
+        return ()
+    found = []
+    for node in nodes(script, ast.ClassDef):
+        methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+        if any(name in methods for name in _CONSUMES):
+            one = Prefetcher(script=script, node=node, methods=methods, text=ast.unparse(node))
+            named = _FETCHES.search(node.name) or any(_FETCHES.search(name) for name in methods)
+            if one.streams or named:
+                found.append(one)
+    return tuple(found)
 
 
 def waited_elsewhere(source: Source, one: Prefetcher) -> bool:

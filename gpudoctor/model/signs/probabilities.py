@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.places import resolved_calls
 from gpudoctor.model.signs.program import bound_to
 from gpudoctor.model.signs.scopes import Scopes
 from gpudoctor.model.signs.source import Call, Event, Guard, Known, Loop, Script, Source
@@ -171,7 +172,7 @@ class Probabilities:
             pairs = named.elts if isinstance(named, ast.List | ast.Tuple) else []
             layers = [pair.elts[1] for pair in pairs if isinstance(pair, ast.Tuple) and len(pair.elts) == 2]
         last = layers[-1] if layers else None
-        made = next((item for item in script.calls if item.node is last), None)
+        made = resolved_calls(script).get(last) if last is not None else None
         if made is None or made.name not in LAYERS:
             return None
         dim = made.argument("dim", 0)

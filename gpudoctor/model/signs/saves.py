@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
@@ -60,8 +61,8 @@ def saving(program: Program) -> Saved:
     engines = [loop for loop in loops if loop.engine is not None]
     if engines:
         return _engine_saving(program, engines)
-    calls = tuple(item for item in program.calls if _is_save(item[1]))
-    if any(_KEEPERS.search(call.name) and "torch.utils" not in call.name for _, call in program.calls):
+    calls = tuple((script, call) for script in program.scripts for call in _saves_of(script))
+    if any(_has_keeper(script) for script in program.scripts):
         return Saved(how=Saving.RESUMABLE, calls=calls)
     if not calls:
         return Saved(how=Saving.NOTHING, opaque=_opaque(loops))
@@ -74,20 +75,41 @@ def saving(program: Program) -> Saved:
 
 def _engine_saving(program: Program, engines: list[Loop]) -> Saved:
     """Engines save by themselves unless they are told not to."""
-    told: list[tuple[Script, Call]] = []
-    for script, call in program.calls:
-        strategy, enabled = call.keywords.get("save_strategy"), call.keywords.get("enable_checkpointing")
-        if isinstance(strategy, Known) and str(strategy.value).lower() == "no":
-            told.append((script, call))
-        if isinstance(enabled, Known) and enabled.value is False:
-            told.append((script, call))
+    told = [(script, call) for script in program.scripts for call in _told_off(script)]
     saves = any(
-        _is_save(call) and ("model" in call.method or call.method == "save_checkpoint")
-        for _, call in program.calls
+        "model" in call.method or call.method == "save_checkpoint"
+        for script in program.scripts
+        for call in _saves_of(script)
     )
     if not told or not all((loop.engine or "").startswith(SAVING_ENGINES) for loop in engines):
         return Saved(how=Saving.RESUMABLE)
     return Saved(how=Saving.AT_THE_END if saves else Saving.NOTHING, calls=tuple(told))
+
+
+@once
+def _told_off(script: Script) -> tuple[Call, ...]:
+    found = []
+    for call in script.calls:
+        strategy, enabled = call.keywords.get("save_strategy"), call.keywords.get("enable_checkpointing")
+        off = isinstance(strategy, Known) and str(strategy.value).lower() == "no"
+        if off or (isinstance(enabled, Known) and enabled.value is False):
+            found.append(call)
+    return tuple(found)
+
+
+@once
+def _saves_of(script: Script) -> tuple[Call, ...]:
+    return tuple(call for call in script.calls if _is_save(call))
+
+
+@once
+def _has_keeper(script: Script) -> bool:
+    return any(_KEEPERS.search(call.name) and "torch.utils" not in call.name for call in script.calls)
+
+
+@once
+def _has_optimizer_state(script: Script) -> bool:
+    return bool(_OPTIMIZER_STATE.search(script.text))
 
 
 def _is_save(call: Call) -> bool:
@@ -122,7 +144,7 @@ def _weights_only(call: Call) -> bool:
 
 
 def _keeps_optimizer(program: Program) -> bool:
-    return any(_OPTIMIZER_STATE.search(script.text) for script in program.scripts)
+    return any(_has_optimizer_state(script) for script in program.scripts)
 
 
 def _opaque(loops: list[Loop]) -> bool:

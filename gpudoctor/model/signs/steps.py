@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.program import steady
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 OPTIMIZER = re.compile(r"optim|(^|_)opt(s|_|\[|$)|^opt[A-Z0-9]", re.IGNORECASE)
 """What an optimizer of unknown type is usually called."""
@@ -203,12 +204,12 @@ def _opposed(mine: tuple[Guard, ...], theirs: tuple[Guard, ...]) -> bool:
     )
 
 
-@lru_cache(maxsize=32)
-def _branches(tree: ast.Module) -> tuple[tuple[int, int, int, int, int], ...]:
+@once
+def _branches(script: Script) -> tuple[tuple[int, int, int, int, int], ...]:
     """Each if statement: its place, its body's last line, its else's first and last line."""
     found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and node.orelse:
+    for node in nodes(script, ast.If):
+        if node.orelse:
             found.append(
                 (
                     node.lineno,
@@ -223,7 +224,7 @@ def _branches(tree: ast.Module) -> tuple[tuple[int, int, int, int, int], ...]:
 
 def arms(script: Script, line: int) -> Iterator[tuple[tuple[str, int, int], str]]:
     """The branches that a line stands in: each `if` that has an else, with the arm."""
-    for first, column, body_end, else_first, else_last in _branches(script.tree):
+    for first, column, body_end, else_first, else_last in _branches(script):
         if first <= line <= body_end:
             yield (script.path, first, column), "body"
         elif else_first <= line <= else_last:
