@@ -18,7 +18,7 @@ from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, Ro
 from gpudoctor.model.signs.host import Disk, Host, Limit
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
+from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.source import Source
 
 GIB = 1 << 30
@@ -184,6 +184,7 @@ def make_patient(
     environment: Mapping[str, str] | Environment | None = None,
     packages: Packages | None = None,
     torch: TorchBuild | None = None,
+    argument_fields: ArgumentFields | None = None,
     job: Job | None = None,
     kernel_log: KernelLog | None = None,
     source: Source | None = None,
@@ -205,6 +206,7 @@ def make_patient(
             kernel_log=_sign("the kernel log", kernel_log),
             packages=_sign("the packages", packages),
             torch=_sign("torch", torch),
+            argument_fields=_sign("the argument classes", argument_fields),
             job=_sign("the job", job),
             source=_sign("the source", source),
             configs=_sign("the configs", configs),

@@ -44,7 +44,7 @@ NAMES = {
     "MEM010": "cache-flag-conflict",
     "NUM006": "fp16-unsafe",
     "NUM009": "learning-rate-out-of-band",
-    "CFG006": "frequencies", "CFG008": "quantisation-conflict", "CFG007": "lora-misfit",
+    "CFG006": "frequencies", "CFG009": "deprecated-key", "CFG005": "unknown-key", "CFG008": "quantisation-conflict", "CFG007": "lora-misfit",
     "LOOP004": "clip-misplaced",
     "LOOP006": "double-softmax",
     "LOOP003": "accumulation-wrong",

@@ -12,7 +12,7 @@ from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.packages import Packages, TorchBuild
+from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
@@ -93,6 +93,9 @@ class Signs:
     kernel_log: Sign[KernelLog] = field(default_factory=_no("the kernel log", "the kernel log was not read"))
     packages: Sign[Packages] = field(default_factory=_no("the packages", "no Python environment was examined"))
     torch: Sign[TorchBuild] = field(default_factory=_no("torch", "no Python environment was examined"))
+    argument_fields: Sign[ArgumentFields] = field(
+        default_factory=_no("the argument classes", "no Python environment was examined")
+    )
     job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
     configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
@@ -149,6 +152,11 @@ class Patient:
     def torch(self) -> TorchBuild:
         """Facts about the installed torch; raises `Unavailable` when it is not installed."""
         return self.signs.torch.take()
+
+    @property
+    def argument_fields(self) -> ArgumentFields:
+        """Fields of the installed libraries' argument classes; raises `Unavailable` when none is installed."""
+        return self.signs.argument_fields.take()
 
     @property
     def job(self) -> Job:

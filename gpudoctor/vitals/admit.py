@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.host import Host
     from gpudoctor.model.signs.kernel_log import KernelLog
-    from gpudoctor.model.signs.packages import Packages, TorchBuild
+    from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
     from gpudoctor.model.signs.source import Source
 
 T = TypeVar("T")
@@ -68,6 +68,7 @@ def admit(admission: Admission) -> Patient:
             kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
             packages=_limited("the packages", readers.packages, FILES_LIMIT),
             torch=_limited("torch", readers.torch, FILES_LIMIT),
+            argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
             job=Sign("the job", readers.job),
             source=readers.source,
             configs=readers.configs,
@@ -138,6 +139,11 @@ class _Readers:
         from gpudoctor.vitals.torch_build import read_torch
 
         return read_torch(self._packages.take())
+
+    def argument_fields(self) -> "ArgumentFields":
+        from gpudoctor.vitals.argument_fields import read_argument_fields
+
+        return read_argument_fields(self._packages.take())
 
     def job(self) -> Job:
         return self._job.take()

@@ -79,3 +79,13 @@ class TorchBuild:
     """Whether it was built with the new C++ ABI."""
     path: str
     """The package's folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentFields:
+    """The fields of argument classes of the installed libraries (`TrainingArguments`, `LoraConfig`)."""
+
+    versions: Mapping[str, str]
+    """Distribution to the version that they were read from."""
+    fields: Mapping[str, frozenset[str]]
+    """Class name to its fields, inherited ones included."""

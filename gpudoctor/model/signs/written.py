@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.evidence import Setting, SourceSpan
-from gpudoctor.model.remedy import Edit, KeywordEdit, TextEdit
+from gpudoctor.model.remedy import Edit, TextEdit
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, ConfigValue, Entry
 from gpudoctor.model.signs.edits import replace_node
 from gpudoctor.model.signs.source import Call, Known, Script
@@ -74,7 +74,9 @@ class Written:
     @property
     def node_text(self) -> str:
         """The expression as written in a script, else ""."""
-        return ast.unparse(self.node) if self.node is not None else ""
+        if self.node is None or self.script is None:
+            return ""
+        return ast.get_source_segment(self.script.text, self.node) or ast.unparse(self.node)
 
     @property
     def shown(self) -> str:
@@ -92,13 +94,8 @@ class Written:
         if self.script is None or self.node is None:
             return None
         text = value if python is None else python
-        keyword = self._keyword()
-        if keyword is not None and self.call is not None:
-            span = self.call.span
-            return KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, text),))
-        if isinstance(self.node, ast.Constant):
-            return replace_node(self.script, self.node, text)
-        return None
+        plain = self._keyword() is not None or isinstance(self.node, ast.Constant)
+        return replace_node(self.script, self.node, text) if plain else None
 
     def rename(self, name: str) -> tuple[Edit, ...]:
         """The edits that keep the value under another name, in the same place; empty where none can."""
@@ -106,25 +103,30 @@ class Written:
             edit = rename_key(self.file, self.entry, name)
             return () if edit is None else (edit,)
         keyword = self._keyword()
-        if keyword is None or self.call is None or self.node is None:
+        if keyword is None or self.script is None:
             return ()
-        span = self.call.span
-        return (
-            KeywordEdit(
-                path=span.path,
-                line=span.line,
-                column=span.column,
-                set=((name, self.node_text),),
-                remove=(keyword,),
-            ),
-        )
+        return (replace_node(self.script, keyword, f"{name}={self.node_text}"),)
 
-    def _keyword(self) -> str | None:
-        """The keyword's name when it stands in the call itself (not in a `**kwargs`)."""
+    def _keyword(self) -> ast.keyword | None:
+        """The keyword when it stands in the call itself (not in a `**kwargs`)."""
         for keyword in self.call.node.keywords if self.call is not None else ():
-            if keyword.value is self.node:
-                return keyword.arg
+            if keyword.value is self.node and keyword.arg is not None:
+                return keyword
         return None
+
+
+def add_keyword(script: Script, call: Call, name: str, value: str) -> TextEdit | None:
+    """The edit that gives a call one more keyword, after its last argument; None where that is no plain place.
+
+    Unlike an edit by the call's place it tells `f(x).g()` from `f(x)`, which start at one place.
+    """
+    node = call.node
+    given: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+    last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0), default=None)
+    if last is None or isinstance(last, ast.GeneratorExp) or node.end_lineno is None:
+        return None
+    text = replace_node(script, last, "").expected
+    return replace_node(script, last, f"{text}, {name}={value}")
 
 
 def rename_key(file: ConfigFile, entry: Entry, name: str) -> TextEdit | None:

@@ -15,8 +15,8 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.signs.configs import ConfigKind
-from gpudoctor.model.signs.source import Call
-from gpudoctor.model.signs.written import Written
+from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.written import Written, add_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import settings
 
@@ -77,22 +77,23 @@ def _one(edit: Edit | None) -> tuple[Edit, ...]:
 
 def _reentrant(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     place = finding.evidence[0]
-    call = _call(place, patient) if isinstance(place, SourceSpan) else None
-    if call is None:
-        return ()
-    span = call.span
-    setting = (("gradient_checkpointing_kwargs", '{"use_reentrant": False}'),)
-    return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=setting),)
-
-
-def _call(place: SourceSpan, patient: Patient) -> Call | None:
-    """The call at a place, or the one whose argument stands there."""
     source = optional(lambda: patient.source)
-    for script in source.scripts if source is not None else ():
+    if not isinstance(place, SourceSpan) or source is None:
+        return ()
+    for script in source.scripts:
         for call in script.calls if script.path == place.path else ():
-            if call.span == place or any(script.span(keyword) == place for keyword in call.node.keywords):
-                return call
-    return None
+            method = call.method == "gradient_checkpointing_enable" and call.span == place
+            if method or any(script.span(keyword) == place for keyword in call.node.keywords):
+                return _with(script, call)
+    return ()
+
+
+def _with(script: Script, call: Call) -> tuple[Edit, ...]:
+    name, value = "gradient_checkpointing_kwargs", '{"use_reentrant": False}'
+    if call.node.args or call.node.keywords:
+        return _one(add_keyword(script, call, name, value))
+    span = call.span  # nothing is chained to a call that returns None
+    return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=((name, value),)),)
 
 
 def _remedy(name: str, title: str, why: str, edits: tuple[Edit, ...], *, safe: bool) -> Remedy:

@@ -20,7 +20,7 @@ def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None,
         if found is not None:
             yield found
         else:
-            item = _entry(place, patient) if isinstance(place, Setting) else _keyword(place, patient)
+            item = _entry(place, patient) if isinstance(place, Setting) else keyword_at(place, patient)
             if item is not None:
                 yield None, item
 
@@ -33,7 +33,7 @@ def _entry(place: Setting, patient: Patient) -> Written | None:
     return None
 
 
-def _keyword(place: SourceSpan, patient: Patient) -> Written | None:
+def keyword_at(place: SourceSpan, patient: Patient) -> Written | None:
     """The argument of a call that stands at a place in a script."""
     source = optional(lambda: patient.source)
     for script in source.scripts if source is not None else ():

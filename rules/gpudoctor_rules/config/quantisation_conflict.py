@@ -8,13 +8,12 @@ from gpudoctor.model import (
     Edit,
     Effort,
     Finding,
-    KeywordEdit,
     Patient,
     Remedy,
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.signs.written import Written
+from gpudoctor.model.signs.written import Written, add_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import settings
 
@@ -76,8 +75,11 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
         edit = items[0].edit(_quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
         edits = () if edit is None else (edit,)
     elif isinstance(place, SourceSpan):
-        setting = (("bnb_4bit_compute_dtype", f'"{word}"'),)
-        edits = (KeywordEdit(path=place.path, line=place.line, column=place.column, set=setting),)
+        for script in patient.source.scripts:
+            for call in script.calls_to(".BitsAndBytesConfig"):
+                if call.span == place:
+                    added = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
+                    edits = () if added is None else (added,)
     return _remedy("compute", f"bnb_4bit_compute_dtype={word}", "4-bit layers then use tensor cores", edits)
 
 

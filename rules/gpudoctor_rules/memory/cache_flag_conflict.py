@@ -9,7 +9,6 @@ from gpudoctor.model import (
     Edit,
     Effort,
     Finding,
-    KeywordEdit,
     Patient,
     Remedy,
     Rule,
@@ -58,10 +57,7 @@ def _in_script(script: Script, place: SourceSpan) -> tuple[Edit, ...]:
     for call in script.calls:
         for keyword in call.node.keywords:
             if keyword.arg == "use_cache" and keyword.lineno == place.line and script.span(keyword) == place:
-                at = call.span
-                return (
-                    KeywordEdit(path=at.path, line=at.line, column=at.column, set=(("use_cache", "False"),)),
-                )
+                return (replace_node(script, keyword.value, "False"),)
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Assign) and node.lineno == place.line and script.span(node) == place:
             return (replace_node(script, node.value, "False"),)

@@ -1,6 +1,5 @@
 """Answers NUM006: bf16 where the card has it, a scaler where it has not."""
 
-import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import (
@@ -19,6 +18,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.edits import replace_node
 from gpudoctor.model.signs.setups import deepspeed_configs, training_arguments
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.written import add_keyword, from_keyword
 from gpudoctor.model.workload import optional
 
 AMPERE = (8, 0)
@@ -125,18 +125,19 @@ def _autocast(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     found = _call_at(finding, patient)
     if found is None:
         return ()
-    _, call = found
-    owner = next(
-        (ast.unparse(item.value).rpartition(".")[0] for item in call.node.keywords if item.arg == "dtype"),
-        "torch",
-    )
+    script, call = found
+    dtype = from_keyword(script, call, "dtype")
+    if dtype is not None:
+        edit = dtype.edit("bfloat16", python=f"{dtype.node_text.rpartition('.')[0] or 'torch'}.bfloat16")
+        return () if edit is None else (edit,)
     if len(call.node.args) > 1:
         return ()
+    if call.node.args or call.node.keywords:
+        added = add_keyword(script, call, "dtype", "torch.bfloat16")
+        return () if added is None else (added,)
     span = call.span
     return (
-        KeywordEdit(
-            path=span.path, line=span.line, column=span.column, set=(("dtype", f"{owner or 'torch'}.bfloat16"),)
-        ),
+        KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("dtype", "torch.bfloat16"),)),
     )
 
 

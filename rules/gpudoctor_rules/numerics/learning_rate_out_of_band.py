@@ -9,7 +9,6 @@ from gpudoctor.model import (
     Edit,
     Effort,
     Finding,
-    KeywordEdit,
     Patient,
     Remedy,
     Rule,
@@ -67,16 +66,10 @@ def _edits(place: object, value: str, patient: Patient) -> tuple[Edit, ...]:
 def _in_script(place: SourceSpan, value: str, patient: Patient) -> tuple[Edit, ...]:
     script = next((item for item in patient.source.scripts if item.path == place.path), None)
     for call in script.calls if script is not None else ():
-        for keyword in call.node.keywords:
-            at = script is not None and keyword.lineno == place.line and script.span(keyword) == place
-            if at and keyword.arg is not None and isinstance(keyword.value, ast.Constant):
-                span = call.span
-                return (
-                    KeywordEdit(
-                        path=span.path, line=span.line, column=span.column, set=((keyword.arg, value),)
-                    ),
-                )
-        for node in call.node.args[1:2]:
-            if script is not None and isinstance(node, ast.Constant) and script.span(node) == place:
+        for node in (*(item.value for item in call.node.keywords), *call.node.args[1:2]):
+            if script is None or not isinstance(node, ast.Constant) or node.lineno != place.line:
+                continue
+            keyword = next((item for item in call.node.keywords if item.value is node), None)
+            if script.span(keyword if keyword is not None else node) == place:
                 return (replace_node(script, node, value),)
     return ()

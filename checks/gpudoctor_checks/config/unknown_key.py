@@ -1,0 +1,241 @@
+"""CFG005: a key that the reader of its file does not know."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Setting,
+    Severity,
+    Unavailable,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
+from gpudoctor.model.signs.packages import ArgumentFields
+from gpudoctor.model.signs.setups import EXTENDED, TRAINING_ARGUMENTS, in_a_test
+from gpudoctor.model.signs.source import Call, Script, Source
+from gpudoctor.model.workload import optional
+from gpudoctor_checks.config.deprecations import rows
+from gpudoctor_checks.config.known_keys import KINDS, Table, everywhere, known, meant, tables
+
+REFUSING = {
+    ConfigKind.LLAMA_FACTORY: "LLaMA-Factory refuses keys that it does not know",
+    ConfigKind.ACCELERATE: "accelerate refuses keys that it does not know",
+}
+"""Readers that stop at an unknown key of the top level."""
+
+NESTED = frozenset({ConfigKind.LIGHTNING, ConfigKind.FSDP})
+COMMENTS = ("_", "#", "//", "comment", "?")
+"""How people write comments and private keys into JSON."""
+
+CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One written key."""
+
+    name: str
+    """Its last part."""
+    entry: Entry | Section
+
+
+class UnknownKey(Check):
+    """A config has a key that its reader does not know.
+
+    What it finds:
+        Misspelt keys of training arguments (files and calls), DeepSpeed, accelerate, LLaMA-Factory, axolotl,
+        torchtune, Lightning's trainer, PEFT and bitsandbytes configs, with the key that was meant; keyword
+        arguments that the installed `TrainingArguments` does not have; keys that a strict reader refuses.
+    Why it hurts:
+        Strict readers (accelerate, LLaMA-Factory, DeepSpeed's ZeRO section, Python calls) stop the run. The
+        others ignore the key: the run starts with the default, and nobody notices that the warm-up or the
+        offload that was asked for is not there.
+    How it knows:
+        It compares each key with the names that the tool knows: the installed version's own fields for calls
+        of transformers and PEFT, tables of names with their versions for the rest. A key one or two slips away
+        from a known one is a misspelling; one far from all of them is the user's own, and left alone.
+    False alarms:
+        A key of the user's own that is spelt almost like a known one.
+    Remedies:
+        The known key, as an edit.
+    References:
+        - known_keys.json beside this check: each table has its source and version
+        - https://www.deepspeed.ai/docs/config-json/
+        - https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
+    """
+
+    code = Code("CFG005")
+    name = "unknown-key"
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
+        if configs is None and source is None:
+            raise Unavailable("no config and no script was given")
+        fields = optional(lambda: patient.argument_fields)
+        for file in configs.files if configs is not None else ():
+            yield from self._in_file(file, fields)
+        if source is not None:
+            yield from self._in_source(source, fields)
+
+    # files
+
+    def _in_file(self, file: ConfigFile, fields: ArgumentFields | None) -> Iterator[Finding]:
+        names = KINDS.get(file.kind)
+        if names is not None and not (
+            file.kind is ConfigKind.PEFT and file.value("peft_type") not in {"LORA", None}
+        ):
+            keys = known(names) | (_installed(fields) if "training-arguments" in names else frozenset())
+            yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
+            for section, inside in tables()[names[0]].sections.items():
+                closed = section in tables()[names[0]].closed
+                refuses = f"DeepSpeed refuses keys that it does not know in {section}" if closed else ""
+                yield from self._level(file, section, inside, refuses, names[0])
+        elif file.kind is ConfigKind.LIGHTNING:
+            for section in ("trainer", "fit.trainer"):
+                yield from self._level(
+                    file, section, tables()["lightning-trainer"].keys, "", "lightning-trainer"
+                )
+        elif file.kind is ConfigKind.FSDP:
+            inside = tables()["accelerate"].sections["fsdp_config"]
+            yield from self._level(
+                file, "", inside | {key.removeprefix("fsdp_") for key in inside}, "", "accelerate"
+            )
+
+    def _level(
+        self, file: ConfigFile, section: str, keys: frozenset[str], refuses: str, table: str
+    ) -> Iterator[Finding]:
+        for place in _keys_in(file, section):
+            name = place.name
+            if name in keys or name.startswith(COMMENTS) or not name.isascii():
+                continue
+            if name in {row.key.rpartition(".")[2] for row in rows(table)}:
+                continue  # renamed or dropped, not misspelt
+            near = meant(name, keys) if name not in everywhere() else None
+            if near is not None and not file.has(f"{section}.{near}" if section else near):
+                yield self._misspelt(file, place, near, refuses)
+            elif near is None and refuses and name not in everywhere() and not _interpolated(place):
+                yield self._refused(file, place, tables()[table])
+
+    def _misspelt(self, file: ConfigFile, place: Place, near: str, refuses: str) -> Finding:
+        return self.finding(
+            f"{place.entry.key} is no key that {_owner(file)} knows; {near} is.",
+            evidence=(_setting(file, place),),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR if refuses else Severity.WARNING,
+            cost=Cost(breaks=refuses) if refuses else None,
+            subject=f"{file.path}:{place.entry.line} {place.entry.key}",
+            facts=(("near", near), ("key", place.name)),
+        )
+
+    def _refused(self, file: ConfigFile, place: Place, table: Table) -> Finding:
+        return self.finding(
+            f"{place.entry.key} is no key of {table.name} {table.version}, which refuses others.",
+            evidence=(_setting(file, place),),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.NOTE,
+            subject=f"{file.path}:{place.entry.line} {place.entry.key}",
+            facts=(("near", ""), ("key", place.name)),
+        )
+
+    # source
+
+    def _in_source(self, source: Source, fields: ArgumentFields | None) -> Iterator[Finding]:
+        for script in source.scripts:
+            for call in script.calls:
+                root = call.name.split(".", 1)[0]
+                if in_a_test(call):
+                    continue
+                if call.method in TRAINING_ARGUMENTS and root == "transformers":
+                    own = fields.fields.get(call.method) if fields is not None else None
+                    keys = own or tables()["training-arguments"].keys
+                    yield from self._call(script, call, keys, own is not None, "training-arguments")
+                elif call.method in EXTENDED and root == "trl":
+                    keys = known(("training-arguments", "trl"))
+                    yield from self._call(script, call, keys, False, "training-arguments")
+                elif call.method in CALLS and root in {"peft", "transformers"}:
+                    own = fields.fields.get(call.method) if fields is not None else None
+                    keys = own or tables()[CALLS[call.method]].keys
+                    strict = own is not None and call.method == "LoraConfig"
+                    yield from self._call(script, call, keys, strict, CALLS[call.method])
+
+    def _call(
+        self, script: Script, call: Call, keys: frozenset[str], installed: bool, table: str
+    ) -> Iterator[Finding]:
+        renamed = {row.key for row in rows(table)}
+        for keyword in call.node.keywords:
+            name = keyword.arg
+            if name is None or name in keys or name in renamed:
+                continue
+            near = meant(name, keys) if name not in everywhere() or installed else None
+            if near is None and not installed:
+                continue
+            raises = call.method != "BitsAndBytesConfig"
+            text = f"{call.method} has no argument {name}" + (f"; {near} is one." if near else ".")
+            yield self.finding(
+                text,
+                evidence=(script.span(keyword),),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.ERROR if raises else Severity.WARNING,
+                cost=Cost(breaks="the call raises a TypeError") if raises else None,
+                subject=f"{call.span.path}:{keyword.lineno} {name}",
+                facts=(("near", near or ""), ("key", name)),
+            )
+
+
+def _installed(fields: ArgumentFields | None) -> frozenset[str]:
+    if fields is None:
+        return frozenset()
+    return fields.fields.get("TrainingArguments", frozenset()) | fields.fields.get(
+        "Seq2SeqTrainingArguments", frozenset()
+    )
+
+
+def _keys_in(file: ConfigFile, section: str) -> Iterator[Place]:
+    """The keys that stand directly in a section, with a value or with a block."""
+    depth = len(section.split(".")) if section else 0
+    for entry in file.entries.values():
+        if len(entry.parts) == depth + 1 and ".".join(entry.parts[:depth]) == section:
+            yield Place(name=entry.last, entry=entry)
+    prefix = section + "." if section else ""
+    for key, block in file.sections.items():
+        rest = key.removeprefix(prefix)
+        if key.startswith(prefix) and rest and "." not in rest and "[" not in rest:
+            yield Place(name=rest, entry=block)
+
+
+def _interpolated(place: Place) -> bool:
+    return isinstance(place.entry, Entry) and place.entry.interpolated
+
+
+def _setting(file: ConfigFile, place: Place) -> Setting:
+    if isinstance(place.entry, Entry):
+        return file.setting(place.entry)
+    return Setting(
+        key=place.entry.key, value="(a section)", origin=file.path, path=file.path, line=place.entry.line
+    )
+
+
+OWNERS = {
+    ConfigKind.HUGGINGFACE: "TrainingArguments",
+    ConfigKind.LLAMA_FACTORY: "LLaMA-Factory",
+    ConfigKind.AXOLOTL: "axolotl",
+    ConfigKind.ACCELERATE: "accelerate",
+    ConfigKind.DEEPSPEED: "DeepSpeed",
+    ConfigKind.TORCHTUNE: "torchtune",
+    ConfigKind.PEFT: "LoraConfig",
+    ConfigKind.QUANTISATION: "BitsAndBytesConfig",
+    ConfigKind.LIGHTNING: "Lightning's Trainer",
+    ConfigKind.FSDP: "an fsdp_config",
+}
+
+
+def _owner(file: ConfigFile) -> str:
+    return OWNERS.get(file.kind, "its reader")

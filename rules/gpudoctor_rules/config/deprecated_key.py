@@ -1,0 +1,40 @@
+"""Answers CFG009: the new name."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.config.placing import settings
+
+
+class DeprecatedKeyRule(Rule):
+    """The same value under its new name, where it has one."""
+
+    answers = Code("CFG009")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        new, same = str(finding.fact("new")), bool(finding.fact("same"))
+        edits: list[Edit] = []
+        pairs = list(settings(finding, patient))
+        items = [item for _, item in pairs]
+        if same and not any(setup is not None and new in setup.items for setup, _ in pairs):
+            for item in items:
+                edits += item.rename(new)
+        old = items[0].key.rpartition(".")[2].lstrip("-") if items else "the key"
+        dropped = new.startswith("nothing")
+        yield Remedy(
+            id="CFG009-rename" if same else "CFG009-drop" if dropped else "CFG009-replace",
+            title=f"{new} instead of {old}" if not dropped else f"remove {old}",
+            steps=(
+                new if not dropped else f"remove {old}: {new.partition(': ')[2] or 'nothing takes its place'}",
+            ),
+            applicability=_applicability(bool(edits), bool(finding.fact("installed"))),
+            effort=Effort.SETTING,
+            edits=tuple(edits),
+        )
+
+
+def _applicability(edited: bool, installed: bool) -> Applicability:
+    """Safe where the installed version is known to take the new name; an older one might not."""
+    if not edited:
+        return Applicability.DISPLAY_ONLY
+    return Applicability.SAFE if installed else Applicability.UNSAFE

@@ -1,0 +1,117 @@
+import pytest
+from jobs import job_files, job_patient, launch_line, patient_of
+from mending import gone, mended
+
+from gpudoctor.model import Applicability, Severity, Unavailable
+from gpudoctor.model.signs.packages import ArgumentFields
+from gpudoctor.testing import examine, make_packages, make_patient, prescribe
+from gpudoctor_checks.config.deprecated_key import DeprecatedKey
+from gpudoctor_rules.config.deprecated_key import DeprecatedKeyRule
+
+NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
+EXPECTED = {
+    "configs-sick_accelerate": {(NOTE, 3)},
+    "configs-sick_axolotl": {(NOTE, 6)},
+    "configs-sick_deepspeed": {(NOTE, 5), (NOTE, 6)},
+    "configs-sick_transformers": {(WARNING, 4), (NOTE, 6), (NOTE, 7)},
+    "source-sick_arguments": {(WARNING, 6), (NOTE, 6), (NOTE, 5), (NOTE, 7)},
+}
+SICK, HEALTHY = dict(job_files("CFG009", "sick")), dict(job_files("CFG009", "healthy"))
+
+
+def installed(version: str, *fields: str) -> dict[str, object]:
+    return {
+        "packages": make_packages(transformers=version),
+        "argument_fields": ArgumentFields(
+            versions={"transformers": version},
+            fields={name: frozenset(fields) for name in ("TrainingArguments", "Seq2SeqTrainingArguments")},
+        ),
+    }
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    findings = examine(DeprecatedKey, job_patient(SICK[name]))
+    assert {(finding.severity, finding.evidence[0].line) for finding in findings} == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(DeprecatedKey, job_patient(HEALTHY[name])) == []
+
+
+CALL = {
+    "train.py": "from transformers import TrainingArguments\na = TrainingArguments('o', evaluation_strategy='no')\n"
+}
+
+
+def test_sick_gone_from_the_installed_version() -> None:
+    [finding] = examine(DeprecatedKey, patient_of(CALL, **installed("4.57.1", "eval_strategy")))
+    assert finding.severity is ERROR
+    assert finding.cost.breaks
+
+
+def test_sick_deprecated_in_the_installed_version() -> None:
+    patient = patient_of(CALL, **installed("4.46.3", "eval_strategy", "evaluation_strategy"))
+    [finding] = examine(DeprecatedKey, patient)
+    assert finding.severity is NOTE
+    [remedy] = prescribe(DeprecatedKeyRule, finding, patient)
+    assert remedy.applicability is Applicability.SAFE
+
+
+def test_healthy_in_an_old_installed_version() -> None:
+    assert examine(DeprecatedKey, patient_of(CALL, **installed("4.30.2", "evaluation_strategy"))) == []
+
+
+def test_sick_on_the_launch_line() -> None:
+    launch = launch_line("torchrun train.py --output_dir o --evaluation_strategy steps")
+    [finding] = examine(DeprecatedKey, patient_of({"train.py": "import transformers\n"}, launch))
+    assert finding.severity is WARNING
+
+
+@pytest.mark.parametrize(("version", "found"), [("4.30.2", 0), ("4.57.1", 1)])
+def test_sick_and_healthy_dtypes(version: str, found: int) -> None:
+    script = "from transformers import AutoModel\nm = AutoModel.from_pretrained('gpt2', torch_dtype='auto')\n"
+    patient = patient_of({"train.py": script}, packages=make_packages(transformers=version))
+    assert len(examine(DeprecatedKey, patient)) == found
+
+
+def test_sick_one_finding_for_one_argument_of_a_script() -> None:
+    load = "AutoModel.from_pretrained('gpt2', torch_dtype='auto')\n"
+    [finding] = examine(
+        DeprecatedKey, patient_of({"train.py": "from transformers import AutoModel\n" + load * 3})
+    )
+    assert len(finding.evidence) == 3
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(DeprecatedKey, make_patient())
+
+
+def test_the_mend_cures() -> None:
+    [path] = SICK["source-sick_arguments"]
+    assert gone("CFG009", path.read_text("utf-8"), path.name)
+    [path] = SICK["configs-sick_axolotl"]
+    assert gone("CFG009", path.read_text("utf-8"), path.name)
+
+
+def test_the_mend_keeps_what_has_no_new_name() -> None:
+    [path] = SICK["configs-sick_transformers"]
+    text = mended(path.read_text("utf-8"), path.name, select="CFG009")
+    assert "eval_strategy: steps   # 新名字是 eval_strategy" in text
+    assert "fp16_opt_level: O2" in text
+
+
+def test_healthy_edit_when_both_names_are_written() -> None:
+    files = {
+        "a.yaml": "output_dir: o\nnum_train_epochs: 1\nlogging_steps: 5\neval_strategy: no\nevaluation_strategy: no\n"
+    }
+    patient = patient_of(files)
+    [finding] = examine(DeprecatedKey, patient)
+    [remedy] = prescribe(DeprecatedKeyRule, finding, patient)
+    assert remedy.edits == ()

@@ -1,0 +1,115 @@
+import pytest
+from jobs import job_files, job_patient, patient_of
+from mending import gone
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model.signs.packages import ArgumentFields
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.config.known_keys import distance, meant, tables
+from gpudoctor_checks.config.unknown_key import UnknownKey
+from gpudoctor_rules.config.unknown_key import UnknownKeyRule
+
+NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
+EXPECTED = {
+    "configs-sick_accelerate": {(ERROR, 3)},
+    "configs-sick_axolotl": {(WARNING, 6)},
+    "configs-sick_bitsandbytes": {(WARNING, 3)},
+    "configs-sick_deepspeed": {(ERROR, 5), (WARNING, 8)},
+    "configs-sick_lightning": {(WARNING, 5)},
+    "configs-sick_llama_factory": {(ERROR, 6)},
+    "configs-sick_torchtune": {(WARNING, 8)},
+    "configs-sick_transformers": {(WARNING, 4)},
+    "source-sick_arguments": {(ERROR, 4), (ERROR, 5)},
+    "source-sick_quantised": {(WARNING, 6)},
+}
+SICK, HEALTHY = dict(job_files("CFG005", "sick")), dict(job_files("CFG005", "healthy"))
+INSTALLED = ArgumentFields(
+    versions={"transformers": "9.0"},
+    fields={"TrainingArguments": frozenset({"output_dir", "learning_rate", "brand_new_option"})},
+)
+
+
+def test_every_job_is_named() -> None:
+    assert set(SICK) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_sick_jobs(name: str) -> None:
+    findings = examine(UnknownKey, job_patient(SICK[name]))
+    assert {(finding.severity, finding.evidence[0].line) for finding in findings} == EXPECTED[name]
+    assert all((finding.cost.breaks is not None) == (finding.severity is ERROR) for finding in findings)
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY))
+def test_healthy_jobs(name: str) -> None:
+    assert examine(UnknownKey, job_patient(HEALTHY[name])) == []
+
+
+def arguments(text: str) -> dict[str, str]:
+    return {"train.py": f"from transformers import TrainingArguments\na = TrainingArguments('o', {text})\n"}
+
+
+def test_sick_what_the_installed_version_does_not_have() -> None:
+    [finding] = examine(UnknownKey, patient_of(arguments("future_option=1"), argument_fields=INSTALLED))
+    assert finding.severity is ERROR
+
+
+def test_healthy_what_the_installed_version_has() -> None:
+    assert examine(UnknownKey, patient_of(arguments("brand_new_option=1"), argument_fields=INSTALLED)) == []
+
+
+def test_sick_far_keys_of_a_strict_reader_are_a_note() -> None:
+    text = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ntemplate: t\nwhatever_this_is: 1\n"
+    [finding] = examine(UnknownKey, patient_of({"a.yaml": text}))
+    assert finding.severity is NOTE
+
+
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [
+        ("learing_rate", "learning_rate"),
+        ("leanring_rate", "learning_rate"),
+        ("learningrate", "learning_rate"),
+        ("learning-rate", "learning_rate"),
+        ("use_lora", None),
+        ("learn", None),
+        ("rate", None),
+    ],
+)
+def test_sick_and_healthy_words(key: str, known: str | None) -> None:
+    assert meant(key, ("learning_rate", "use_dora", "lr")) == known
+
+
+def test_healthy_two_neighbours_tell_nothing() -> None:
+    assert meant("warmup_stepa", ("warmup_steps", "warmup_stepb")) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "far"), [("ab", "ba", 1), ("abc", "ab", 1), ("a", "b", 1), ("abcd", "xbcy", 2)]
+)
+def test_distances(one: str, other: str, far: int) -> None:
+    assert distance(one, other) == far
+
+
+def test_every_table_names_its_version() -> None:
+    for table in tables().values():
+        assert table.version
+        assert len(table.keys) > 5
+
+
+def test_skipped_without_source_and_configs() -> None:
+    with pytest.raises(Unavailable):
+        examine(UnknownKey, make_patient())
+
+
+@pytest.mark.parametrize("name", sorted(SICK))
+def test_the_mend_cures(name: str) -> None:
+    [path] = SICK[name]
+    assert gone("CFG005", path.read_text("utf-8"), path.name)
+
+
+def test_the_remedy_names_the_key() -> None:
+    patient = job_patient(SICK["configs-sick_llama_factory"])
+    [finding] = examine(UnknownKey, patient)
+    [remedy] = prescribe(UnknownKeyRule, finding, patient)
+    assert remedy.title == "cutoff_len instead of cutof_len"
