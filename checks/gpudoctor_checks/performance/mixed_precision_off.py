@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.cuda import numbers
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.device_use import Target
@@ -33,6 +34,8 @@ _LARGE_MODELS = frozenset(
         ConfigKind.HUGGINGFACE,
     }
 )
+_KEEPS_STORED = (5,)
+"""The transformers whose default dtype is that of the checkpoint."""
 _TRL_KEYS = ("use_peft", "dataset_name", "packing", "beta", "max_prompt_length", "assistant_only_loss")
 
 
@@ -107,7 +110,7 @@ class MixedPrecisionOff(Check):
             return
         places: set[tuple[str, int]] = set()
         for program in programs:
-            for finding in self._from_source(program, said):
+            for finding in self._from_source(program, said, _keeps_stored(patient)):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)
                 if place not in places:
@@ -116,17 +119,21 @@ class MixedPrecisionOff(Check):
         if not places:
             yield from self._from_configs(said, configs)
 
-    def _from_source(self, program: Program, said: ConfigTold) -> Iterator[Finding]:
+    def _from_source(self, program: Program, said: ConfigTold, stored: bool | None) -> Iterator[Finding]:
         if program.target not in (Target.CUDA, Target.MAYBE):
             return
         told = told_precision(program)
         full = said.full[:1] if told.precision is Precision.UNKNOWN else ()
         if not (told.full and (told.span is not None or program.starts)) and not full:
             return
+        if told.stored and stored is True:
+            return
         built = network(program)
         severity = self._worth(program, built, told)
         if severity is None:
             return
+        if told.stored and stored is None:
+            severity = Severity.NOTE
         loops = list(program.loops)
         evidence: list[Evidence] = [told.span] if told.span is not None else []
         evidence += [file.setting(entry) for file, entry in full]
@@ -196,6 +203,16 @@ class MixedPrecisionOff(Check):
                     ("large", large),
                 ),
             )
+
+
+def _keeps_stored(patient: Patient) -> bool | None:
+    """Whether transformers loads a checkpoint in its own dtype; None when its version is not known."""
+    try:
+        found = patient.packages.distributions.get("transformers")
+    except Unavailable:
+        return None
+    version = numbers(found.version) if found is not None else ()
+    return version >= _KEEPS_STORED if version else None
 
 
 def _decides(file: ConfigFile, entries: list[Entry]) -> bool:

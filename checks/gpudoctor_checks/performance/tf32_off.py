@@ -95,7 +95,7 @@ class Tf32Off(Check):
         if program.target not in (Target.CUDA, Target.MAYBE):
             return False
         told = told_precision(program)
-        if told.precision in (Precision.LOWERED, Precision.UNKNOWN):
+        if told.stored or told.precision in (Precision.LOWERED, Precision.UNKNOWN):
             return False
         built = network(program)
         return built is None or built.library or built.parameters >= self.limit("weights") or built.unknown > 0

@@ -71,6 +71,8 @@ class Told:
     """The call that decides: `TrainingArguments(...)`, `autocast(enabled=False)`, `Trainer(precision=32)`."""
     keywords: tuple[tuple[str, str], ...] = ()
     """The keywords of that call that lower it, with the value to give."""
+    stored: bool = False
+    """Whether a checkpoint of unknown dtype is loaded: from transformers 5 on in the one it is stored in."""
 
     @property
     def span(self) -> SourceSpan | None:
@@ -123,7 +125,9 @@ def _each_telling(script: Script) -> Iterator[Told]:
             yield Told(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told
     decided = {id(node) for call in script.calls if _decides(call) for node in ast.walk(call.node)}
     for node in ast.walk(script.tree):
-        if isinstance(node, ast.Attribute) and node.attr in _DTYPES and id(node) not in decided:
+        if not isinstance(node, ast.Attribute) or node.attr not in _DTYPES or id(node) in decided:
+            continue
+        if isinstance(node.value, ast.Name) and script.imports.get(node.value.id) == "torch":
             yield _UNKNOWN  # a dtype that goes we know not where
 
 
@@ -217,7 +221,8 @@ def _training_arguments(script: Script, call: Call) -> Told:
     cpu = call.argument("use_cpu") or call.argument("no_cuda")
     if isinstance(cpu, Known) and cpu.value is True:
         return _UNKNOWN
-    if _loads_as_stored(script):
+    dtype = _dtype_of_checkpoints(script)
+    if dtype == "given":
         return _UNKNOWN
     said = values[0] is not None or values[1] is not None
     options = any(isinstance(value, Known) and value.origin.startswith("default of") for value in values[:2])
@@ -226,6 +231,7 @@ def _training_arguments(script: Script, call: Call) -> Told:
         precision=Precision.SWITCHED_OFF if options else precision,
         call=call,
         keywords=() if options else (("bf16", "True"),),
+        stored=dtype == "stored",
     )
 
 
@@ -241,8 +247,10 @@ def _trl(call: Call) -> Told:
     return _LOWERED if lowered else _UNKNOWN
 
 
-def _loads_as_stored(script: Script) -> bool:
-    """Whether a checkpoint of unknown dtype is loaded: transformers 5 keeps the one it is stored in."""
+def _dtype_of_checkpoints(script: Script) -> str:
+    """`given` when a checkpoint is loaded in a dtype that is named, `stored` when in that it may be stored in,
+    `float32` when it is known to be stored so."""
+    answer = "float32"
     for call in script.calls:
         if call.method == "from_pretrained" and re.search(r"(Model|For[A-Z]\w*)\.from_pretrained$", call.name):
             if (
@@ -250,12 +258,12 @@ def _loads_as_stored(script: Script) -> bool:
                 or "dtype" in call.keywords
                 or "quantization_config" in call.keywords
             ):
-                return True
+                return "given"
             first = call.argument("pretrained_model_name_or_path", 0)
             name = first.value if isinstance(first, Known) else None
             if not isinstance(name, str) or not _FP32_CHECKPOINTS.search(name):
-                return True
-    return False
+                answer = "stored"
+    return answer
 
 
 @by_script
@@ -275,7 +283,8 @@ def _hints(script: Script) -> bool:
             ):
                 return True
             continue
-        if _HINTS.search(text.lower()) and not _not_amp(text):
+        plain = isinstance(node, ast.Name | ast.Attribute)  # half = len(x) // 2
+        if _HINTS.search(text.lower()) and not _not_amp(text) and not (plain and "half" in text.lower()):
             return True
     return False
 

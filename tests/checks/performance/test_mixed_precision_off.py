@@ -4,7 +4,7 @@ from mending import found, gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity, Unavailable
-from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, prescribe
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
 from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRule
 
@@ -118,3 +118,30 @@ def test_sick_config_edit_cures(name):
 
 def test_healthy_two_findings_never_for_one_loop():
     assert found((FOLDER / "sick_resnet.py").read_text("utf-8"), select="PERF001") == ["PERF001"]
+
+
+LLAMA = """
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B")
+    Trainer(model=model, args=TrainingArguments("out", per_device_train_batch_size=4), train_dataset=None).train()
+"""
+
+
+@pytest.mark.parametrize(("version", "severity"), [("4.46.0", WARNING), (None, NOTE), ("5.1.0", None)])
+def test_sick_checkpoint_of_unknown_dtype_depends_on_transformers(version, severity):
+    signs = {"packages": make_packages(transformers=version)} if version else {}
+    findings = examine(MixedPrecisionOff, script_patient(LLAMA, **signs))
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+
+
+def test_sick_names_that_only_sound_like_it():
+    text = (FOLDER / "sick_resnet.py").read_text("utf-8")
+    text = text.replace("def main():", "half = 7\n\n\ndef main():\n    precision = half / 2  # 精确率\n")
+    assert len(examine(MixedPrecisionOff, script_patient(text))) == 1
+
+
+def test_healthy_checkpoint_whose_dtype_is_named():
+    for dtype in ('torch_dtype="auto"', 'dtype="bfloat16"', "quantization_config=config"):
+        text = LLAMA.replace('1.5B")', f'1.5B", {dtype})')
+        assert examine(MixedPrecisionOff, script_patient(text)) == [], dtype
