@@ -334,16 +334,21 @@ def _adapters(cells: dict[str, str], stack: str) -> dict[str, Any]:
     rank = re.search(r"\d+", cells["lora_r"])
     found["lora_rank"] = int(rank.group()) if rank else 16 if stack != "hf-2023" else 8
     targets = cells["lora_targets"]
-    if "all" in targets.lower():
+    if (
+        stack == "litgpt"
+    ):  # defaults of finetune/lora.py and of config_hub, where phi and gemma adapt everything
+        everything = "phi-2" in cells["model"] or "phi-3" in cells["model"].lower() or "gemma" in cells["model"]
+        found |= {
+            "lora_dtype": "bf16",
+            "lora_dropout": 0.05,
+            "lora_targets": "all-linear" if everything else "q,v",
+        }
+    elif "all" in targets.lower():
         found["lora_targets"] = "all-linear"
-    elif targets:
-        found["lora_targets"] = targets
     else:
-        found["lora_targets"] = "all-linear" if "Qwen" in cells["source"] or stack == "litgpt" else "attention"
+        found["lora_targets"] = targets or ("all-linear" if "Qwen" in cells["source"] else "attention")
     if "fms-hf-tuning" in cells["framework"]:
         found["lora_dropout"] = 0.1  # scenarios.yaml of the source
-    if stack == "litgpt":
-        found["lora_dtype"] = "bf16"
     if "fsdp_qlora" in cells["framework"]:  # train.py's defaults
         found |= {
             "lora_rank": 64,

@@ -95,10 +95,14 @@ class _Inputs:
         layout = self._layout
         e = layout.element
         amount = 0.0
+        if layout.job.quantized and layout.stack.name == "litgpt":
+            amount = 2.0 * width  # bitsandbytes before 0.43 keeps the inputs of its 4-bit products
         if self._trained:
             # under autocast over fp32 weights, each linear casts its input to 16 bits for itself
             amount = float(2 * width * len(roles)) if layout.autocast_fp32 else float(e * width)
         reading = [role for role in roles if role in self._adapters]
+        if layout.stack.name == "litgpt" and "v" in roles:
+            reading = reading[:1]  # one fused adapter for queries, keys and values
         if reading:
             amount += self._adapter_inputs(len(reading), width)
         self.total += amount
@@ -146,6 +150,8 @@ def _norm_saved(layout: Layout, *, trained: bool) -> float:
     shape, h = layout.shape, layout.shape.hidden
     if shape.norm != "rmsnorm" or layout.job.fused_norm or layout.stack.fused_norms:
         return float(layout.residual * h) + 8
+    if layout.stack.name == "litgpt":  # normalizes and scales in fp32
+        return 4.0 * h + (4.0 * h if trained else 0.0) + 4
     if layout.residual == 4:  # fp32 stream: the input and, for the weight's gradient, the normalized tensor
         return 4.0 * h + (4.0 * h if trained or shape.family.startswith("gemma") else 0.0) + 4
     if shape.family.startswith(
@@ -186,6 +192,8 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
         text = f"attention {e * 4}dq + {scores / (a * job.seq):g}as"
     else:
         kept = e * (2 * dq + 2 * kv) + 4 * a
+        if layout.stack.name == "litgpt":
+            kept += _litgpt_extra(layout, repeats)
         text = f"attention {2 * e}dq + {2 * e}{'dq' if repeats else 'dkv'} + 4a (dq {dq:,}, dkv {dkv:,})"
     if shape.kind == "encoder-decoder":  # the decoder's blocks attend twice: half of all blocks
         kept *= 1.5
@@ -193,6 +201,20 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
     if shape.qk_norm != "none":
         kept += (4 + (2 if not job.adapted else 0)) * (dq + dkv)
     return amount + kept + inputs.copy("o", dq, kept_anyway=True), text
+
+
+def _litgpt_extra(layout: Layout, repeats: bool) -> float:
+    """What litgpt keeps beside: values as a view of the whole fused projection, and LoRA's outputs before padding."""
+    shape, job, e = layout.shape, layout.job, layout.element
+    extra = 0.0 if repeats else e * (shape.q_width + shape.kv_width)
+    asked = {role for target in job.lora_targets for role in (target,)} if job.adapted else set()
+    if asked and "all-linear" not in asked and not {"q", "k", "v"} <= asked:
+        extra += e * sum(
+            width
+            for role, width in (("q", shape.q_width), ("k", shape.kv_width), ("v", shape.kv_width))
+            if role in asked
+        )
+    return extra
 
 
 def _repeats(layout: Layout) -> bool:
