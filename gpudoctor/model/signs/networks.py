@@ -6,13 +6,22 @@ library is known by its name alone.
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.signs.layers import (
+    ATTENTION,
+    STACKS,
+    Names,
+    Plain,
+    argument,
+    repeats,
+    sizes_of,
+    worked_out,
+)
 from gpudoctor.model.signs.programs import Program, by_script
-from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script
+from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 
 _LIBRARY = re.compile(
     r"(torchvision\.models\.(?:\w+\.)*(?!get_model_weights|list_models|get_weight)[a-z]\w*$)|(timm\.create_model$)"
@@ -26,19 +35,9 @@ _CONVOLUTIONAL = re.compile(
     r"shufflenet|mnasnet|fpn|linknet|retinanet|rcnn|hrnet|xception",
     re.IGNORECASE,
 )
-_CONVS = {f"torch.nn.{name}{size}d": size for name in ("Conv", "ConvTranspose") for size in (1, 2, 3)}
-_RECURRENT = {"torch.nn.LSTM": 4, "torch.nn.GRU": 3, "torch.nn.RNN": 1}
-_ATTENTION = frozenset(
-    {"torch.nn.MultiheadAttention", "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
-     "torch.nn.Transformer", "torch.nn.functional.scaled_dot_product_attention"}
-)  # fmt: skip
-_STACKS = {
-    "torch.nn.TransformerEncoder": "torch.nn.TransformerEncoderLayer",
-    "torch.nn.TransformerDecoder": "torch.nn.TransformerDecoderLayer",
-}
 _TINY = re.compile(r"\btiny|[-_/]tiny|hf-internal-testing|dummy", re.IGNORECASE)
 _DEPTH = 8
-_MOST_REPEATS = 1000
+_MOST_CALLS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,8 +50,6 @@ class Layer:
     script: Script
     parameters: int | None
     """Weights of one such layer; None when its sizes are not known."""
-    repeats: int = 1
-    """How many of them the code makes, where it says so."""
     feature_sizes: tuple[int, ...] = ()
     """Sizes that become sides of its matrix products, where they are known."""
 
@@ -98,7 +95,7 @@ def _network(program: Program) -> Network | None:
     name, parameters, place = counted.largest()
     layers = counted.layers
     convolutional = any(layer.kind == "conv" for layer in layers)
-    attentive = any(layer.kind == "attention" for layer in layers) or bool(program.called & _ATTENTION)
+    attentive = any(layer.kind == "attention" for layer in layers) or bool(program.called & ATTENTION)
     if library:
         script, call = next((item for item in library if not _is_tiny(item[1])), library[0])
         return Network(
@@ -182,190 +179,189 @@ def _is_tiny(call: Call) -> bool:
 
 
 class _Counter:
-    """Counts the weights of the program's own modules, nested ones included."""
+    """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
     def __init__(self, program: Program) -> None:
         self._classes: dict[str, tuple[Script, ClassInfo]] = {}
-        for script in program.scripts:
-            for name, info in script.classes.items():
-                if any(base.startswith(("torch.nn.", "lightning.", "transformers.")) for base in info.bases):
-                    self._classes.setdefault(name, (script, info))
-        self._own: dict[str, list[tuple[Script, Call]]] = {}
-        self._free: dict[tuple[str, str], list[tuple[Script, Call]]] = {}
+        self._functions: dict[str, ast.FunctionDef] = {}
+        self._read(program)
+        self._made: dict[str, list[tuple[Script, Call]]] = {}
+        """Calls by the qualified name of the function that makes them; forwards left out."""
+        self._sites: dict[str, list[tuple[Script, Call]]] = {}
+        """Where each module class is built, outside of other module classes."""
+        self._ranges = {id(call.node): call for _, call in program.calls if call.name == "range"}
         built: set[str] = set()
         for script, call in program.calls:
-            owner = self._owner(call)
-            if owner:
-                self._own.setdefault(owner, []).append((script, call))
-            elif call.name.startswith("torch.nn.") and not call.name.endswith("Loss"):
-                self._free.setdefault((script.path, call.function), []).append((script, call))
+            if ".forward" not in call.function:
+                self._made.setdefault(call.function, []).append((script, call))
             last = call.name.rpartition(".")[2]
             if last in self._classes and not any(guard.never for guard in call.guards):
                 built.add(last)
+                if call.function.partition(".")[0] not in self._classes:
+                    self._sites.setdefault(last, []).append((script, call))
         self._built = built | {
             name
             for name, (_, info) in self._classes.items()
             if any(b.startswith("lightning.") for b in info.bases)
         }
+        self._left = _MOST_CALLS
+        self._totals: dict[object, int] = {}
         self.layers = tuple(self._layers())
         self.unknown = sum(layer.parameters is None for layer in self.layers)
-        self._known = {id(layer.call.node): layer for layer in self.layers}
 
-    def _owner(self, call: Call) -> str:
-        """The module class whose code makes the call, "" outside of one; only its constructor and helpers."""
-        first = call.function.partition(".")[0]
-        return first if first in self._classes and ".forward" not in call.function else ""
+    def _read(self, program: Program) -> None:
+        for script in program.scripts:
+            for name, info in script.classes.items():
+                if any(base.startswith(("torch.nn.", "lightning.", "transformers.")) for base in info.bases):
+                    self._classes.setdefault(name, (script, info))
+                    for method, node in info.methods.items():
+                        if isinstance(node, ast.FunctionDef):
+                            self._functions.setdefault(f"{name}.{method}", node)
+            for item in script.tree.body:
+                if isinstance(item, ast.FunctionDef):
+                    self._functions.setdefault(item.name, item)
 
     def _layers(self) -> Iterator[Layer]:
-        for name, calls in self._own.items():
-            if name in self._built:
-                for script, call in calls:
-                    yield from self._layer(script, call, calls)
-        for calls in self._free.values():
+        for function, calls in self._made.items():
+            owner = function.partition(".")[0]
+            if owner in self._classes and owner not in self._built:
+                continue
             for script, call in calls:
-                yield from self._layer(script, call, calls)
-
-    def _layer(self, script: Script, call: Call, beside: list[tuple[Script, Call]]) -> Iterator[Layer]:
-        made = _sizes(call)
-        if made is None:
-            return
-        kind, parameters, sizes = made
-        repeats = _repeats(script, call)
-        for _, other in beside:
-            if _STACKS.get(other.name) == call.name and other.function == call.function:
-                value = other.argument("num_layers", 1)
-                if isinstance(value, Known) and isinstance(value.value, int):
-                    repeats *= max(1, value.value)
-        yield Layer(
-            kind=kind, call=call, script=script, parameters=parameters, repeats=repeats, feature_sizes=sizes
-        )
+                made = sizes_of(call, {})
+                if made is not None:
+                    yield Layer(
+                        kind=made[0], call=call, script=script, parameters=made[1], feature_sizes=made[2]
+                    )
 
     def largest(self) -> tuple[str, int, tuple[Script, SourceSpan] | None]:
         """Name, weights and place of the largest network of the program's own."""
         best: tuple[str, int, tuple[Script, SourceSpan] | None] = ("", 0, None)
         for name in sorted(self._built):
             script, info = self._classes[name]
-            total = self._weights(name, _DEPTH)
+            start = self._functions.get(f"{name}.__init__")
+            given = [self._bound(call, start, {}) for _, call in self._sites.get(name, ())] or [{}]
+            total = max(self._weights(f"{name}.__init__", names, _DEPTH) for names in given[:20])
             if best[2] is None or total > best[1]:
                 best = (name, total, (script, info.span))
-        for calls in self._free.values():
-            layers = [self._known[id(call.node)] for _, call in calls if id(call.node) in self._known]
-            total = sum(_matrix_weights(layer) for layer in layers)
-            if layers and (best[2] is None or total > best[1]):
-                best = ("the network", total, (layers[0].script, layers[0].call.span))
+        for function, calls in self._made.items():
+            here = [(script, call) for script, call in calls if sizes_of(call, {}) is not None]
+            if not here or function.partition(".")[0] in self._classes:
+                continue
+            total = self._weights(function, {}, _DEPTH)
+            if best[2] is None or total > best[1]:
+                best = ("the network", total, (here[0][0], here[0][1].span))
         return best
 
-    def _weights(self, name: str, depth: int) -> int:
-        if depth == 0:
-            return 0
+    def _weights(self, function: str, names: Names, depth: int) -> int:
+        """Weights that one run of a function makes, with its parameters' values."""
+        key = (function, tuple(sorted(names.items(), key=lambda item: item[0])))
+        if key in self._totals:
+            return self._totals[key]
+        self._totals[key] = 0  # a cycle meets this
+        names = {**names, **self._attributes(function, names)}
         total = 0
-        for script, call in self._own.get(name, ()):
-            layer = self._known.get(id(call.node))
-            if layer is not None:
-                total += _matrix_weights(layer)
+        for script, call in self._made.get(function, ()):
+            self._left -= 1
+            if depth == 0 or self._left < 0:
+                break
+            if any(guard.never for guard in call.guards):
                 continue
-            last = call.name.rpartition(".")[2]
-            if last in self._classes and last != name:
-                total += self._weights(last, depth - 1) * _repeats(script, call)
+            total += self._one(script, call, function, names, depth)
+        self._totals[key] = total
         return total
 
+    def _one(self, script: Script, call: Call, function: str, names: Names, depth: int) -> int:
+        made = sizes_of(call, names)
+        if made is not None:
+            kind, weights, _ = made
+            if kind == "embedding" or not weights:
+                return 0
+            return weights * repeats(script, call, names, self._ranges) * self._stacked(call, function, names)
+        callee = self._callee(call, function, names)
+        if callee is None or callee == function:
+            return 0
+        inner = self._bound(call, self._functions.get(callee), names)
+        if callee.startswith(function.partition(".")[0] + ".") and not callee.endswith("__init__"):
+            inner = {**{name: value for name, value in names.items() if name.startswith("self.")}, **inner}
+        times = repeats(script, call, names, self._ranges)
+        return self._weights(callee, inner, depth - 1) * times
 
-def _matrix_weights(layer: Layer) -> int:
-    return 0 if layer.kind == "embedding" else (layer.parameters or 0) * layer.repeats
+    def _stacked(self, call: Call, function: str, names: Names) -> int:
+        """N of the TransformerEncoder that the same function makes of a layer."""
+        times = 1
+        for _, other in self._made.get(function, ()):
+            if STACKS.get(other.name) == call.name:
+                number = argument(other, "num_layers", 1, names)
+                times *= max(1, number) if isinstance(number, int) else 1
+        return times
 
+    def _callee(self, call: Call, function: str, names: Names) -> str | None:
+        """The qualified name of the program's own constructor or helper that a call runs."""
+        written = call.node.func
+        if isinstance(written, ast.Name):
+            held = names.get(written.id)
+            if isinstance(held, str) and held in self._classes:
+                return f"{held}.__init__"
+        last = call.name.rpartition(".")[2]
+        if last in self._classes:
+            return f"{last}.__init__"
+        if call.receiver == "self":
+            owner = function.partition(".")[0]
+            name = f"{owner}.{call.method}"
+            return name if name in self._functions and call.method != "forward" else None
+        return last if not call.receiver and last in self._functions else None
 
-def _sizes(call: Call) -> tuple[str, int | None, tuple[int, ...]] | None:
-    """Kind, weights and feature sizes of a layer; None when the call makes none."""
-    get = _Numbers(call)
-    if call.name == "torch.nn.Linear":
-        inner, outer = get("in_features", 0), get("out_features", 1)
-        return "linear", _product(inner, outer), _known(inner, outer)
-    if call.name in _CONVS:
-        inner, outer, kernel = get("in_channels", 0), get("out_channels", 1), get("kernel_size", 2)
-        groups = get("groups", 7 if "Transpose" in call.name else 6) or 1
-        side = None if kernel is None else kernel ** _CONVS[call.name]
-        weights = _product(inner, outer, side)
-        return "conv", None if weights is None else weights // max(1, groups), _known(inner, outer)
-    if call.name == "torch.nn.Embedding":
-        rows, width = get("num_embeddings", 0), get("embedding_dim", 1)
-        return "embedding", _product(rows, width), _known(width)
-    if call.name in _RECURRENT:
-        inner, hidden = get("input_size", 0), get("hidden_size", 1)
-        weights = None if inner is None or hidden is None else hidden * (inner + hidden)
-        return (
-            "recurrent",
-            _product(weights, _RECURRENT[call.name], get("num_layers", 2) or 1),
-            _known(inner, hidden),
-        )
-    if call.name in _ATTENTION and not call.name.endswith("attention"):
-        return _attention(call, get)
-    return None
+    def _bound(self, call: Call, start: ast.FunctionDef | None, names: Names) -> dict[str, Plain]:
+        """Values of a function's parameters at a call: arguments, else defaults."""
+        if start is None:
+            return {}
+        every = [*start.args.posonlyargs, *start.args.args]
+        found: dict[str, Plain] = {}
+        defaults = zip(every[len(every) - len(start.args.defaults) :], start.args.defaults, strict=False)
+        keyword_only = zip(start.args.kwonlyargs, start.args.kw_defaults, strict=False)
+        for parameter, default in [*defaults, *keyword_only]:
+            self._put(found, parameter.arg, worked_out(default, None, {}))
+        parameters = [item.arg for item in every]
+        if parameters[:1] in (["self"], ["cls"]):
+            parameters = parameters[1:]
+        plain = not any(isinstance(item, ast.Starred) for item in call.node.args)
+        for place, node in enumerate(call.node.args[: len(parameters)] if plain else []):
+            value = call.positional[place] if place < len(call.positional) else None
+            found.pop(parameters[place], None)
+            self._put(found, parameters[place], self._given(node, value, names))
+        for keyword in call.node.keywords:
+            if keyword.arg:
+                found.pop(keyword.arg, None)
+                self._put(found, keyword.arg, self._given(keyword.value, call.keywords.get(keyword.arg), names))
+        return found
 
+    def _given(self, node: ast.expr, value: Value | None, names: Names) -> Plain | None:
+        if isinstance(node, ast.Name) and node.id in self._classes:
+            return node.id
+        return worked_out(node, value, names)
 
-def _attention(call: Call, get: "_Numbers") -> tuple[str, int | None, tuple[int, ...]]:
-    if call.name == "torch.nn.MultiheadAttention":
-        width = get("embed_dim", 0)
-        return "attention", _product(width, width, 4), _known(width)
-    width = get("d_model", 0)
-    if call.name == "torch.nn.Transformer":
-        width, inner = width or 512, get("dim_feedforward", 5) or 2048
-        pairs = (get("num_encoder_layers", 2) or 6) * 4 + (get("num_decoder_layers", 3) or 6) * 8
-        return "attention", pairs * width * width + 12 * 2 * width * inner, _known(width, inner)
-    inner = get("dim_feedforward", 2) or 2048
-    maps = 8 if "Decoder" in call.name else 4
-    weights = None if width is None else maps * width * width + 2 * width * inner
-    return "attention", weights, _known(width, inner)
+    def _put(self, found: dict[str, Plain], name: str, value: Plain | None) -> None:
+        if value is not None:
+            found[name] = value
 
-
-class _Numbers:
-    """The whole-number arguments of a call; of a tuple `(3, 3)` the first."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    def __call__(self, keyword: str, position: int) -> int | None:
-        value = self._call.argument(keyword, position)
-        plain = value.value if isinstance(value, Known) else None
-        if isinstance(plain, tuple) and plain:
-            plain = plain[0]
-        return plain if isinstance(plain, int) and not isinstance(plain, bool) and plain > 0 else None
-
-
-def _product(*factors: int | None) -> int | None:
-    total = 1
-    for factor in factors:
-        if factor is None:
-            return None
-        total *= factor
-    return total
-
-
-def _known(*sizes: int | None) -> tuple[int, ...]:
-    return tuple(size for size in sizes if size is not None)
-
-
-def _repeats(script: Script, call: Call) -> int:
-    """How often a comprehension or a loop over `range(N)` makes it."""
-    ranges: Mapping[int, Call] = {id(item.node): item for item in script.calls if item.name == "range"}
-    times = 1
-    for node in enclosing(script, call.node):
-        heads: list[ast.expr] = []
-        if isinstance(node, ast.ListComp | ast.GeneratorExp):
-            heads = [item.iter for item in node.generators]
-        elif isinstance(node, ast.For):
-            heads = [node.iter]
-        elif isinstance(node, ast.FunctionDef | ast.Lambda):
-            break
-        for head in heads:
-            times *= _length(ranges.get(id(head)))
-    return min(times, _MOST_REPEATS)
-
-
-def _length(call: Call | None) -> int:
-    if call is None or not call.positional:
-        return 1
-    numbers = [value.value for value in call.positional if isinstance(value, Known)]
-    if len(numbers) != len(call.positional) or not all(isinstance(number, int) for number in numbers):
-        return 1
-    whole = [number for number in numbers if isinstance(number, int)]
-    return max(1, len(range(*whole))) if 0 not in whole[2:] else 1
+    def _attributes(self, function: str, names: Names) -> dict[str, Plain]:
+        """`self.x` that a constructor sets once, and nothing of the class sets again."""
+        owner, _, method = function.partition(".")
+        start = self._functions.get(function)
+        if method != "__init__" or start is None:
+            return {}
+        methods = [node for name, node in self._functions.items() if name.startswith(owner + ".")]
+        targets = [
+            ast.unparse(target)
+            for node in methods
+            for item in ast.walk(node)
+            if isinstance(item, ast.Assign | ast.AugAssign)
+            for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
+        ]
+        found: dict[str, Plain] = {}
+        for item in start.body:
+            if isinstance(item, ast.Assign) and len(item.targets) == 1:
+                name = ast.unparse(item.targets[0])
+                if targets.count(name) == 1 and not isinstance(item.value, ast.Call):
+                    self._put(found, name, worked_out(item.value, None, {**names, **found}))
+        return found
