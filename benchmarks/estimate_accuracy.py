@@ -2,9 +2,10 @@
 
     python benchmarks/estimate_accuracy.py --table ground-truth.csv [--format text|json] [--rows]
 
-Every row is mapped to a job, estimated, and compared: allocated peaks and the static state as ratios, what the card
-shows as inside or outside the interval, out-of-memory labels with the verdict. Rows whose number of tokens is only a
-cap or is not stated are bounds and reported apart. Rows that cannot be mapped are counted with their reasons.
+Every row is mapped to a job, estimated, and compared: allocated peaks and the static state as ratios, what
+the card shows as inside or outside the interval, out-of-memory labels with the verdict. Rows whose number of
+tokens is only a cap or is not stated are bounds and reported apart. Rows that cannot be mapped are counted
+with their reasons.
 """
 
 import argparse
@@ -162,7 +163,8 @@ def card_summary(rows: Sequence[Scored]) -> dict[str, Any]:
 def groups(
     scored: Sequence[Scored], everything: collections.Counter[tuple[str, str, str]]
 ) -> list[dict[str, Any]]:
-    """For each source, method and metric: how many rows, how many mapped, how near; exact lengths and others apart."""
+    """For each source, method and metric: how many rows, how many mapped, how near; exact lengths and others
+    apart."""
     found = []
     for (source, method, metric), count in sorted(everything.items()):
         if metric == "label":
@@ -237,23 +239,24 @@ def print_report(report: dict[str, Any]) -> None:
         print(f"{name:44}{_figures(report[key])}")
     for length, figures in report["bounds"].items():
         print(
-            f"{f'allocated peaks, length {length} (bounds)':44}{_figures(figures)}   not below: {_share(figures['not_below'])}"
+            f"{f'allocated peaks, length {length} (bounds)':44}{_figures(figures)}   not below: "
+            f"{_share(figures['not_below'])}"
         )
     card = report["card"]
     print(
-        f"\nreserved and nvidia-smi, exact rows: {card['rows']} rows, inside {_share(card['inside'])}, half width {_share(card['median_half_width'])} (widest {_share(card['widest_half_width'])})"
+        f"\nreserved and nvidia-smi, exact rows: {card['rows']} rows, inside {_share(card['inside'])}, half "
+        f"width {_share(card['median_half_width'])} (widest {_share(card['widest_half_width'])})"
     )
     for label, figures in report["verdicts"].items():
         print(
-            f"verdicts, {label}: {figures['right']} of {figures['rows']} right; fits {figures['fits']}, tight {figures['tight']}, does not fit {figures['does not fit']}"
+            f"verdicts, {label}: {figures['right']} of {figures['rows']} right; fits {figures['fits']}, "
+            f"tight {figures['tight']}, does not fit {figures['does not fit']}"
         )
-    print(
-        f"\n{'source':42}{'method':18}{'metric':11}{'length':10}{'rows':>5}{'mapped':>7}{'median':>8}{'MdAPE':>8}{'p90':>8}{'under':>8}{'over':>8}"
-    )
+    heads = "".join(f"{name:>8}" for name in ("median", "MdAPE", "p90", "under", "over"))
+    print(f"\n{'source':42}{'method':18}{'metric':11}{'length':10}{'rows':>5}{'mapped':>7}{heads}")
     for group in report["groups"]:
-        print(
-            f"{group['source'][:41]:42}{group['method'][:17]:18}{group['metric']:11}{group['length']:10}{group['rows']:>5}{group['mapped']:>7}{_figures(group, skip=True)}"
-        )
+        named = f"{group['source'][:41]:42}{group['method'][:17]:18}{group['metric']:11}{group['length']:10}"
+        print(f"{named}{group['rows']:>5}{group['mapped']:>7}{_figures(group, skip=True)}")
     reasons = collections.Counter((entry["source"], entry["reason"]) for entry in report["unmapped"])
     print(f"\nunmapped: {len(report['unmapped'])}")
     for (source, reason), count in reasons.most_common():
@@ -278,8 +281,10 @@ def print_rows(scored: Sequence[Scored]) -> None:
     for each in sorted((each for each in scored if each.row.measured), key=lambda each: each.ratio):
         cells = each.row.cells
         print(
-            f"{each.ratio:7.3f} {each.row.metric:9} {each.row.length:8} {cells['row']:>5} {cells['framework'][-36:]:36} {each.row.shape.name[:22]:22} {each.row.job.method:9}"
-            f" {each.row.job.batch}x{each.row.job.seq} {each.row.job.parallel}{each.row.job.world} {each.estimate.peak.name:8}"
+            f"{each.ratio:7.3f} {each.row.metric:9} {each.row.length:8} {cells['row']:>5} "
+            f"{cells['framework'][-36:]:36} {each.row.shape.name[:22]:22} {each.row.job.method:9}"
+            f" {each.row.job.batch}x{each.row.job.seq} {each.row.job.parallel}{each.row.job.world} "
+            f"{each.estimate.peak.name:8}"
             f" {each.predicted / 2**30:8.3f} of {each.row.measured / 2**30:8.3f} GiB"
         )
 

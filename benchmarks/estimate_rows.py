@@ -1,7 +1,7 @@
 """Rows of a table of measured peaks, turned into jobs; used by `estimate_accuracy.py`.
 
-A row says in words what ran (columns as in the header of the table). What it does not say is taken from the defaults
-of the framework that it names, below, never from the measured value.
+A row says in words what ran (columns as in the header of the table). What it does not say is taken from the
+defaults of the framework that it names, below, never from the measured value.
 """
 
 import re
@@ -12,23 +12,28 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, TrainingJob, device, lookup
 
 EXACT = ("packed to exact", "fixed")
-"""Beginnings of `seq_kind` that give the number of tokens; "input length" and "longest" are stated but approximate."""
+"""Beginnings of `seq_kind` that give the number of tokens; "input length" and "longest" are stated but
+approximate."""
 STATED = ("input length", "longest")
 
 STACKS = (
-    ("a100_80gb.csv", "hf-2024"), ("fms-hf-tuning", "hf-2024-11"), ("transformers 5", "hf"), ("lit-gpt", "litgpt"),
-    ("litgpt", "litgpt"), ("torchtitan 2025", "torchtitan-2025"), ("torchtitan 2026", "torchtitan-2025"),
-    ("training.md", "torchtitan-2025"), ("torchtitan", "torchtitan"), ("torchtune", "torchtune"), ("timm", "timm"), ("megatron", "megatron"),
-    ("method_comparison", "hf"), ("2022", "hf-2023"), ("2023", "hf-2023"), ("qwen", "hf-2023"), ("swift", "hf-2023"),
-    ("accelerate examples", "hf-2023"), ("fsdp_qlora", "hf-2024"), ("llama-recipes", "hf-2023"), ("glm", "hf-2023"),
+    ("a100_80gb.csv", "hf-2024"), ("fms-hf-tuning", "hf-2024-11"), ("transformers 5", "hf"),
+    ("lit-gpt", "litgpt"), ("litgpt", "litgpt"), ("torchtitan 2025", "torchtitan-2025"),
+    ("torchtitan 2026", "torchtitan-2025"), ("training.md", "torchtitan-2025"), ("torchtitan", "torchtitan"),
+    ("torchtune", "torchtune"), ("timm", "timm"), ("megatron", "megatron"), ("method_comparison", "hf"),
+    ("2022", "hf-2023"), ("2023", "hf-2023"), ("qwen", "hf-2023"), ("swift", "hf-2023"),
+    ("accelerate examples", "hf-2023"), ("fsdp_qlora", "hf-2024"), ("llama-recipes", "hf-2023"),
+    ("glm", "hf-2023"),
 )  # fmt: skip
 """What stands in source_path or framework, and which releases it means."""
 
 CARDS = {"A100": "A100 40GB", "H100": "H100 80GB", "T4-16GB": "T4", "V100-16GB": "V100 16GB", "": ""}
 SPELLINGS = (
-    (r"\(.*\)", ""), (r"\s+(?=b\b)", ""), (r"^phi-1\.5 1\.3b$", "phi-1.5"), (r"^stablelm alpha 3b$", "stablelm-alpha-3b"),
-    (r"^llama2-1b$", "tinyllama-1.1b"), (r"-gptq(-4bit-128g)?$", ""), (r"qwen1half", "qwen1.5"), (r"^llama2-", "llama-2-"),
-    (r"^llama 2 ", "llama-2-"), (r"^gpt_bigcode-", ""), (r"^techxgenus/|^thebloke/", ""), (r"-chat(-int[48])?$", ""),
+    (r"\(.*\)", ""), (r"\s+(?=b\b)", ""), (r"^phi-1\.5 1\.3b$", "phi-1.5"),
+    (r"^stablelm alpha 3b$", "stablelm-alpha-3b"), (r"^llama2-1b$", "tinyllama-1.1b"),
+    (r"-gptq(-4bit-128g)?$", ""), (r"qwen1half", "qwen1.5"), (r"^llama2-", "llama-2-"),
+    (r"^llama 2 ", "llama-2-"), (r"^gpt_bigcode-", ""), (r"^techxgenus/|^thebloke/", ""),
+    (r"-chat(-int[48])?$", ""),
 )  # fmt: skip
 
 
@@ -130,8 +135,8 @@ def row_of(cells: dict[str, str]) -> Row:
     except UsageError as error:
         raise Unmapped(f"refused: {error}") from None
     return Row(
-        cells=cells, shape=shape, job=job, card=_card(cells["gpu"]), length=length_of(cells), metric=metric_of(cells),
-        measured=measured_of(cells),
+        cells=cells, shape=shape, job=job, card=_card(cells["gpu"]), length=length_of(cells),
+        metric=metric_of(cells), measured=measured_of(cells),
     )  # fmt: skip
 
 
@@ -207,15 +212,13 @@ def _types(cells: dict[str, str], stack: str) -> dict[str, Any]:
         "fp32"
         if "fp32" in weight and "master" not in weight
         else "fp16"
-        if "fp16" in weight or "float16" == weight
+        if "fp16" in weight or weight == "float16"
         else "bf16"
     )
     mixed = "no"
     if "autocast" in compute and "no autocast" not in compute:
         mixed = "fp16" if "fp16" in compute else "bf16"
-    elif "mixed" in compute:
-        mixed = "bf16"
-    elif not compute and stack == "hf-2023" and not weight:
+    elif "mixed" in compute or (not compute and stack == "hf-2023" and not weight):
         mixed = "bf16"
     if mixed != "no" and dtype != "fp32" and mixed != dtype:
         mixed = dtype
@@ -305,9 +308,11 @@ def _optimizer(cells: dict[str, str]) -> str:
     if "offload" in text:
         return "adamw-fused"
     for needle, name in (
-        ("paged_adamw_8bit", "paged-adamw-8bit"), ("paged", "paged-adamw"), ("ao adamw4", "adamw-ao-4bit"), ("ao 4-bit", "adamw-ao-4bit"),
-        ("4-bit", "adamw-ao-4bit"), ("ao", "adamw-ao-8bit"), ("8bit", "adamw-8bit"), ("8-bit", "adamw-8bit"), ("adafactor", "adafactor"),
-        ("fused", "adamw-fused"), ("adamw_hf", "adamw-fused"), ("galore", "galore"), ("lion", "lion"), ("sgd", "sgd"),
+        ("paged_adamw_8bit", "paged-adamw-8bit"), ("paged", "paged-adamw"), ("ao adamw4", "adamw-ao-4bit"),
+        ("ao 4-bit", "adamw-ao-4bit"), ("4-bit", "adamw-ao-4bit"), ("ao", "adamw-ao-8bit"),
+        ("8bit", "adamw-8bit"), ("8-bit", "adamw-8bit"), ("adafactor", "adafactor"),
+        ("fused", "adamw-fused"), ("adamw_hf", "adamw-fused"), ("galore", "galore"), ("lion", "lion"),
+        ("sgd", "sgd"),
     ):  # fmt: skip
         if needle in text:
             return name

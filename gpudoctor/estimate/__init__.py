@@ -1,7 +1,7 @@
 """Memory of a training job before it runs: `gpudoctor.estimate("7b", method="lora", gpu="24GiB")`.
 
-The package itself can be called, so that `gpudoctor.estimate(...)` and `from gpudoctor.estimate import ...` live under
-one name.
+The package itself can be called, so that `gpudoctor.estimate(...)` and `from gpudoctor.estimate import ...`
+live under one name.
 """
 
 import sys
@@ -16,13 +16,14 @@ from gpudoctor.estimate.result import CardReading, Device, Estimate, Instant, Li
 from gpudoctor.estimate.shapes import Latent, ModelShape, Parameters
 
 __all__ = [
-    "COMMON", "CardReading", "Device", "Estimate", "Instant", "Latent", "Line", "ModelShape", "Parameters", "Preset",
-    "TrainingJob", "Verdict", "device", "devices", "estimate", "estimate_job", "from_numbers", "lookup", "presets",
+    "COMMON", "CardReading", "Device", "Estimate", "Instant", "Latent", "Line", "ModelShape", "Parameters",
+    "Preset", "TrainingJob", "Verdict", "device", "devices", "estimate", "estimate_job", "from_numbers",
+    "lookup", "presets",
 ]  # fmt: skip
 
 
 class _Callable(ModuleType):
-    """A module that forwards a call to its function of the same name (data model, 3.3.2.1: a module's class)."""
+    """A module that forwards a call to its function of the same name (data model: a module's class)."""
 
     def __call__(self, *args: Any, **options: Any) -> Estimate:
         return estimate(*args, **options)

@@ -26,8 +26,8 @@ def estimate_job(
     peak = max(instants, key=lambda instant: instant.bytes)
     card = read_card(job, instants, peak, device)
     return Estimate(
-        shape=shape, job=job, instants=instants, peak=peak, static=static, card=card, assumptions=assumptions, notes=tuple(notes)
-    )  # fmt: skip
+        shape=shape, job=job, instants=instants, peak=peak, static=static, card=card, assumptions=assumptions,
+        notes=tuple(notes) )  # fmt: skip
 
 
 def estimate(
@@ -35,14 +35,16 @@ def estimate(
 ) -> Estimate:
     """Estimate the GPU memory of a training or inference job; names are those of `gpudoctor estimate`'s flags.
 
-    `model` is a preset's name, a size, or a `ModelShape`; without it the shape's numbers are given (`hidden=4096,
-    layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with the field and the allowed values.
+    `model` is a preset's name, a size, or a `ModelShape`; without it the shape's numbers are given
+    (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with the field
+    and the allowed values.
     """
     named = {key: value for key, value in options.items() if value is not None}
     unknown = sorted(set(named) - JOB_FIELDS - SHAPE_FIELDS)
     if unknown:
         raise UsageError(
-            f"estimate() has no option {unknown[0]!r}; it has {', '.join(sorted(JOB_FIELDS | {'model', 'gpu'}))}"
+            f"estimate() has no option {unknown[0]!r}; it has "
+            f"{', '.join(sorted(JOB_FIELDS | {'model', 'gpu'}))}"
         )
     if isinstance(named.get("checkpointing"), bool):
         named["checkpointing"] = "layer" if named["checkpointing"] else "none"
@@ -67,7 +69,8 @@ def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[
 
 
 def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
-    """A Llama-like shape from `hidden`, `layers` and what else is known. Raises `UsageError` when these two are missing."""
+    """A Llama-like shape from `hidden`, `layers` and what else is known. Raises `UsageError` when these two
+    are missing."""
     for needed in ("hidden", "layers"):
         if needed not in numbers:
             raise UsageError(

@@ -1,7 +1,8 @@
 """From allocated bytes to what the card shows, and whether it holds the job.
 
-Allocated is a sum of tensors; what the driver counts is more: the allocator keeps freed blocks, the CUDA context and
-the libraries' kernels lie outside it, and each communicator has buffers. The cache is elastic, so it is an interval.
+Allocated is a sum of tensors; what the driver counts is more: the allocator keeps freed blocks, the CUDA
+context and the libraries' kernels lie outside it, and each communicator has buffers. The cache is elastic, so
+it is an interval.
 """
 
 from dataclasses import replace
@@ -23,8 +24,8 @@ CONTEXT = {
 }
 """CUDA context with the kernels of a training run (lazy loading, CUDA 11.7 and later)."""
 COMMUNICATORS = 2200 * MIB
-"""NCCL's buffers of a process with two communicators on one node: 4 MiB per channel buffer and protocol, and the
-context of its kernels; readings go from 0.5 to 3 GiB (NCCL 2.20)."""
+"""NCCL's buffers of a process with two communicators on one node: 4 MiB per channel buffer and protocol, and
+the context of its kernels; readings go from 0.5 to 3 GiB (NCCL 2.20)."""
 EAGER_CONTEXT = 1343 * MIB
 """The context before lazy loading: every kernel of the libraries (V100, torch 2022: 1,343 MiB)."""
 LOSS = frozenset({"loss", "final-norm", "embedding-scale"})
@@ -40,8 +41,8 @@ KEPT = frozenset(
     }
 )
 SPREAD = (0.84, 1.17)
-"""What the allocator reserves on one GPU, over the sum of what each instant needs: how much of a freed block another
-instant can reuse depends on sizes, which the sum does not know."""
+"""What the allocator reserves on one GPU, over the sum of what each instant needs: how much of a freed block
+another instant can reuse depends on sizes, which the sum does not know."""
 SPREAD_SHARDED = (0.82, 1.19)
 STREAMS = (1.06, 500 * MIB)
 """Several GPUs: blocks gathered on the communication stream are not reused by the compute stream at once."""

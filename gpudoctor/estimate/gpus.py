@@ -45,7 +45,7 @@ def devices() -> dict[str, Device]:
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
     text = resources.files("gpudoctor.estimate").joinpath("data/gpus.json").read_text(encoding="utf-8")
-    found = {}
+    found: dict[str, str] = {}
     for row in json.loads(text)["gpus"]:
         for spelling in (row["name"], *row["aliases"]):
             found.setdefault(_plain(spelling), row["name"])
@@ -92,6 +92,7 @@ def device(name: str | int) -> Device:
 def _by_bytes(amount: int, text: str) -> Device:
     if not 1 << 28 <= amount <= 1 << 44:
         raise UsageError(
-            f"--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such as 24GiB)"
+            f"--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such as "
+            f"24GiB)"
         )
     return Device(name=text, bytes=amount)

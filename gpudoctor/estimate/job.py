@@ -19,9 +19,9 @@ OFFLOAD = ("none", "optimizer", "params")
 MODES = ("train", "inference")
 KV_DTYPES = ("bf16", "fp16", "fp32", "fp8", "int8", "int4")
 OPTIMIZERS = (
-    "adamw", "adamw-foreach", "adamw-fused", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "adamw-ao-8bit",
-    "adamw-ao-4bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit", "muon", "galore", "lomo", "in-backward",
-    "in-backward-8bit",
+    "adamw", "adamw-foreach", "adamw-fused", "adamw-8bit", "paged-adamw", "paged-adamw-8bit",
+    "adamw-ao-8bit", "adamw-ao-4bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit", "muon",
+    "galore", "lomo", "in-backward", "in-backward-8bit",
 )  # fmt: skip
 STACKS = (
     "hf",
@@ -42,19 +42,21 @@ TARGETS = {
     "attention": ("q", "k", "v", "o", "qkv", "q_a", "q_b", "kv_a", "kv_b"),
     "mlp": ("gate", "up", "down", "gate_up"),
 }
-"""Short names for sets of adapted linears; a name of one linear (`q`, `q_proj`, `c_attn`...) is taken as it is."""
+"""Short names for sets of adapted linears; a name of one linear (`q`, `q_proj`, `c_attn`...) is taken as it
+is."""
 
 _ROLES = {
     "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "gate", "up_proj": "up",
-    "down_proj": "down", "c_attn": "qkv", "query_key_value": "qkv", "qkv_proj": "qkv", "wqkv": "qkv", "c_proj": "o",
-    "dense": "o", "out_proj": "o", "w1": "gate", "w2": "down", "w3": "up", "fc1": "up", "fc2": "down",
-    "dense_h_to_4h": "up", "dense_4h_to_h": "down", "gate_up_proj": "gate_up", "c_fc": "up", "q_a_proj": "q_a",
-    "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q", "key": "k", "value": "v",
+    "down_proj": "down", "c_attn": "qkv", "query_key_value": "qkv", "qkv_proj": "qkv", "wqkv": "qkv",
+    "c_proj": "o", "dense": "o", "out_proj": "o", "w1": "gate", "w2": "down", "w3": "up", "fc1": "up",
+    "fc2": "down", "dense_h_to_4h": "up", "dense_4h_to_h": "down", "gate_up_proj": "gate_up", "c_fc": "up",
+    "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q",
+    "key": "k", "value": "v",
 }  # fmt: skip
 _CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
-    "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL, "offload": OFFLOAD,
-    "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS,
+    "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL,
+    "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS,
 }  # fmt: skip
 _COUNTS = (
     "seq",
@@ -74,7 +76,8 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
-    """How a model is trained or served. Field names are the command's flags; the defaults are stated in its output."""
+    """How a model is trained or served. Field names are the command's flags; the defaults are stated in its
+    output."""
 
     mode: str = "train"
     """`train` or `inference`."""
@@ -85,7 +88,8 @@ class TrainingJob:
     mixed_precision: str = "no"
     """Autocast: `no`, or the type that matmuls run in."""
     master_weights: bool = False
-    """An fp32 copy of the trained weights in the optimizer (DeepSpeed, Megatron, apex O2), gradients in the low type."""
+    """An fp32 copy of the trained weights in the optimizer (DeepSpeed, Megatron, apex O2), gradients in the
+    low type."""
     optimizer: str = "adamw"
     """`adamw` is torch's default, which is the foreach implementation on a GPU."""
     seq: int = 2048
@@ -95,13 +99,15 @@ class TrainingJob:
     accumulate: int = 1
     """Micro batches in a step."""
     checkpointing: str = "layer"
-    """Gradient checkpointing: none, whole layers, selected operations, or whole layers with their inputs on the host."""
+    """Gradient checkpointing: none, whole layers, selected operations, or whole layers with their inputs on
+    the host."""
     checkpoint_every: int = 1
     """Which blocks are checkpointed: every one, or every n-th."""
     attention: str = "sdpa"
     """Which attention runs."""
     loss: str = "stock"
-    """Cross entropy: as the library has it, one fused kernel on whole logits, or chunked with the head (never whole logits)."""
+    """Cross entropy: as the library has it, one fused kernel on whole logits, or chunked with the head (never
+    whole logits)."""
     fused_norm: bool = False
     """Norm and rotary kernels that keep no fp32 copies (Liger, Apex, Transformer Engine, foak)."""
     compiled: bool = False
@@ -113,7 +119,8 @@ class TrainingJob:
     quant_group: int = 128
     """Weights that share a scale in a GPTQ or AWQ base; 0 = one scale a column."""
     kbit_prepare: bool = True
-    """Whether PEFT's `prepare_model_for_kbit_training` is called on a quantized base (TRL, Axolotl, LLaMA-Factory do)."""
+    """Whether PEFT's `prepare_model_for_kbit_training` is called on a quantized base (TRL, Axolotl, LLaMA-
+    Factory do)."""
     experts_quantized: bool | None = None
     """Whether routed experts are quantized: None = as the library does (transformers 5 does not)."""
     lora_rank: int = 16
@@ -153,7 +160,7 @@ class TrainingJob:
     kv_dtype: str = "bf16"
     """Inference: type of the cache."""
     outputs_kept: bool | None = None
-    """Whether the loop keeps the model's outputs (the logits) through the backward; None = as its stack does."""
+    """Whether the loop keeps the logits through the backward; None = as its stack does."""
     lora_fused: bool = False
     """Fused LoRA kernels (Unsloth, foak) on a quantized base."""
     stack: str = "hf"
@@ -181,28 +188,34 @@ class TrainingJob:
         split = self.tp * self.pp * self.cp
         if self.world % split:
             raise UsageError(
-                f"--tp {self.tp} x --pp {self.pp} x --cp {self.cp} = {split} must divide the {self.world} GPUs (--gpus x --nodes)"
+                f"--tp {self.tp} x --pp {self.pp} x --cp {self.cp} = {split} must divide the {self.world} "
+                f"GPUs (--gpus x --nodes)"
             )
         if self.world // split % self.ep:
             raise UsageError(
-                f"--ep {self.ep} must divide the {self.world // split} data-parallel GPUs (--gpus x --nodes / tp / pp / cp)"
+                f"--ep {self.ep} must divide the {self.world // split} data-parallel GPUs (--gpus x --nodes "
+                f"/ tp / pp / cp)"
             )
         if self.parallel == "none" and self.mode == "train" and self.world > split:
             raise UsageError(
-                f"--parallel none leaves {self.world // split} of {self.world} GPUs without a part; use one of {', '.join(PARALLEL[1:])},"
+                f"--parallel none leaves {self.world // split} of {self.world} GPUs without a part; use one "
+                f"of {', '.join(PARALLEL[1:])},"
                 " or --tp, --pp, --cp"
             )
         if self.method == "gptq-lora" and self.parallel == "zero3":
             raise UsageError(
-                "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are buffers; use ddp, zero1, zero2 or fsdp"
+                "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are "
+                "buffers; use ddp, zero1, zero2 or fsdp"
             )
         if self.method in QUANTIZED and self.tp > 1 and self.mode == "train":
             raise UsageError(
-                f"--method {self.method} cannot be split by --tp {self.tp}: bitsandbytes and GPTQ layers are whole; use --tp 1"
+                f"--method {self.method} cannot be split by --tp {self.tp}: bitsandbytes and GPTQ layers are "
+                f"whole; use --tp 1"
             )
         if self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"}:
             raise UsageError(
-                f"--method int8-lora cannot be sharded by --parallel {self.parallel}: bitsandbytes shards 4-bit weights only; use none or ddp, zero1, zero2, or --method qlora"
+                f"--method int8-lora cannot be sharded by --parallel {self.parallel}: bitsandbytes shards "
+                f"4-bit weights only; use none or ddp, zero1, zero2, or --method qlora"
             )
         if (
             self.mixed_precision != "no"
@@ -211,19 +224,23 @@ class TrainingJob:
             and self.method == "full"
         ):
             raise UsageError(
-                f"--dtype {self.dtype} with --mixed-precision {self.mixed_precision} mixes two 16-bit types; allowed: no, {self.dtype}, or --dtype fp32"
+                f"--dtype {self.dtype} with --mixed-precision {self.mixed_precision} mixes two 16-bit types; "
+                f"allowed: no, {self.dtype}, or --dtype fp32"
             )
         if self.offload != "none" and self.parallel not in {"zero1", "zero2", "zero3", "fsdp", "fsdp2"}:
             raise UsageError(
-                f"--offload {self.offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {self.parallel}"
+                f"--offload {self.offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is "
+                f"{self.parallel}"
             )
         if self.offload == "params" and self.parallel in {"zero1", "zero2"}:
             raise UsageError(
-                f"--offload params needs --parallel zero3, fsdp or fsdp2; {self.parallel} keeps whole weights on each GPU"
+                f"--offload params needs --parallel zero3, fsdp or fsdp2; {self.parallel} keeps whole "
+                f"weights on each GPU"
             )
         if self.optimizer in {"galore", "lomo", "in-backward", "in-backward-8bit"} and self.accumulate > 1:
             raise UsageError(
-                f"--optimizer {self.optimizer} steps inside the backward; --accumulate is {self.accumulate}, it must be 1"
+                f"--optimizer {self.optimizer} steps inside the backward; --accumulate is {self.accumulate}, "
+                f"it must be 1"
             )
 
     @property
@@ -255,7 +272,8 @@ class TrainingJob:
         """Refuse what this model cannot do; raises `UsageError`."""
         if shape.heads % self.tp:
             raise UsageError(
-                f"--tp {self.tp} must divide the {shape.heads} heads of {shape.name}; allowed: {_divisors(shape.heads)}"
+                f"--tp {self.tp} must divide the {shape.heads} heads of {shape.name}; allowed: "
+                f"{_divisors(shape.heads)}"
             )
         if self.pp > shape.layers:
             raise UsageError(f"--pp {self.pp} is more than the {shape.layers} layers of {shape.name}")
@@ -263,11 +281,13 @@ class TrainingJob:
             raise UsageError(f"--ep {self.ep}: {shape.name} has no experts; it must be 1")
         if shape.experts and shape.experts % self.ep:
             raise UsageError(
-                f"--ep {self.ep} must divide the {shape.experts} experts of {shape.name}; allowed: {_divisors(shape.experts)}"
+                f"--ep {self.ep} must divide the {shape.experts} experts of {shape.name}; allowed: "
+                f"{_divisors(shape.experts)}"
             )
         if shape.positions == "learned" and shape.max_positions and self.seq > shape.max_positions:
             raise UsageError(
-                f"--seq {self.seq} is beyond the {shape.max_positions} learned positions of {shape.name}; it must be at most {shape.max_positions}"
+                f"--seq {self.seq} is beyond the {shape.max_positions} learned positions of {shape.name}; it "
+                f"must be at most {shape.max_positions}"
             )
         if self.mode == "inference" and shape.kind != "decoder":
             raise UsageError(f"--mode inference is for causal decoders; {shape.name} is an {shape.kind}")
@@ -275,7 +295,8 @@ class TrainingJob:
             present = {bare(linear.role) for linear in shape.linears}
             if not set(wanted(self, shape)) & present:
                 raise UsageError(
-                    f"--lora-targets {','.join(self.lora_targets)}: {shape.name} has none of them; it has {', '.join(sorted(present))}"
+                    f"--lora-targets {','.join(self.lora_targets)}: {shape.name} has none of them; it has "
+                    f"{', '.join(sorted(present))}"
                 )
         if (
             self.method == "freeze"

@@ -79,7 +79,8 @@ class CardReading:
     lines: tuple[Line, ...]
     """What stands beside the allocated bytes: context, libraries, communicators, cached blocks."""
     limit: int | None
-    """Largest allocated peak that counts as fitting this card, with the margin of its instant; None without a card."""
+    """Largest allocated peak that counts as fitting this card, with the margin of its instant; None without a
+    card."""
     verdict: Verdict | None
     """None without a card."""
     reason: str

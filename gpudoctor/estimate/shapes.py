@@ -39,7 +39,8 @@ class Linear:
     """All copies of one linear layer of the body: `count` matrices of `rows` x `columns`."""
 
     role: str
-    """q, k, v, o, qkv, gate, up, down, gate_up; with `cross_` or `shared_` before it; q_a, q_b, kv_a, kv_b; router."""
+    """q, k, v, o, qkv, gate, up, down, gate_up; with `cross_` or `shared_` before it; q_a, q_b, kv_a, kv_b;
+    router."""
     rows: int
     """Output width."""
     columns: int
@@ -169,7 +170,8 @@ class ModelShape:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UsageError(
-                    f"the model's {name.replace('_', ' ')} is {value!r}; it must be a whole number of at least 1"
+                    f"the model's {name.replace('_', ' ')} is {value!r}; it must be a whole number of at "
+                    f"least 1"
                 )
         for name in (
             "mlp",
@@ -184,21 +186,25 @@ class ModelShape:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise UsageError(
-                    f"the model's {name.replace('_', ' ')} is {value!r}; it must be a whole number, not negative"
+                    f"the model's {name.replace('_', ' ')} is {value!r}; it must be a whole number, not "
+                    f"negative"
                 )
         if self.heads % self.kv_heads:
             raise UsageError(
-                f"the model has {self.heads} heads and {self.kv_heads} key-value heads; the heads must be a multiple of the key-value heads"
+                f"the model has {self.heads} heads and {self.kv_heads} key-value heads; the heads must be a "
+                f"multiple of the key-value heads"
             )
         if self.experts and not 1 <= self.top_k <= self.experts:
             raise UsageError(
-                f"the model has {self.experts} experts and top_k {self.top_k}; top_k must be from 1 to {self.experts}"
+                f"the model has {self.experts} experts and top_k {self.top_k}; top_k must be from 1 to "
+                f"{self.experts}"
             )
         if self.dense_layers > self.layers:
             raise UsageError(f"the model has {self.dense_layers} dense layers out of {self.layers} layers")
         if self.parameters.total > LARGEST:
             raise UsageError(
-                f"the model would have {self.parameters.total:.3g} parameters; more than {LARGEST:.0e} is taken for a mistake"
+                f"the model would have {self.parameters.total:.3g} parameters; more than {LARGEST:.0e} is "
+                f"taken for a mistake"
                 f" in hidden ({self.hidden}), layers ({self.layers}), mlp ({self.mlp}) or vocab ({self.vocab})"
             )
 

@@ -25,7 +25,8 @@ class Stack:
     fused_vocab: int
     """The same with a fused kernel on whole logits."""
     reentrant: bool
-    """Whether checkpointing is reentrant by default: the recomputed output stays until the block's backward ends."""
+    """Whether checkpointing is reentrant by default: the recomputed output stays until the block's backward
+    ends."""
     repeat_kv_families: tuple[str, ...]
     """Families whose flash attention repeats keys and values to all heads; `*` = all."""
     sdpa_repeats_kv: bool

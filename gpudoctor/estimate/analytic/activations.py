@@ -1,7 +1,8 @@
-"""What autograd keeps of one block per token, counted tensor by tensor, and what is alive in a block's backward.
+"""What autograd keeps of one block per token, counted tensor by tensor, and what is alive in a block's
+backward.
 
-The counts were checked byte for byte against torch's saved-tensor hooks (transformers 5.23, torch 2.13), the live
-figures against a run of the same blocks with every storage followed from creation to release.
+The counts were checked byte for byte against torch's saved-tensor hooks (transformers 5.23, torch 2.13),
+the live figures against a run of the same blocks with every storage followed from creation to release.
 """
 
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ def block(layout: Layout) -> Block:
     copies = 2.0 * shape.layer_parameters if layout.autocast_fp32 else 0.0
     norms = shape.block_norms
     formula = (
-        f"{norms} norms x {norm / h:g}h + inputs {(inputs.total + (0 if shared_input else mlp_in)) / h:.3g}h + {parts}"
+        f"{norms} norms x {norm / h:g}h + inputs {(inputs.total + (0 if shared_input else mlp_in)) / h:.3g}h "
+        f"+ {parts}"
         f" + MLP {saved_mlp / max(_width(shape), 1):.3g}i; h {h:,}, i {_width(shape):,}"
     )
     return Block(
@@ -126,7 +128,8 @@ class _Inputs:
         return 0.0
 
     def _adapter_inputs(self, count: int, width: int, *, shared: bool = False) -> float:
-        """PEFT casts each adapter's input to the adapter's type; autocast casts it back; dropout adds its mask."""
+        """PEFT casts each adapter's input to the adapter's type; autocast casts it back; dropout adds its
+        mask."""
         job, layout = self._layout.job, self._layout
         rank = 4.0 * job.lora_rank * count
         if job.lora_fused and job.quantized:
@@ -188,10 +191,10 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
         # q, repeated k and v, output; fp32 softmax and its cast per pair of tokens; dropout's mask and result
         dropout = 1 + e if shape.kind != "decoder" or shape.family in {"gpt2", "gpt_neo", "gptj"} else 0
         scores = ((4 + e if e == 2 else 4) + dropout) * a * job.seq
-        kept = e * 4 * dq + scores
+        kept = float(e * 4 * dq + scores)
         text = f"attention {e * 4}dq + {scores / (a * job.seq):g}as"
     else:
-        kept = e * (2 * dq + 2 * kv) + 4 * a
+        kept = float(e * (2 * dq + 2 * kv) + 4 * a)
         if layout.stack.name == "litgpt":
             kept += _litgpt_extra(layout, repeats)
         text = f"attention {2 * e}dq + {2 * e}{'dq' if repeats else 'dkv'} + 4a (dq {dq:,}, dkv {dkv:,})"
@@ -204,7 +207,8 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
 
 
 def _litgpt_extra(layout: Layout, repeats: bool) -> float:
-    """What litgpt keeps beside: values as a view of the whole fused projection, and LoRA's outputs before padding."""
+    """What litgpt keeps beside: values as a view of the whole fused projection, and LoRA's outputs before
+    padding."""
     shape, job, e = layout.shape, layout.job, layout.element
     extra = 0.0 if repeats else e * (shape.q_width + shape.kv_width)
     asked = {role for target in job.lora_targets for role in (target,)} if job.adapted else set()

@@ -69,7 +69,8 @@ def _prefill_line(layout: Layout) -> Line:
     e = 2 if job.dtype != "fp32" else 4
     inner = (3 if shape.gated else 2) * i / job.tp
     amount = e * t * (4 * h + inner) + _logits_bytes(layout, job.batch)
-    return Line(kind="activations", bytes=round(amount), formula=f"{e} B x {t:,} tokens x (4 x {h:,} + {inner:,.0f}) + logits of the last token",
+    return Line(kind="activations", bytes=round(amount), formula=f"{e} B x {t:,} tokens x (4 x {h:,} + "
+                                                                 f"{inner:,.0f}) + logits of the last token",
                 source="the widest point of one block without gradients")  # fmt: skip
 
 
@@ -78,5 +79,8 @@ def _logits_bytes(layout: Layout, rows: int) -> float:
 
 
 def _logits_line(layout: Layout, rows: int) -> Line:
-    return Line(kind="logits", bytes=round(_logits_bytes(layout, rows)), formula=f"(2 + 4) B x {layout.shape.vocab:,} vocabulary x {rows} sequences",
+    return Line(kind="logits", bytes=round(_logits_bytes(layout, rows)), formula=f"(2 + 4) B x "
+                                                                                 f"{layout.shape.vocab:,} "
+                                                                                 f"vocabulary x {rows} "
+                                                                                 f"sequences",
                 source="logits and their fp32 copy for sampling")  # fmt: skip

@@ -156,21 +156,9 @@ def block_parameters(shape: ModelShape) -> tuple[int, int]:
     )
 
 
-def trained(layout: Layout) -> int:
-    """Parameters that get gradients, on this GPU."""
-    shape, job, own = layout.shape, layout.job, layout.own
-    if job.adapted:
-        count = -(-adapter_count(shape, job) // (job.pp * job.tp))
-        return count + (own.embedding + (own.head or 0) if job.train_embeddings else 0)
-    if job.method == "freeze":
-        frozen = shape.layers - 2 if job.freeze_layers is None else job.freeze_layers
-        share = (shape.layers - frozen) / shape.layers
-        return round((own.total - own.embedding) * share) + (own.head if not shape.tied else 0)
-    return own.total
-
-
 def scales(job: TrainingJob) -> float:
-    """Of these bytes, those of scales: bitsandbytes' quantization state and GPTQ's buffers, which FSDP does not shard."""
+    """Of these bytes, those of scales: bitsandbytes' quantization state and GPTQ's buffers, which FSDP does
+    not shard."""
     if job.method == "gptq-lora":
         return 2 / job.quant_group if job.quant_group else 0.0
     return kbit(job) - 0.5 if job.method == "qlora" else 0.0

@@ -4,7 +4,8 @@ from gpudoctor.estimate.analytic.layout import Layout
 from gpudoctor.estimate.result import Line
 
 CHUNK_WIDTHS = 6
-"""A chunked loss works on about hidden / vocabulary of the rows at a time: logits, their fp32 copy, about 6h a token."""
+"""A chunked loss works on about hidden / vocabulary of the rows at a time: logits, their fp32 copy, about 6h a
+token."""
 
 
 def final_norm(layout: Layout) -> float:

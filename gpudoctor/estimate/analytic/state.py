@@ -1,6 +1,7 @@
-"""What stays from step to step: weights, adapters, optimizer state; and gradients and the step's temporaries."""
+"""What stays from step to step beside the optimizer: weights, adapters, workspaces, buckets."""
 
-from gpudoctor.estimate.analytic.layout import Layout, block_parameters, covered, kbit, scales, trained
+from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, scales
+from gpudoctor.estimate.analytic.trained import groups
 from gpudoctor.estimate.result import Line
 
 WORKSPACE = 8_519_680
@@ -9,17 +10,6 @@ WORKSPACE_HOPPER = 32 << 20
 """The same on Hopper and later (aten/src/ATen/cuda/CUDABlas.cpp)."""
 BUCKET = 500_000_000
 """DeepSpeed's default reduce and gather bucket, elements (deepspeed/runtime/zero/config.py)."""
-
-_STATES = {
-    "adamw": "two moments", "adamw-foreach": "two moments", "adamw-fused": "two moments", "paged-adamw": "two moments",
-    "muon": "one momentum", "sgd-momentum": "one momentum", "lion": "one momentum", "in-backward": "two moments",
-}  # fmt: skip
-_COUNT = {"two moments": 2, "one momentum": 1}
-_FEW_BITS = {
-    "adamw-8bit": 2 * (1 + 4 / 256), "paged-adamw-8bit": 2 * (1 + 4 / 256), "adamw-ao-8bit": 2 * (1 + 4 / 256),
-    "adamw-ao-4bit": 2 * (0.5 + 4 / 128), "lion-8bit": 1 + 4 / 256, "in-backward-8bit": 2 * (1 + 4 / 256),
-}  # fmt: skip
-"""Bytes per parameter of quantized states: bitsandbytes blocks of 256, torchao blocks of 256 and 128, fp32 scales."""
 
 
 def weight_lines(layout: Layout) -> list[Line]:
@@ -72,152 +62,24 @@ def weight_lines(layout: Layout) -> list[Line]:
     return lines
 
 
-def adapter_width(layout: Layout) -> int:
-    """Bytes of an adapter's weight."""
-    if layout.sharded and layout.job.quantized and layout.stack.fsdp_adapters_low:
-        return 2
-    if layout.master:
-        return 2
-    return 4 if layout.job.lora_dtype == "fp32" else 2
-
-
-def _adapter_shards(layout: Layout) -> int:
-    whole = layout.job.quantized and layout.stack.fsdp_adapters_low
-    return layout.shards if layout.sharded and not whole else 1
-
-
-def trained_width(layout: Layout) -> int:
-    """Bytes of a trained parameter."""
-    return adapter_width(layout) if layout.job.adapted else layout.weight_bytes
-
-
 def adapter_lines(layout: Layout) -> list[Line]:
-    """Adapters' weights."""
+    """Adapters' weights, and the copies of embedding and head that are trained whole."""
     if not layout.job.adapted:
         return []
-    width, count, n = adapter_width(layout), trained(layout), _adapter_shards(layout)
-    over = f" / {n} GPUs" if n > 1 else ""
-    return [
-        _line("adapters", width * count / n, f"{width} B x {count:,} adapter parameters of rank {layout.job.lora_rank}{over}",
-              "rank x (inputs + outputs) for each adapted matrix (LoRA, arXiv 2106.09685)")
-    ]  # fmt: skip
-
-
-def optimizer_shards(layout: Layout) -> int:
-    """Over how many GPUs the optimizer state is spread."""
-    if layout.job.parallel in {"zero1", "zero2"}:
-        return layout.shards
-    if layout.stack.name == "megatron":
-        return layout.job.data_parallel
-    return _adapter_shards(layout) if layout.job.adapted else layout.shards if layout.sharded else 1
-
-
-def gradient_shards(layout: Layout) -> int:
-    """Over how many GPUs the gradients are spread."""
-    if layout.job.parallel == "zero2":
-        return layout.shards
-    return _adapter_shards(layout) if layout.job.adapted else layout.shards if layout.sharded else 1
-
-
-def gradient_lines(layout: Layout, what: str = "gradients") -> list[Line]:
-    """All gradients of a step."""
-    if layout.job.optimizer in {"lomo", "in-backward", "in-backward-8bit", "galore"}:
-        block = sum(block_parameters(layout.shape))
-        width = layout.gradient_bytes
-        return [
+    source = "rank x (inputs + outputs) for each adapted matrix (LoRA, arXiv 2106.09685)"
+    lines = []
+    for group in groups(layout):
+        n = group.shards
+        text = f"{group.width} B x {group.count:,} {group.what}" + (f" / {n} GPUs" if n > 1 else "")
+        lines.append(
             _line(
-                what,
-                width * block,
-                f"{width} B x {block:,} parameters of one layer",
-                "the optimizer steps inside the backward",
+                group.kind,
+                group.width * group.count / n,
+                text,
+                source if group.kind == "adapters" else "PEFT copies modules_to_save",
             )
-        ]
-    width = adapter_width(layout) if layout.job.adapted else layout.gradient_bytes
-    count, n = trained(layout), gradient_shards(layout)
-    if layout.job.offload != "none" and layout.job.parallel in {"zero1", "zero2", "zero3"}:
-        return []
-    over = f" / {n} GPUs" if n > 1 else ""
-    return [_line(what, width * count / n, f"{width} B x {count:,} trained parameters{over}", "tensor count")]
-
-
-def optimizer_lines(layout: Layout) -> list[Line]:
-    """Optimizer state."""
-    job = layout.job
-    if job.offload != "none":
-        return []
-    width, count, n = trained_width(layout), trained(layout), optimizer_shards(layout)
-    over = f" / {n} GPUs" if n > 1 else ""
-    if layout.master:
-        return [_line("optimizer", 12 * count / n, f"(4 B master + 8 B moments) x {count:,} trained parameters{over}",
-                      "mixed precision with fp32 master weights (ZeRO, arXiv 1910.02054)")]  # fmt: skip
-    name = job.optimizer
-    if name in _FEW_BITS:
-        per = _FEW_BITS[name]
-        return [
-            _line(
-                "optimizer",
-                per * count / n,
-                f"{per:.3f} B x {count:,} trained parameters{over}",
-                f"{name}: block-wise states with fp32 scales",
-            )
-        ]
-    if name == "adafactor":
-        factors = sum((linear.rows + linear.columns) * linear.count for linear in layout.shape.linears)
-        return [
-            _line(
-                "optimizer",
-                4 * min(factors, count) / n,
-                f"4 B x {min(factors, count):,} row and column factors{over}",
-                "Adafactor, arXiv 1804.04235",
-            )
-        ]
-    if name == "galore":
-        per = 2 * 4 * 0.25
-        return [
-            _line(
-                "optimizer",
-                per * count / n,
-                f"{per:g} B x {count:,} parameters{over}",
-                "GaLore at a quarter of the width (arXiv 2403.03507)",
-            )
-        ]
-    if name not in _STATES:
-        return []
-    states = _COUNT[_STATES[name]]
-    return [_line("optimizer", states * width * count / n, f"{states} x {width} B x {count:,} trained parameters{over} ({_STATES[name]})",
-                  "torch.optim keeps states in the parameter's type")]  # fmt: skip
-
-
-def step_lines(layout: Layout) -> list[Line]:
-    """Temporaries of the optimizer step."""
-    job = layout.job
-    if job.offload != "none":
-        return []
-    width, count, n = trained_width(layout), trained(layout), optimizer_shards(layout)
-    over = f" / {n} GPUs" if n > 1 else ""
-    if layout.master:
-        return [
-            _line(
-                "step-temporaries",
-                4 * count / n,
-                f"4 B x {count:,} fp32 gradients of this GPU's part{over}",
-                "deepspeed/runtime/zero: gradients of the partition in fp32",
-            )
-        ]
-    if job.optimizer in {"adamw", "adamw-foreach"}:
-        return [_line("step-temporaries", width * count / n, f"{width} B x {count:,} trained parameters{over}",
-                      "torch.optim._multi_tensor_adamw holds one square-root list of all parameters")]  # fmt: skip
-    if job.optimizer == "adafactor" and count:
-        largest = max((linear.rows * linear.columns for linear in layout.shape.linears), default=0)
-        return [
-            _line(
-                "step-temporaries",
-                4 * largest,
-                f"4 B x {largest:,} elements of the largest update",
-                "one update at a time",
-            )
-        ]
-    return []
+        )
+    return lines
 
 
 def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line]:
@@ -243,27 +105,16 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
                 "int64 tensors",
             )
         )
-    trains = trained(layout)
+    parts = groups(layout)
     if job.parallel == "ddp" and layout.shards > 1 and job.mode == "train":
-        width = adapter_width(layout) if job.adapted else layout.gradient_bytes
-        lines.append(
-            _line(
-                "buckets",
-                width * trains,
-                f"{width} B x {trains:,} trained parameters",
-                "DDP's gradient buckets (gradient_as_bucket_view=False)",
-            )
-        )
+        for part in parts:
+            text = f"{part.gradient} B x {part.count:,} {part.what}"
+            source = "DDP's gradient buckets (gradient_as_bucket_view=False)"
+            lines.append(_line("buckets", part.gradient * part.count, text, source))
     if job.parallel in {"zero1", "zero2", "zero3"} and job.mode == "train":
-        bucket = min(BUCKET, trains)
-        lines.append(
-            _line(
-                "buckets",
-                2 * 2 * bucket,
-                f"2 x 2 B x {bucket:,} elements (reduce and gather buckets)",
-                "deepspeed/runtime/zero/config.py defaults",
-            )
-        )
+        bucket = min(BUCKET, sum(part.count for part in parts))
+        text = f"2 x 2 B x {bucket:,} elements (reduce and gather buckets)"
+        lines.append(_line("buckets", 4 * bucket, text, "deepspeed/runtime/zero/config.py defaults"))
     return lines
 
 

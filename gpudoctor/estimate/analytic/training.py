@@ -1,9 +1,11 @@
-"""The instants of a training step: load, loss, one block's backward, the end of the backward, the optimizer step."""
+"""The instants of a training step: load, loss, one block's backward, the end of the backward, the optimizer
+step."""
 
+from gpudoctor.estimate.analytic import optimizer as optim
 from gpudoctor.estimate.analytic import state
 from gpudoctor.estimate.analytic.activations import Block, block
-from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out, trained
-from gpudoctor.estimate.analytic.loss import loss_lines
+from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
+from gpudoctor.estimate.analytic.loss import head_width, loss_lines
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.shapes import ModelShape
@@ -17,9 +19,9 @@ def training_instants(
     one = block(layout)
     weights = state.weight_lines(layout)
     adapters = state.adapter_lines(layout)
-    optimizer = state.optimizer_lines(layout)
+    optimizer = optim.optimizer_lines(layout)
     fixed = state.fixed_lines(layout, capability)
-    gradients = state.gradient_lines(layout)
+    gradients = optim.gradient_lines(layout)
     held = [*weights, *adapters, *optimizer, *fixed]
 
     root = _root_lines(layout)
@@ -41,7 +43,7 @@ def training_instants(
         *_kept_logits(layout),
     ]
     end = [*held, *root, *_gathered(layout), *gradients, *_live_lines(layout, one, last=True)]
-    step = [*held, *gradients, *state.step_lines(layout)]
+    step = [*held, *gradients, *optim.step_lines(layout)]
     instants = [
         Instant(name="load", title="loading the model", lines=(*weights, *adapters)),
         Instant(name="loss", title="the loss", lines=tuple(loss)),
@@ -51,7 +53,7 @@ def training_instants(
     ]
     if job.accumulate > 1:
         worst = max(instants[1:3], key=lambda instant: instant.bytes)
-        piled = state.gradient_lines(layout, "accumulated-gradients")
+        piled = optim.gradient_lines(layout, "accumulated-gradients")
         instants.insert(
             4,
             Instant(
@@ -121,11 +123,11 @@ def _gathered(layout: Layout) -> list[Line]:
 
 
 def _head_gradient(layout: Layout) -> list[Line]:
-    """Gradients that exist when the last block's backward peaks: the head's and that of the MLP's last matrix."""
+    """Gradients that exist when the last block's backward peaks: the head's, the MLP's last matrix's."""
     if layout.job.adapted and not layout.job.train_embeddings:
         return []
     shape, width = layout.shape, 2 if layout.element == 2 and layout.sharded else layout.gradient_bytes
-    if layout.job.optimizer in {"lomo", "in-backward", "in-backward-8bit"}:
+    if layout.job.optimizer in optim.IN_BACKWARD:
         return []
     head = layout.own.head or (layout.own.embedding if shape.tied else 0)
     lines = [
@@ -180,7 +182,7 @@ def _checkpoint_lines(layout: Layout, one: Block, flight: int) -> list[Line]:
 
 
 def _selective(layout: Layout, one: Block) -> float:
-    """Bytes per token and block that selective checkpointing keeps: attention's output and every second product."""
+    """Bytes per token and block under selective checkpointing: attention's output, every second product."""
     shape, e = layout.shape, layout.element
     products = [linear.rows for linear in shape.linears if linear.count >= shape.layers]
     return min(one.saved, (e * (shape.hidden + shape.q_width) + e * sum(products[::2])) / layout.job.tp)
@@ -215,7 +217,10 @@ def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]
     if recomputed or last:
         first_input = r * h if _input_is_checkpoint(layout) and recomputed and not last else 0
         per = one.attention + one.before_mlp + one.mlp_live - first_input + grads
-        text = f"{one.attention + one.before_mlp - first_input:,.0f} B attention and norms + {one.mlp_live:,.0f} B MLP + {grads:,.0f} B gradients"
+        text = (
+            f"{one.attention + one.before_mlp - first_input:,.0f} B attention and norms + "
+            f"{one.mlp_live:,.0f} B MLP + {grads:,.0f} B gradients"
+        )
     else:
         per = one.mlp_live - one.mlp + grads
         text = f"{one.mlp_live - one.mlp:,.0f} B MLP gradients + {grads:,.0f} B gradients"
@@ -263,8 +268,6 @@ def _copies(layout: Layout, *, whole: bool) -> list[Line]:
 
 def _kept_logits(layout: Layout) -> list[Line]:
     """Logits that the training loop keeps through the backward."""
-    from gpudoctor.estimate.analytic.loss import head_width
-
     job, kept = layout.job, layout.job.outputs_kept
     kept = layout.stack.outputs_kept if kept is None else kept
     if not kept or (job.loss == "chunked" and layout.stack.name != "litgpt") or layout.shape.kind == "vision":
@@ -286,7 +289,8 @@ def _notes(layout: Layout) -> list[str]:
     job, shape, notes = layout.job, layout.shape, []
     if layout.weight_bytes == 4 and job.dtype != "fp32" and job.method == "full":
         notes.append(
-            "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a parameter instead of 10"
+            "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a "
+            "parameter instead of 10"
         )
     if job.quantized and shape.experts and covered(layout) < layout.own.linear - shape.extra_linear:
         notes.append(
@@ -298,12 +302,11 @@ def _notes(layout: Layout) -> list[str]:
         )
     if job.parallel == "fsdp" and job.adapted and layout.sharded:
         notes.append(
-            "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the checkpoints"
+            "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the "
+            "checkpoints"
         )
     if shape.experts and job.mode == "train":
         notes.append("expert load was taken as even; an uneven one needs more")
-    if trained(layout) == 0:
-        notes.append("nothing is trained")
     return notes
 
 

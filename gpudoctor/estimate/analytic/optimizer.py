@@ -1,0 +1,124 @@
+"""Gradients, optimizer state and the temporaries of a step."""
+
+from gpudoctor.estimate.analytic.layout import Layout, block_parameters
+from gpudoctor.estimate.analytic.trained import Group, groups
+from gpudoctor.estimate.result import Line
+
+_MOMENTS = {
+    "adamw": 2, "adamw-foreach": 2, "adamw-fused": 2, "paged-adamw": 2, "in-backward": 2, "muon": 1,
+    "sgd-momentum": 1, "lion": 1,
+}  # fmt: skip
+"""States in the parameter's own type."""
+_FEW_BITS = {
+    "adamw-8bit": 2 * (1 + 4 / 256), "paged-adamw-8bit": 2 * (1 + 4 / 256), "adamw-ao-8bit": 2 * (1 + 4 / 256),
+    "adamw-ao-4bit": 2 * (0.5 + 4 / 128), "lion-8bit": 1 + 4 / 256, "in-backward-8bit": 2 * (1 + 4 / 256),
+}  # fmt: skip
+"""Bytes per parameter of quantized states: bitsandbytes blocks of 256, torchao blocks of 256 and 128, fp32
+scales."""
+IN_BACKWARD = frozenset({"lomo", "in-backward", "in-backward-8bit", "galore"})
+"""Optimizers that step as soon as a gradient is there, so that one layer's gradients are alive at a time."""
+GALORE = 2 * 4 * 0.25
+"""Two fp32 moments at a quarter of the width, the rank that the paper uses for 7B (arXiv 2403.03507)."""
+
+
+def gradient_lines(layout: Layout, what: str = "gradients") -> list[Line]:
+    """All gradients of a step."""
+    job = layout.job
+    if job.optimizer in IN_BACKWARD:
+        block, width = sum(block_parameters(layout.shape)), layout.gradient_bytes
+        text = f"{width} B x {block:,} parameters of one layer"
+        return [_line(what, width * block, text, "the optimizer steps inside the backward")]
+    if job.offload != "none" and job.parallel in {"zero1", "zero2", "zero3"}:
+        return []
+    return [
+        _line(
+            what,
+            group.gradient * group.count / group.gradient_shards,
+            f"{group.gradient} B x {_of(group, group.gradient_shards)}",
+            "tensor count",
+        )
+        for group in groups(layout)
+    ]
+
+
+def optimizer_lines(layout: Layout) -> list[Line]:
+    """Optimizer state."""
+    return (
+        []
+        if layout.job.offload != "none"
+        else [line for group in groups(layout) for line in _states(layout, group)]
+    )
+
+
+def _states(layout: Layout, group: Group) -> list[Line]:
+    name, n, of = layout.job.optimizer, group.optimizer_shards, _of(group, group.optimizer_shards)
+    if layout.master:
+        source = "mixed precision with fp32 master weights (ZeRO, arXiv 1910.02054)"
+        return [_line("optimizer", 12 * group.count / n, f"(4 B master + 8 B moments) x {of}", source)]
+    if name in _FEW_BITS:
+        per = _FEW_BITS[name]
+        return [
+            _line(
+                "optimizer",
+                per * group.count / n,
+                f"{per:.3f} B x {of}",
+                f"{name}: block-wise states with fp32 scales",
+            )
+        ]
+    if name == "adafactor":
+        factors = sum((linear.rows + linear.columns) * linear.count for linear in layout.shape.linears)
+        count = min(factors, group.count)
+        return [
+            _line(
+                "optimizer",
+                4 * count / n,
+                f"4 B x {count:,} row and column factors",
+                "Adafactor, arXiv 1804.04235",
+            )
+        ]
+    if name == "galore":
+        return [
+            _line(
+                "optimizer",
+                GALORE * group.count / n,
+                f"{GALORE:g} B x {of}",
+                "GaLore at a quarter of the width (arXiv 2403.03507)",
+            )
+        ]
+    if name not in _MOMENTS:
+        return []
+    per = _MOMENTS[name] * group.width
+    text = f"{_MOMENTS[name]} x {group.width} B x {of}"
+    return [_line("optimizer", per * group.count / n, text, "torch.optim keeps states in the parameter's type")]
+
+
+def step_lines(layout: Layout) -> list[Line]:
+    """Temporaries of the optimizer step."""
+    return (
+        []
+        if layout.job.offload != "none"
+        else [line for group in groups(layout) for line in _temporaries(layout, group)]
+    )
+
+
+def _temporaries(layout: Layout, group: Group) -> list[Line]:
+    name, n, of = layout.job.optimizer, group.optimizer_shards, _of(group, group.optimizer_shards)
+    if layout.master:
+        source = "deepspeed/runtime/zero: gradients of the partition in fp32"
+        return [_line("step-temporaries", 4 * group.count / n, f"4 B x {of}", source)]
+    if name in {"adamw", "adamw-foreach"}:
+        source = "torch.optim._multi_tensor_adamw holds one square-root list of all parameters"
+        return [_line("step-temporaries", group.width * group.count / n, f"{group.width} B x {of}", source)]
+    if name == "adafactor" and group.count:
+        largest = max((linear.rows * linear.columns for linear in layout.shape.linears), default=0)
+        text = f"4 B x {largest:,} elements of the largest update"
+        return [_line("step-temporaries", 4 * largest, text, "one update at a time")]
+    return []
+
+
+def _of(group: Group, shards: int) -> str:
+    return f"{group.count:,} {group.what}" + (f" / {shards} GPUs" if shards > 1 else "")
+
+
+def _line(kind: str, amount: float, formula: str, source: str) -> Line:
+    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)
