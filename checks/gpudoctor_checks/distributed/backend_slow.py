@@ -37,7 +37,7 @@ class BackendSlow(Check):
         Windows has no NCCL; two ranks that share one GPU need Gloo. A second group for objects on the CPU is
         no finding.
     Remedies:
-        backend="nccl".
+        backend="nccl", with each rank on its own GPU.
     References:
         - https://pytorch.org/docs/stable/distributed.html#which-backend-to-use
     """

@@ -205,7 +205,7 @@ def _attention(script: Script, owner: str, method: str, node: ast.AST) -> Source
     """The softmax of attention in one method: a product feeds it, and another product takes it."""
     scope = f"{owner}.{method}"
     calls = {id(call.node): call for call in script.calls if call.function == scope}
-    made: dict[str, ast.expr] = {}
+    made: dict[str, list[ast.expr]] = {}
     softmax: tuple[str, SourceSpan] | None = None
     for statement in ast.walk(node):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -220,7 +220,7 @@ def _attention(script: Script, owner: str, method: str, node: ast.AST) -> Source
                 ]
                 if any(_from_product(item, made, calls) for item in fed):
                     softmax = (name, call.span)
-        made[name] = statement.value
+        made.setdefault(name, []).append(statement.value)
     if softmax is None:
         return None
     name, span = softmax
@@ -230,7 +230,9 @@ def _attention(script: Script, owner: str, method: str, node: ast.AST) -> Source
     return None
 
 
-def _from_product(item: ast.expr, made: dict[str, ast.expr], calls: dict[int, Call], depth: int = 4) -> bool:
+def _from_product(
+    item: ast.expr, made: dict[str, list[ast.expr]], calls: dict[int, Call], depth: int = 4
+) -> bool:
     """Whether an expression comes from a product with something transposed."""
     for part in ast.walk(item):
         if _is_product(part, calls) and re.search(
@@ -238,9 +240,8 @@ def _from_product(item: ast.expr, made: dict[str, ast.expr], calls: dict[int, Ca
         ):
             return True
         if isinstance(part, ast.Name) and depth and part.id in made:
-            value = made[part.id]
             rest = {name: other for name, other in made.items() if name != part.id}
-            if _from_product(value, rest, calls, depth - 1):
+            if any(_from_product(value, rest, calls, depth - 1) for value in made[part.id]):
                 return True
     return False
 

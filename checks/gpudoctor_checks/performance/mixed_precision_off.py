@@ -12,7 +12,6 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
-    SourceSpan,
     Threshold,
     Unavailable,
 )
@@ -140,9 +139,9 @@ class MixedPrecisionOff(Check):
         evidence.append(loops[0][1].span)
         if built is not None and built.span not in evidence:
             evidence.append(built.span)
-        what = f" ({built.size_text})" if built is not None else ""
+        who = built.size_text if built is not None else "the network"
         yield self.finding(
-            f"{_says(told, full)}{what}.",
+            f"{who[0].upper()}{who[1:]} trains in float32: {_says(told, full)}.",
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=severity,
@@ -249,12 +248,12 @@ def _plain(entry: Entry) -> str:
 def _says(told: Told, full: tuple[tuple[ConfigFile, Entry], ...]) -> str:
     if full:
         file, entry = full[0]
-        return f"{entry.key} is {_plain(entry)} in {file.path}: the training computes in float32"
-    where = f"line {told.span.line}" if isinstance(told.span, SourceSpan) else ""
+        return f"{entry.key} is {_plain(entry)} in {file.path}"
+    if told.span is None or told.call is None:
+        return "nothing asks for mixed precision"
+    line = told.span.line
     if told.precision is Precision.SAID_FULL:
-        return f"The training computes in float32 ({where} says so)"
+        return f"line {line} says so"
     if told.precision is Precision.SWITCHED_OFF:
-        return f"The training computes in float32: mixed precision ({where}) is off by default"
-    if told.call is not None:
-        return f"{told.call.method} ({where}) is given no precision, so the training computes in float32"
-    return "The training computes in float32: nothing asks for mixed precision"
+        return f"mixed precision (line {line}) is off by default"
+    return f"{told.call.method} (line {line}) is given no precision"

@@ -78,10 +78,10 @@ class Network:
 
     @property
     def size_text(self) -> str:
-        """`resnet50`, or `Net, at least 12 M weights`."""
+        """`resnet50`, or `Net (at least 12 M weights)`."""
         if self.library or not self.parameters:
             return self.name.removesuffix(".from_pretrained").rpartition(".")[2]
-        return f"{self.name}, at least {self.parameters / 1e6:.3g} M weights"
+        return f"{self.name} (at least {self.parameters / 1e6:.3g} M weights)"
 
 
 def network(program: Program) -> Network | None:

@@ -49,3 +49,14 @@ def test_sick_edit_cures(name):
 def test_healthy_when_the_scores_are_wanted():
     text = (FOLDER / "sick_from_pretrained.py").read_text("utf-8") + "print(model.config.output_attentions)\n"
     assert examine(AttentionEager, script_patient(text)) == []
+
+
+def test_sick_scores_that_are_changed_on_the_way():
+    text = (FOLDER / "sick_written_out.py").read_text("utf-8")
+    text = text.replace(
+        "        weights = torch.softmax(scores, dim=-1)",
+        "        scores = scores.masked_fill(x[:, :1] == 0, -1e9)\n        scores = torch.softmax(scores, dim=-1)",
+    )
+    text = text.replace("weights @ v", "scores @ v")
+    [finding] = examine(AttentionEager, script_patient(text))
+    assert "softmax" in finding.span.text
