@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 from gpudoctor.engine.registry import Registry
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Check, Code
 
 ALL = "ALL"
+_NEAR = 0.5
+"""Similarity (difflib's ratio) from which a name counts as near."""
 
 
 def topic_of(code: str) -> str:
@@ -17,9 +19,10 @@ def topic_of(code: str) -> str:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """A clause that names the nearest of the choices, or "" when none is near."""
-    found = get_close_matches(word, list(choices), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else ""
+    """A clause that names the nearest of the choices (the first of equals), or "" when none is near."""
+    near = [(SequenceMatcher(a=word, b=choice).ratio(), choice) for choice in choices]
+    best = max(near, key=lambda item: item[0], default=(0.0, ""))
+    return f"; did you mean {best[1]}?" if best[0] >= _NEAR else ""
 
 
 def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:

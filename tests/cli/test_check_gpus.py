@@ -21,7 +21,17 @@ CHOSEN = (
 def run(scenario, tmp_path, *arguments):
     environment = fake.environment(scenario, tmp_path / "root", tmp_path)
     environment.pop("CUDA_VISIBLE_DEVICES", None)
-    command = [sys.executable, "-m", "gpudoctor.cli", "check", "--select", "GPU,ENV001", "--wait", "3", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "gpudoctor.cli",
+        "check",
+        "--select",
+        "GPU,ENV001",
+        "--wait",
+        "3",
+        *arguments,
+    ]
     return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=120)
 
 
