@@ -139,9 +139,9 @@ class MixedPrecisionOff(Check):
         evidence.append(loops[0][1].span)
         if built is not None and built.span not in evidence:
             evidence.append(built.span)
-        who = built.size_text if built is not None else "the network"
+        who = built.size_text if built is not None else "The network"
         yield self.finding(
-            f"{who[0].upper()}{who[1:]} trains in float32: {_says(told, full)}.",
+            f"{who} trains in float32: {_says(told, full)}.",
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=severity,

@@ -160,7 +160,7 @@ def _library_name(call: Call) -> str:
         first, ast.Constant
     ):
         return f"{call.name}({ast.unparse(first)})"
-    return "torchvision.models" if call.method == "subscript" else call.name
+    return "a torchvision network" if call.method == "subscript" else call.name
 
 
 def _is_convolutional(call: Call) -> bool:
@@ -249,7 +249,7 @@ class _Counter:
                 continue
             total = self._weights(function, {}, _DEPTH)
             if best[2] is None or total > best[1]:
-                best = ("the network", total, (here[0][0], here[0][1].span))
+                best = ("The network", total, (here[0][0], here[0][1].span))
         return best
 
     def _weights(self, function: str, names: Names, depth: int) -> int:
