@@ -8,6 +8,7 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.signs.program import loop_node
 from gpudoctor.model.signs.source import Known, LoopRole, Source
+from gpudoctor.model.signs.syntax import nodes
 
 _EVALUATION = re.compile(
     r"(?:^|_)(?:val|valid|validation|eval|evaluation|test|testing|dev)(?:_|$|loader|dataloader|iter|dl)"
@@ -112,8 +113,8 @@ def _sampler(loader: Loader) -> bool:
     if not isinstance(given, ast.Name | ast.Attribute):
         return False
     name, found = ast.unparse(given), []
-    for node in ast.walk(loader.script.tree):
-        if isinstance(node, ast.Assign) and name in {ast.unparse(target) for target in node.targets}:
+    for node in nodes(loader.script, ast.Assign):
+        if name in {ast.unparse(target) for target in node.targets}:
             found.append(node.value)
     return bool(found) and all(
         isinstance(item, ast.Call) and ast.unparse(item.func).endswith("DistributedSampler") for item in found

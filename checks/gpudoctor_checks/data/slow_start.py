@@ -19,6 +19,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.program import enclosing, switched_off
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 _TOKENISES = re.compile(
     r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template"
@@ -180,8 +181,8 @@ def _maps_tokeniser(script: Script, call: Call) -> bool:
     if isinstance(given, ast.Lambda):
         return bool(_TOKENISES.search(ast.unparse(given.body)))
     name = ast.unparse(given).rpartition(".")[2]
-    for node in ast.walk(script.tree):
-        if isinstance(node, _FUNCTIONS) and node.name == name:
+    for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef):
+        if node.name == name:
             return any(
                 isinstance(part, ast.Call) and _TOKENISER.search(ast.unparse(part.func).lower())
                 for part in ast.walk(node)

@@ -16,6 +16,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.assignments import assigned
 from gpudoctor.model.signs.loaders import Loader, loaders
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.workload import optional
 
 VARIABLE = "TOKENIZERS_PARALLELISM"
@@ -129,8 +130,8 @@ def _tokenizers(script: Script) -> set[str]:
     """Names that hold a fast tokenizer: `tokenizer`, and the last part of `self.tokenizer`."""
     made = {id(call.node) for call in script.calls if _makes_fast(call)}
     names = set()
-    for node in ast.walk(script.tree) if made else ():
-        if isinstance(node, ast.Assign) and id(node.value) in made:
+    for node in nodes(script, ast.Assign) if made else ():
+        if id(node.value) in made:
             names |= {name for target in node.targets if (name := _last(target))}
     return names
 

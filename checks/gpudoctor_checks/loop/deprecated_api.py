@@ -20,7 +20,9 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
+from gpudoctor.model.signs.syntax import nodes
 
 Entry = Mapping[str, str | bool]
 
@@ -191,7 +193,7 @@ def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
         name = str(row["name"])
         if name.partition(".")[2] not in text:
             continue
-        for node in ast.walk(script.tree):
+        for node in nodes(script, ast.Import, ast.ImportFrom):
             modules = []
             if isinstance(node, ast.Import):
                 modules = [item.name for item in node.names]
@@ -204,12 +206,7 @@ def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
 
 def _tried(script: Script, node: ast.AST) -> bool:
     """Whether an import stands in a try or an if: the script knows that it may fail."""
-    return any(
-        inner is node
-        for outer in ast.walk(script.tree)
-        if isinstance(outer, ast.Try | ast.If)
-        for inner in ast.walk(outer)
-    )
+    return any(isinstance(outer, ast.Try | ast.If) for outer in enclosing(script, node))
 
 
 def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:

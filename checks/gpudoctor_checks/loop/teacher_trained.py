@@ -11,6 +11,7 @@ from gpudoctor.model.signs.places import place
 from gpudoctor.model.signs.program import bound_to, enclosing, steady
 from gpudoctor.model.signs.scopes import Scopes
 from gpudoctor.model.signs.source import Call, Event, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 _AVERAGED = re.compile(
@@ -131,9 +132,8 @@ def _frozen(source: Source, last: str, use: _Use) -> bool:
         for call in script.calls:
             if _FREEZES.search(call.method) and word.search(ast.unparse(call.node)):
                 return True
-        for node in ast.walk(script.tree):
-            loops = isinstance(node, ast.For) and word.search(ast.unparse(node.iter))
-            if loops and "requires_grad" in ast.unparse(node):
+        for node in nodes(script, ast.For):
+            if word.search(ast.unparse(node.iter)) and "requires_grad" in ast.unparse(node):
                 return True
     return False
 
@@ -188,12 +188,8 @@ def _in_training_mode(source: Source, last: str, built: Call) -> bool:
             )
             if handed and not _harmless(source, call):
                 return False
-        for node in ast.walk(script.tree):
-            if (
-                isinstance(node, ast.For)
-                and word.search(ast.unparse(node.iter))
-                and ".eval()" in ast.unparse(node)
-            ):
+        for node in nodes(script, ast.For):
+            if word.search(ast.unparse(node.iter)) and ".eval()" in ast.unparse(node):
                 return False
     return True
 
@@ -201,7 +197,7 @@ def _in_training_mode(source: Source, last: str, built: Call) -> bool:
 def _harmless(source: Source, call: Call) -> bool:
     """Whether a call that is given the teacher is one that the reader has seen, and it switches nothing."""
     for script in source.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.FunctionDef) and node.name == call.method:
+        for node in nodes(script, ast.FunctionDef):
+            if node.name == call.method:
                 return "eval(" not in ast.unparse(node)
     return False

@@ -18,6 +18,7 @@ from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.program import bound_to, enclosing, steady, switched_off
 from gpudoctor.model.signs.setups import argument_calls
 from gpudoctor.model.signs.source import Call, Known, LoopRole, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.signs.trained import model_name, trainers
 from gpudoctor.model.workload import optional
 
@@ -164,8 +165,8 @@ def _owner(node: ast.Assign) -> str:
 
 def _assignments(script: Script, value: bool = True) -> Iterator[ast.Assign]:
     """`model.config.use_cache = True`."""
-    for node in ast.walk(script.tree):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+    for node in nodes(script, ast.Assign):
+        if not isinstance(node.value, ast.Constant):
             continue
         if node.value.value is value and any(
             isinstance(target, ast.Attribute) and target.attr == "use_cache" for target in node.targets
@@ -205,10 +206,8 @@ def _on_for_training(script: Script, node: ast.Assign) -> bool:
 def _home(script: Script, line: int) -> ast.AST | None:
     """The innermost function around a line."""
     found: ast.AST | None = None
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= line <= (
-            node.end_lineno or 0
-        ):
+    for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef):
+        if node.lineno <= line <= (node.end_lineno or 0):
             found = node
     return found
 

@@ -19,9 +19,11 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.families import family
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.program import bound_to, steady, switched_off
 from gpudoctor.model.signs.setups import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
+from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.signs.trained import trained_models
 from gpudoctor.model.signs.written import Setup, from_keyword
 from gpudoctor.model.workload import optional
@@ -106,6 +108,7 @@ class Fp16Unsafe(Check):
     def _in_loops(self, source: Source) -> Iterator[Finding]:
         if _uses_an_engine(source):
             return
+        seen: set[str] = set()
         for script, loop in source.training_loops:
             events = [event for event in loop.events if steady(event)] if loop.engine is None else []
             backward = next((e for e in events if e.call is not None and e.call.name in BACKWARD), None)
@@ -117,11 +120,12 @@ class Fp16Unsafe(Check):
                 yield from self._never_unscaled(source, scaled, step)
             elif not _has_scaler(source):
                 yield from self._autocast(source, loop, events)
-                yield from self._cast(source, script)
+                if script.path not in seen:
+                    seen.add(script.path)
+                    yield from self._cast(source, script)
 
     def _never_unscaled(self, source: Source, scaled: Event, step: Event) -> Iterator[Finding]:
-        methods = {(call.method, "scaler" in call.receiver.lower()) for s in source.scripts for call in s.calls}
-        if not {("step", True), ("unscale_", True), ("__call__", True)} & methods and step.call is not None:
+        if step.call is not None and not _steps_a_scaler(source):
             yield self._found(
                 "The loss is scaled, and the optimizer steps without the scaler: its gradients are "
                 "65,536 times too large.",
@@ -262,21 +266,25 @@ def _uses_an_engine(source: Source) -> bool:
     )
 
 
+@once
+def _steps_a_scaler(source: Source) -> bool:
+    """Whether anything called a scaler steps the optimizer or unscales its gradients."""
+    return any(
+        call.method in {"step", "unscale_", "__call__"} and "scaler" in call.receiver.lower()
+        for script in source.scripts
+        for call in script.calls
+    )
+
+
+@once
 def _has_scaler(source: Source) -> bool:
     """Whether anything in the program is called a scaler, and is none of scikit-learn's."""
     for script in source.scripts:
-        for node in ast.walk(script.tree):
-            name = (
-                node.id
-                if isinstance(node, ast.Name)
-                else node.attr
-                if isinstance(node, ast.Attribute)
-                else node.name
-                if isinstance(node, ast.alias)
-                else ""
-            ).lower()
-            if "scaler" in name and not name.endswith(OTHER_SCALERS):
-                return True
+        names = [node.id for node in nodes(script, ast.Name)]
+        names += [node.attr for node in nodes(script, ast.Attribute)]
+        names += [node.name for node in nodes(script, ast.alias)]
+        if any("scaler" in name.lower() and not name.lower().endswith(OTHER_SCALERS) for name in names):
+            return True
     return False
 
 
@@ -306,9 +314,8 @@ def _word(script: Script, text: str) -> str:
     if "." not in text and text.isidentifier():
         bound = [
             ast.unparse(node.value)
-            for node in ast.walk(script.tree)
-            if isinstance(node, ast.Assign)
-            and any(isinstance(target, ast.Name) and target.id == text for target in node.targets)
+            for node in nodes(script, ast.Assign)
+            if any(isinstance(target, ast.Name) and target.id == text for target in node.targets)
         ]
         text = bound[0] if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""

@@ -9,6 +9,7 @@ from gpudoctor.model.signs.networks import Network, network
 from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.shapes import fixed_shape
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import nodes
 
 _DETERMINISTIC = frozenset(
     {
@@ -94,12 +95,11 @@ def _settings(program: Program) -> list[tuple[SourceSpan, bool]]:
 @by_script
 def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
     found: list[tuple[SourceSpan, bool]] = []
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Attribute) and target.attr == "benchmark":
-                    off = isinstance(node.value, ast.Constant) and node.value.value is False
-                    found.append((script.span(node), off))
+    for node in nodes(script, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and target.attr == "benchmark":
+                off = isinstance(node.value, ast.Constant) and node.value.value is False
+                found.append((script.span(node), off))
     for call in script.calls:
         if "benchmark" in call.keywords and call.name.startswith("lightning."):
             found.append((call.span, False))
@@ -117,6 +117,6 @@ def _wants_determinism(script: Script) -> bool:
     if any(call.method in _DETERMINISTIC or "deterministic" in call.keywords for call in script.calls):
         return True
     return any(
-        isinstance(node, ast.Attribute) and node.attr == "deterministic" and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(script.tree)
+        node.attr == "deterministic" and isinstance(node.ctx, ast.Store)
+        for node in nodes(script, ast.Attribute)
     )

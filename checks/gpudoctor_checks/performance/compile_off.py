@@ -13,6 +13,7 @@ from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.shapes import fixed_shape
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import nodes
 
 _WORDS = re.compile(
     r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)",
@@ -138,7 +139,7 @@ def _speaks_of_compiling(script: Script) -> bool:
     for call in script.calls:
         if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):
             return True
-    for node in ast.walk(script.tree):
+    for node in nodes(script, ast.keyword, ast.arg, ast.Attribute):
         if isinstance(node, ast.keyword | ast.arg) and node.arg and _WORDS.search(node.arg):
             return True
         if isinstance(node, ast.Attribute) and _WORDS.search(node.attr) and node.attr != "compile":

@@ -19,6 +19,7 @@ from gpudoctor.model.signs.device_use import Target, device_of, training_target
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.moves import Move, Moved, moves
 from gpudoctor.model.signs.source import Loop, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 _HELPERS = frozenset(
     {"prepare", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard",
@@ -180,8 +181,8 @@ def _cpu_place(source: Source) -> SourceSpan | None:
 
 
 def _assigned(script: Script) -> SourceSpan | None:
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value == "cpu":
+    for node in nodes(script, ast.Assign):
+        if isinstance(node.value, ast.Constant) and node.value.value == "cpu":
             return script.span(node)
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.source import ClassInfo, Known, Script
+from gpudoctor.model.signs.syntax import nodes
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -14,9 +15,7 @@ def fixed_padding(script: Script) -> Iterator[tuple[SourceSpan, int]]:
     """Places in `__getitem__` and collate functions that pad to a length that can be told, with that length."""
     if "len(" not in script.text:
         return
-    for node in ast.walk(script.tree):
-        if not isinstance(node, _FUNCTIONS):
-            continue
+    for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef):
         if node.name == "__getitem__" or "collate" in node.name:
             for place, limit in _pads(node):
                 length = number(script, limit)

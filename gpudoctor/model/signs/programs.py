@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from gpudoctor.model.signs.device_use import Target, training_target
 from gpudoctor.model.signs.program import calls_function
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 T = TypeVar("T")
 
@@ -127,14 +128,12 @@ def _by_method(script: Script) -> dict[str, list[Call]]:
 
 @by_script
 def _loaded(script: Script) -> frozenset[str]:
-    nodes = ast.walk(script.tree)
-    return frozenset(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return frozenset(node.id for node in nodes(script, ast.Name) if isinstance(node.ctx, ast.Load))
 
 
 @by_script
 def _decorated(script: Script) -> frozenset[str]:
-    nodes = ast.walk(script.tree)
-    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list)
+    return frozenset(node.name for node in nodes(script, ast.FunctionDef) if node.decorator_list)
 
 
 def training_programs(source: Source) -> tuple[Program, ...]:
@@ -211,6 +210,6 @@ def _imported(script: Script, paths: dict[str, Script]) -> Iterator[Script]:
 def _names(script: Script) -> Iterator[str]:
     """Dotted names that a script imports, star imports included."""
     yield from dict.fromkeys(script.imports.values())
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.ImportFrom) and node.module and any(item.name == "*" for item in node.names):
+    for node in nodes(script, ast.ImportFrom):
+        if node.module and any(item.name == "*" for item in node.names):
             yield node.module

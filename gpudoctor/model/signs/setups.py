@@ -12,6 +12,7 @@ from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.signs.program import switched_off
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.signs.written import Setup, Tool, Written, from_dict, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 
@@ -282,8 +283,7 @@ def dict_display(script: Script, node: ast.expr) -> ast.Dict | None:
         return None
     bound = [
         item.value
-        for item in ast.walk(script.tree)
-        if isinstance(item, ast.Assign | ast.AnnAssign)
+        for item in nodes(script, ast.Assign, ast.AnnAssign)
         for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
         if isinstance(target, ast.Name) and target.id == node.id
     ]
@@ -295,9 +295,7 @@ def _unchanged(script: Script, name: ast.expr, node: ast.Dict) -> dict[str, Writ
     items = from_dict(script, node)
     if not isinstance(name, ast.Name):
         return items
-    for statement in ast.walk(script.tree):
-        if not isinstance(statement, ast.Assign | ast.AugAssign):
-            continue
+    for statement in nodes(script, ast.Assign, ast.AugAssign):
         for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
             path = _subscripts(target, name.id)
             if path is not None:

@@ -7,6 +7,7 @@ from enum import Enum
 from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Known, Script, Unknown
+from gpudoctor.model.signs.syntax import nodes
 
 
 class Tf32(Enum):
@@ -52,21 +53,20 @@ def tf32_settings(program: Program) -> list[Tf32Setting]:
 @by_script
 def _settings(script: Script) -> list[Tf32Setting]:
     found: list[Tf32Setting] = []
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                name = _dotted(script, target)
-                if name in _TF32_PLACES:
-                    state = _state(node.value)
-                    found.append(
-                        Tf32Setting(
-                            script=script,
-                            node=node.value,
-                            target=ast.unparse(target),
-                            state=state,
-                            convolutions=_TF32_PLACES[name],
-                        )
+    for node in nodes(script, ast.Assign):
+        for target in node.targets:
+            name = _dotted(script, target)
+            if name in _TF32_PLACES:
+                state = _state(node.value)
+                found.append(
+                    Tf32Setting(
+                        script=script,
+                        node=node.value,
+                        target=ast.unparse(target),
+                        state=state,
+                        convolutions=_TF32_PLACES[name],
                     )
+                )
     for call in script.calls:
         if call.name == "torch.set_float32_matmul_precision" and call.node.args:
             value = call.argument("precision", 0)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model.signs.program import bound_to, switched_off
 from gpudoctor.model.signs.source import Call, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 TRAINERS = frozenset(
     {"Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "CPOTrainer"}
@@ -79,10 +80,8 @@ def _cast(script: Script, name: str) -> bool:
     for call in script.calls:
         if call.receiver == name and call.method in {"float", "bfloat16", "half", "to", "double"}:
             return True
-    for node in ast.walk(script.tree):
+    for node in nodes(script, ast.Assign):
         # `param.data = param.data.float()`
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Attribute) and target.attr == "data" for target in node.targets
-        ):
+        if any(isinstance(target, ast.Attribute) and target.attr == "data" for target in node.targets):
             return True
     return False

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
+from gpudoctor.model.signs.syntax import nodes
 
 
 class ZeroGradMissingRule(Rule):
@@ -32,8 +33,8 @@ def _edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ..
     if span is None or script is None:
         return ()
     lines = script.text.splitlines()
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Expr | ast.Assign) and node.lineno == span.line == node.end_lineno:
+    for node in nodes(script, ast.Expr, ast.Assign):
+        if node.lineno == span.line == node.end_lineno:
             text = ast.get_source_segment(script.text, node) or ""
             indent = lines[node.lineno - 1][: node.col_offset]
             if lines[node.lineno - 1].split("#", 1)[0].strip() != text or indent.strip():

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import nodes
 
 _REFERENCES = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
@@ -75,11 +76,9 @@ def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...
 
 def _node(script: Script, finding: Finding) -> ast.expr | None:
     """The kept expression, by the place that the finding names."""
-    for node in ast.walk(script.tree):
-        if (
-            isinstance(node, ast.expr)
-            and (node.lineno, node.col_offset) == (finding.fact("line"), finding.fact("column"))
-            and ast.unparse(node) == finding.fact("value")
-        ):
+    for node in nodes(script, ast.expr):
+        if (node.lineno, node.col_offset) == (finding.fact("line"), finding.fact("column")) and ast.unparse(
+            node
+        ) == finding.fact("value"):
             return node
     return None

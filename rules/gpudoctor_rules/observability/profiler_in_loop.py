@@ -17,6 +17,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.program import bound_to
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.syntax import nodes
 
 PERIOD = 500
 """Steps between two measurements that still cost nothing (the catalogue's S4)."""
@@ -155,11 +156,10 @@ def _stepped(script: Script, profiler: Call) -> bool:
 
 
 def _as_names(script: Script, profiler: Call) -> Iterator[str]:
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.With | ast.AsyncWith):
-            for item in node.items:
-                if item.context_expr is profiler.node and item.optional_vars is not None:
-                    yield ast.unparse(item.optional_vars)
+    for node in nodes(script, ast.With, ast.AsyncWith):
+        for item in node.items:
+            if item.context_expr is profiler.node and item.optional_vars is not None:
+                yield ast.unparse(item.optional_vars)
 
 
 def _keywords(call: Call, *pairs: tuple[str, str]) -> KeywordEdit:

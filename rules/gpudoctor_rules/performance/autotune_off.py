@@ -19,6 +19,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.edits import insert_after, replace_node
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import nodes
 
 _LINE = "torch.backends.cudnn.benchmark = True"
 
@@ -56,8 +57,8 @@ def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
     span = finding.span
     if finding.fact("written") and span is not None:
         for guilty in scripts:
-            for node in ast.walk(guilty.tree) if guilty.path == span.path else ():
-                if isinstance(node, ast.Assign) and node.lineno == span.line:
+            for node in nodes(guilty, ast.Assign) if guilty.path == span.path else ():
+                if node.lineno == span.line:
                     yield replace_node(guilty, node.value, "True")
         return
     script = next((item for item in scripts if item.path == finding.subject), None)

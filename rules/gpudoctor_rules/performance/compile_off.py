@@ -22,6 +22,7 @@ from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS
 from gpudoctor.model.signs.program import loop_node, statement
 from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.signs.syntax import nodes
 
 
 class CompileOffRule(Rule):
@@ -89,9 +90,8 @@ def _after_the_model(script: Script, loop: Loop) -> tuple[str, tuple[Edit, ...]]
     text = f"{names[0]}.compile()"
     places = [
         item
-        for item in ast.walk(script.tree)
-        if isinstance(item, ast.Assign)
-        and item.lineno < node.lineno
+        for item in nodes(script, ast.Assign)
+        if item.lineno < node.lineno
         and any(isinstance(target, ast.Name) and target.id == names[0] for target in item.targets)
     ]
     functions = {
