@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.places import extent
-from gpudoctor.model.signs.prefetchers import Prefetcher, calls_of, kept, prefetchers, waited_elsewhere
+from gpudoctor.model.signs.prefetchers import Prefetcher, calls_of, changed, kept, prefetchers, waited_elsewhere
 from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.source import Script
 
@@ -109,7 +109,7 @@ class PrefetcherBroken(Check):
 
 def _nothing(one: Prefetcher) -> Iterator[_Fault]:
     """A preload without a result whose result is used."""
-    for fetch in one.fetchers:
+    for fetch in one.loaders:
         gives = any(
             (isinstance(part, ast.Return) and part.value is not None)
             or isinstance(part, ast.Yield | ast.YieldFrom)
@@ -122,10 +122,10 @@ def _nothing(one: Prefetcher) -> Iterator[_Fault]:
             if isinstance(
                 above, ast.Assign | ast.AnnAssign | ast.Yield | ast.NamedExpr | ast.Compare | ast.Subscript
             ):
-                names = kept(fetch)
+                names = kept(fetch) or changed(fetch)
                 result = names[0] if len(names) == 1 else f"({', '.join(names)})"
                 edit = (("edit_at", extent(one.script, fetch.body[-1])), ("text", f"return {result}"))
-                yield _Fault("nothing", call, fetch.name, edit)
+                yield _Fault("nothing", call, fetch.name, edit if names else ())
                 break
 
 
@@ -192,9 +192,30 @@ def _last_of_loop(one: Prefetcher) -> Iterator[_Fault]:
             ]
             later = {name for name, at in bound if at > line}
             earlier = {name for name, at in bound if at < line}
-            if names and names <= later and not names & earlier:
-                edit = (("edit_at", extent(one.script, loop)), ("text", ast.unparse(yielded[0])))
+            behind = names <= later and not names & earlier
+            if names and (behind or _aliases(loop, names, bound)):
+                last = ast.unparse(yielded[0]) if behind else _last_yield(loop, names)
+                edit = (("edit_at", extent(one.script, loop)), ("text", last))
                 yield _Fault("last_loop", yielded[0], "", edit)
+
+
+def _aliases(loop: ast.For, names: set[str], bound: list[tuple[str, int]]) -> bool:
+    """`current = held; held = preload(new); yield current`: what is handed out was held before this pass."""
+    for node in loop.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and len(names) == 1:
+            target, held = ast.unparse(node.targets[0]), node.value.id
+            again = [at for name, at in bound if name == held]
+            if target in names and again and min(again) > node.lineno:
+                return True
+    return False
+
+
+def _last_yield(loop: ast.For, names: set[str]) -> str:
+    """The yield of the batch that is still held when the loop has ended."""
+    for node in loop.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names:
+            return f"yield {ast.unparse(node.value)}"
+    return ""
 
 
 def _first(one: Prefetcher) -> Iterator[_Fault]:

@@ -10,6 +10,7 @@ from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.signs.syntax import nodes
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
+_DEFINED = re.compile(rf"(def|class)\s+\w*({_FETCHES.pattern})", re.IGNORECASE)
 _CONSUMES = ("next", "__next__", "__iter__", "get_next", "next_batch", "get_batch")
 _WAITS = re.compile(r"wait_stream|wait_event|synchronize\(|\.wait\(")
 
@@ -34,6 +35,15 @@ class Prefetcher:
                 continue
             draws = any(isinstance(part, ast.Call) and _name(part) == "next" for part in ast.walk(method))
             if kept(method) and (draws or _FETCHES.search(name)):
+                yield method
+
+    @property
+    def loaders(self) -> Iterator[Method]:
+        """The fetchers, and methods named so that copy what they are given and keep nothing."""
+        known = tuple(self.fetchers)
+        yield from known
+        for name, method in self.methods.items():
+            if name not in {*_CONSUMES, "__init__"} and method not in known and _FETCHES.search(name):
                 yield method
 
     @property
@@ -90,7 +100,7 @@ def prefetchers(source: Source) -> Iterator[Prefetcher]:
 
 @once
 def _of_script(script: Script) -> tuple[Prefetcher, ...]:
-    if "tream(" not in script.text and not _FETCHES.search(script.text):
+    if "tream(" not in script.text and not _DEFINED.search(script.text):
         return ()
     found = []
     for node in nodes(script, ast.ClassDef):
@@ -120,6 +130,18 @@ def kept(method: Method) -> tuple[str, ...]:
                 items = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
                 found += [ast.unparse(item) for item in items if _of_self(item)]
     return tuple(dict.fromkeys(found))
+
+
+def changed(method: Method) -> tuple[str, ...]:
+    """Parameters that a method gives a new value and cannot hand back otherwise."""
+    given = {item.arg for item in method.args.args} - {"self"}
+    return tuple(
+        dict.fromkeys(
+            part.id
+            for part in ast.walk(method)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id in given
+        )
+    )
 
 
 def calls_of(node: ast.AST, method: str) -> list[ast.Call]:

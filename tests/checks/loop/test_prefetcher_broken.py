@@ -15,6 +15,8 @@ GUILTY = {
     "sick_generator": ("last_loop", "yield images, labels"),
     "sick_no_wait": ("wait", "def next(self):"),
     "sick_first_batch": ("first", "return self.current"),
+    "sick_local": ("nothing", "following = self._preload(next(iterator))"),
+    "sick_held": ("last_loop", "yield current"),
     "sick_record": ("record", "class Prefetcher:"),
 }
 
