@@ -22,7 +22,7 @@ from gpudoctor.model.signs.places import place
 from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node
 from gpudoctor.model.signs.programs import training_programs
 from gpudoctor.model.signs.scopes import Scopes
-from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script, Source
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
@@ -210,8 +210,8 @@ def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
         return resolved(scopes, model_of(event.call), event.via)
 
     back = {key(event) for event in trains}
-    if any(event.call is not None and event.call.receiver in {"self", ""} for event in trains):
-        return
+    if any(e.call is not None and e.call.method == "train" and not _known(e.call) for e in events):
+        return  # an engine's, or one of several: nobody can tell whose mode it is
     for switch in evals:
         if key(switch) in back or not _plain(switch):
             continue
@@ -219,6 +219,11 @@ def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
             if not run.evaluation and not run.no_grad and key(run) == key(switch) and _trained(loop, run):
                 yield _Left(loop, switch, run)
                 break
+
+
+def _known(call: Call) -> bool:
+    """Whether a switch is that of a module under a name of its own."""
+    return call.name.startswith("torch.nn.") and call.receiver not in {"self", ""} and not call.guessed
 
 
 def _plain(event: Event) -> bool:
