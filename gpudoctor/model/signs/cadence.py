@@ -8,7 +8,7 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import Edit, KeywordEdit, TextEdit
 from gpudoctor.model.signs.edits import delete_statement, replace_node
 from gpudoctor.model.signs.program import FUNCTIONS, bound, enclosing, loop_node, statement
-from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, LoopRole, Script
+from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
 _MEASURES = re.compile(
@@ -242,3 +242,28 @@ def _block(script: Script, whole: ast.stmt) -> list[ast.stmt]:
         if isinstance(block, list) and any(item is whole for item in block):
             return block
     return []
+
+
+def settable(
+    source: Source, span: SourceSpan, *names: str, method: str = "", free: int = 0, remove: tuple[str, ...] = ()
+) -> bool:
+    """Whether keywords of the call at a place may be set or removed by an edit.
+
+    Each is written there, or neither stars nor more than `free` positional arguments could carry it already.
+    Of a chain `a.map(f).shuffle()`, whose calls all begin at one place, an edit finds the outermost: that one
+    must be of the `method` meant; without a method no other call may begin there.
+    """
+    for script in source.scripts:
+        if script.path != span.path:
+            continue
+        here = [call for call in script.calls if (call.span.line, call.span.column) == (span.line, span.column)]
+        if not here or (not method and len(here) > 1):
+            return False
+        outer = max(here, key=lambda call: (call.node.end_lineno or 0, call.node.end_col_offset or 0))
+        if method and outer.method != method:
+            return False
+        written = {item.arg for item in outer.node.keywords}
+        stars = None in written or any(isinstance(item, ast.Starred) for item in outer.node.args)
+        absent = [name for name in names if name not in written]
+        return set(remove) <= written and (not absent or (not stars and len(outer.node.args) <= free))
+    return False

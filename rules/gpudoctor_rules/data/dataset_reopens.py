@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor.model.signs.cadence import settable
 from gpudoctor.model.signs.edits import insert_after, replace_node
 from gpudoctor.model.signs.source import Call, Script
 
@@ -22,17 +23,18 @@ class DatasetReopensRule(Rule):
             (item for item in patient.source.scripts if finding.span and item.path == finding.span.path), None
         )
         if kind == "opened":
-            yield from _opened(finding, script)
+            yield from _opened(finding, script, patient)
         elif kind == "lengths":
             yield _lengths()
         elif script is not None:
             yield _lost(finding, script)
 
 
-def _opened(finding: Finding, script: Script | None) -> Iterator[Remedy]:
+def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterator[Remedy]:
     call, path = str(finding.fact("call")), str(finding.fact("path"))
     found = _call(finding, script) if script is not None else None
-    if call == "numpy.load" and found is not None and not path.strip("'\"").endswith(".npz"):
+    maps = found is not None and settable(patient.source, found.span, "mmap_mode", method="load", free=1)
+    if call == "numpy.load" and found is not None and maps and not path.strip("'\"").endswith(".npz"):
         span = found.span
         # "c" is copy on write: items may still be changed in place, and the file stays as it is.
         edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("mmap_mode", '"c"'),))

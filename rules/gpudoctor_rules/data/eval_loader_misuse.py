@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor.model.signs.cadence import settable
 
 
 class EvalLoaderMisuseRule(Rule):
@@ -10,18 +11,21 @@ class EvalLoaderMisuseRule(Rule):
 
     answers = Code("DATA007")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         settings = tuple((name, "False") for name in ("shuffle", "drop_last") if finding.fact(name))
         span = finding.span
         if settings and span is not None:
+            fits = settable(patient.source, span, *(name for name, _ in settings), free=2)
+            edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings)
             title = ", ".join(f"{name}={value}" for name, value in settings)
             yield Remedy(
                 id="DATA007-order",
                 title=title,
                 steps=(f"Pass {title} to the evaluation's loader.",),
-                applicability=Applicability.UNSAFE,  # the metric covers other samples, or in another order
+                # The metric covers other samples, or the same in another order.
+                applicability=Applicability.UNSAFE if fits else Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,
-                edits=(KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings),),
+                edits=(edit,) if fits else (),
             )
         if finding.fact("sampler"):
             yield Remedy(

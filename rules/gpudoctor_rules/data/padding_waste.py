@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor.model.signs.cadence import settable
 from gpudoctor.model.signs.source import Known, Source
 
 _TRAINER = "transformers.Trainer"
@@ -51,6 +52,8 @@ def _edits(finding: Finding, source: Source) -> tuple[Edit, ...]:
     elif how == "tokenizer" and _collates(source, span.path):
         new = "False"
     else:
+        return ()
+    if not settable(source, span, "padding"):
         return ()
     return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("padding", new),)),)
 

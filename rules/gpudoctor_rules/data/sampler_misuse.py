@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Remedy,
     Rule,
 )
+from gpudoctor.model.signs.cadence import settable
 from gpudoctor.model.signs.edits import insert_before
 from gpudoctor.model.signs.source import Script
 
@@ -29,23 +30,23 @@ class SamplerMisuseRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         kind = finding.fact("kind")
         if kind == "twice":
-            yield _one(finding)
+            yield _one(finding, patient)
         elif kind == "unsplit":
             yield _split(finding, patient)
         else:
             yield _epoch(finding, patient)
 
 
-def _one(finding: Finding) -> Remedy:
+def _one(finding: Finding, patient: Patient) -> Remedy:
     span = finding.span
     edits: tuple[Edit, ...] = ()
-    if span is not None:
+    if span is not None and settable(patient.source, span, remove=("shuffle",)):
         edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("shuffle",)),)
     return Remedy(
         id="DATA008-one",
         title="the sampler decides the order: no shuffle argument",
         steps=("Remove shuffle=True from the DataLoader; shuffle in the sampler.",),
-        applicability=Applicability.UNSAFE,
+        applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,
         edits=edits,
         references=_REFERENCES,
@@ -57,8 +58,10 @@ def _split(finding: Finding, patient: Patient) -> Remedy:
     span, dataset = finding.span, str(finding.fact("dataset"))
     edits: tuple[Edit, ...] = ()
     told = _told(finding, patient, "")
+    fits = span is not None and settable(patient.source, span, "sampler", "shuffle", free=2)
     if (
         span is not None
+        and fits
         and dataset.replace(".", "_").isidentifier()
         and (told or not finding.fact("loop_line"))
     ):

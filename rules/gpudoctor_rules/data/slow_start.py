@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank, ranks_here
-from gpudoctor.model.signs.cadence import without
+from gpudoctor.model.signs.cadence import settable, without
 from gpudoctor.model.signs.configs import ConfigFile
 
 _MOST = 16
@@ -84,9 +84,13 @@ def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit
         edit = without(script, span)
         return (edit,) if edit is not None else ()
     if finding.fact("kind") == "cache":
+        if not settable(patient.source, span, method="map", remove=("load_from_cache_file",)):
+            return ()
         return (
             KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("load_from_cache_file",)),
         )
+    if not settable(patient.source, span, "num_proc", method="map", free=1):
+        return ()
     return (
         KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("num_proc", str(processes)),)),
     )

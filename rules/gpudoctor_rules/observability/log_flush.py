@@ -14,7 +14,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.signs.cadence import without
+from gpudoctor.model.signs.cadence import settable, without
 
 _STEPS = {
     "sync": "Delete the fsync: the operating system writes the file within seconds, and at close.",
@@ -49,6 +49,6 @@ def _edit(patient: Patient, place: SourceSpan) -> Edit | None:
     script = next((item for item in patient.source.scripts if item.path == place.path), None)
     if script is None:
         return None
-    if any(call.span == place and "flush" in call.keywords for call in script.calls):
+    if settable(patient.source, place, method="print", remove=("flush",)):
         return KeywordEdit(path=place.path, line=place.line, column=place.column, remove=("flush",))
     return without(script, place)

@@ -17,7 +17,7 @@ from gpudoctor.model import (
     SourceSpan,
     TextEdit,
 )
-from gpudoctor.model.signs.cadence import counted, counter, event_at, less_often, modulus
+from gpudoctor.model.signs.cadence import counted, counter, event_at, less_often, modulus, settable
 from gpudoctor.model.signs.edits import replace_node
 from gpudoctor.model.signs.program import enclosing, loop_node, statement
 from gpudoctor.model.signs.source import Known, Loop, Script
@@ -73,6 +73,8 @@ def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         return ()
     if how == "watch":
         keywords = (("log_freq", str(EVERY)), *((("log", '"gradients"'),) if finding.fact("all") else ()))
+        if not settable(patient.source, span, *(name for name, _ in keywords), method="watch", free=2):
+            return ()
         return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=keywords),)
     script = next((item for item in patient.source.scripts if item.path == span.path), None)
     if how == "variable":

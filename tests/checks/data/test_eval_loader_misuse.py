@@ -41,3 +41,23 @@ def test_a_sampler_is_answered_with_a_gather():
     patient = script_patient(FOLDER / "sick_distributed.py")
     [finding] = examine(EvalLoaderMisuse, patient)
     assert [remedy.id for remedy in prescribe(EvalLoaderMisuseRule, finding, patient)] == ["DATA007-gather"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "DataLoader(torch.randn(100, 8), batch_size=4, shuffle=True)",
+            "DataLoader(torch.randn(100, 8), 4, True)",
+        ),
+        (
+            "DataLoader(torch.randn(100, 8), batch_size=4, shuffle=True)",
+            "DataLoader(torch.randn(100, 8), **options)",
+        ),
+    ],
+)
+def test_no_edit_that_would_give_an_argument_twice(old, new):
+    text = "options = {'shuffle': True}\n" + (FOLDER / "sick_shuffled.py").read_text("utf-8").replace(old, new)
+    patient = script_patient(text)
+    [finding] = examine(EvalLoaderMisuse, patient)
+    assert prescribe(EvalLoaderMisuseRule, finding, patient)[0].edits == ()

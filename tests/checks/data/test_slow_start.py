@@ -56,3 +56,11 @@ def test_the_rule_names_processes_for_this_machine():
 def test_sick_at_the_users_threshold():
     [path] = [item for item in config_files("DATA012", "healthy") if "capped" in item.stem]
     assert len(examine(SlowStart, config_patient(path), capped_samples=100)) == 2
+
+
+def test_no_edit_of_another_call_in_a_chain():
+    text = (FOLDER / "sick_one_by_one.py").read_text("utf-8")
+    patient = script_patient(text.replace("dataset.map(tokenize)", "dataset.map(tokenize).shuffle(seed=1)"))
+    [finding] = examine(SlowStart, patient)
+    [remedy] = prescribe(SlowStartRule, finding, patient)
+    assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)

@@ -53,8 +53,11 @@ def test_healthy_script(path):
 )
 def test_sick_calls(call, severity):
     head = "import wandb, torch\nfrom lightning.pytorch.loggers import WandbLogger\nrun = wandb.init()\n"
-    [finding] = examine(ModelWatch, script_patient(f"{head}model = torch.nn.Linear(8, 1)\n{call}\n"))
+    patient = script_patient(f"{head}model = torch.nn.Linear(8, 1)\n{call}\n")
+    [finding] = examine(ModelWatch, patient)
     assert finding.severity is severity
+    # A keyword beside the positional argument that it names would be a TypeError.
+    assert bool(prescribe(ModelWatchRule, finding, patient)[0].edits) == (", 1)" not in call)
 
 
 def test_sick_config_and_its_cure():
