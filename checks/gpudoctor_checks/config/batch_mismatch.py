@@ -86,16 +86,19 @@ class BatchMismatch(Check):
             return
         product = micro.number * (steps.number if steps is not None and steps.number else 1)
         counted = f"{micro.shown} x {steps.shown}" if steps is not None else f"{micro.shown}"
+        certain = True
         if product and total.number % product:
             text = f"no number of ranks makes {counted} into {total.shown}"
         elif steps is not None and world and product * world != total.number:
             text = f"{counted} on {world} ranks are {product * world:g}"
+            certain = bool(world % (total.number // product))  # else model parallelism may explain it
         else:
             return
         yield self._found(
             f"{setup.title} says {GLOBAL}={total.shown}, and {text}.",
             (total, micro, steps),
             breaks="DeepSpeed refuses the batch sizes when the run starts",
+            certain=certain,
             facts=(("cure", "drop"),),
         )
 

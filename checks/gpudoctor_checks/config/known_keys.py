@@ -1,6 +1,7 @@
 """The keys that each tool knows, and which known key an unknown one was meant to be."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -74,6 +75,15 @@ LONG = 9
 """Letters from which two slips, or one letter for another, still tell the word."""
 
 
+DIGITS = re.compile(r"\d")
+
+
+def slip(key: str, known_key: str) -> bool:
+    """Whether one slip, or none but underscores and case, lies between two keys."""
+    one, other = (item.lower().replace("-", "_") for item in (key, known_key))
+    return one.replace("_", "") == other.replace("_", "") or distance(one, other) <= 1
+
+
 def meant(key: str, keys: Iterable[str]) -> str | None:
     """The one key that this is a slip of; None when there is none or several."""
     name = key.lower().replace("-", "_")
@@ -86,6 +96,8 @@ def meant(key: str, keys: Iterable[str]) -> str | None:
             return candidate
         if abs(len(candidate) - len(name)) > 2 or len(candidate) < SHORTEST:
             continue
+        if DIGITS.sub("", candidate) == DIGITS.sub("", name):
+            continue  # fp16 and fp8, v1 and v2: another thing, no slip
         far = distance(name, candidate)
         allowed = 2 if min(len(name), len(candidate)) >= LONG else 1
         if far > allowed or (far == 1 and min(len(name), len(candidate)) < LONG and len(name) == len(candidate)

@@ -21,7 +21,7 @@ from gpudoctor.model.signs.setups import EXTENDED, TRAINING_ARGUMENTS, in_a_test
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.deprecations import rows
-from gpudoctor_checks.config.known_keys import KINDS, Table, everywhere, known, meant, tables
+from gpudoctor_checks.config.known_keys import KINDS, Table, everywhere, known, meant, slip, tables
 
 REFUSING = {
     ConfigKind.LLAMA_FACTORY: "LLaMA-Factory refuses keys that it does not know",
@@ -32,6 +32,9 @@ REFUSING = {
 NESTED = frozenset({ConfigKind.LIGHTNING, ConfigKind.FSDP})
 COMMENTS = ("_", "#", "//", "comment", "?")
 """How people write comments and private keys into JSON."""
+
+MOST = 200
+"""Unknown keys of one section; a file with more of them speaks a language of its own."""
 
 CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
 
@@ -112,9 +115,10 @@ class UnknownKey(Check):
     def _level(
         self, file: ConfigFile, section: str, keys: frozenset[str], refuses: str, table: str
     ) -> Iterator[Finding]:
-        for place in _keys_in(file, section):
+        unknown = [place for place in _keys_in(file, section) if place.name not in keys]
+        for place in unknown if len(unknown) <= MOST else ():
             name = place.name
-            if name in keys or name.startswith(COMMENTS) or not name.isascii():
+            if name.startswith(COMMENTS) or not name.isascii():
                 continue
             if name in {row.key.rpartition(".")[2] for row in rows(table)}:
                 continue  # renamed or dropped, not misspelt
@@ -177,7 +181,9 @@ class UnknownKey(Check):
             near = meant(name, keys) if name not in everywhere() or installed else None
             if near is None and not installed:
                 continue
-            raises = call.method != "BitsAndBytesConfig"
+            raises = call.method != "BitsAndBytesConfig" and (
+                installed or (near is not None and slip(name, near))
+            )
             text = f"{call.method} has no argument {name}" + (f"; {near} is one." if near else ".")
             yield self.finding(
                 text,

@@ -70,6 +70,7 @@ def test_sick_ranks_of_the_launch_line() -> None:
         DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
     )
     sick = patient_of({"ds.json": engine}, launch_line("deepspeed --num_gpus 4 train.py", ranks=4))
+    assert examine(BatchMismatch, sick)[0].severity is ERROR
     [finding] = examine(BatchMismatch, sick)
     assert "on 4 ranks are 32" in finding.message
 
@@ -136,3 +137,11 @@ def test_the_remedy_is_auto_and_cures() -> None:
     lines[edit.line - 1] = line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :]
     cured = parse(str(engine), "\n".join(lines))
     assert cured.value("train_micro_batch_size_per_gpu") == "auto"
+
+
+def test_sick_ranks_that_model_parallelism_may_explain() -> None:
+    engine = (
+        DS % '"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
+    )
+    [finding] = examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8)))
+    assert finding.severity is WARNING

@@ -113,3 +113,19 @@ def test_the_remedy_names_the_key() -> None:
     [finding] = examine(UnknownKey, patient)
     [remedy] = prescribe(UnknownKeyRule, finding, patient)
     assert remedy.title == "cutoff_len instead of cutof_len"
+
+
+def test_healthy_another_number_is_another_key() -> None:
+    assert meant("use_v2_kernels", ("use_v1_kernels",)) is None
+    assert meant("fp8_full_evaluation", ("fp16_full_evaluation",)) is None
+
+
+def test_healthy_a_file_that_speaks_its_own_language() -> None:
+    own = "".join(f"learning_rat{index}: 1\n" for index in range(10_000))
+    text = "output_dir: o\nnum_train_epochs: 1\nlogging_steps: 5\n" + own
+    assert examine(UnknownKey, patient_of({"a.yaml": text})) == []
+
+
+def test_sick_two_slips_in_a_call_are_only_suspected() -> None:
+    [finding] = examine(UnknownKey, patient_of(arguments("gradient_acumulation_step=2")))
+    assert finding.severity is WARNING
