@@ -210,6 +210,8 @@ def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
         return resolved(scopes, model_of(event.call), event.via)
 
     back = {key(event) for event in trains}
+    if back - {key(event) for event in forwards(loop)}:
+        return  # another name, an engine that holds the model: it may well be the same one
     if any(e.call is not None and e.call.method == "train" and not _known(e.call) for e in events):
         return  # an engine's, or one of several: nobody can tell whose mode it is
     for switch in evals:
