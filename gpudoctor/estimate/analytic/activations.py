@@ -11,6 +11,15 @@ from gpudoctor.estimate.analytic.layout import Layout
 from gpudoctor.estimate.job import wanted
 from gpudoctor.estimate.shapes import ModelShape
 
+SCALED_IN_FP32 = frozenset({"gemma", "gemma2", "gemma3_text", "olmo2"})
+"""Families whose norms scale in fp32, so that the normalized tensor is kept in fp32 too."""
+PARTLY_ROTATED = frozenset({"stablelm", "glm", "glm4", "chatglm", "phi", "phi3"})
+"""Families that glue rotated and unrotated parts of queries and keys together."""
+TANH_BY_HAND = frozenset({"gpt2", "gptj", "phi", "gpt_neo"})
+"""Families with `gelu_new`: five elementwise operations, each with its own saved tensor."""
+RELU = frozenset({"opt"})
+"""Families with ReLU, which is differentiated from its result."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
@@ -114,13 +123,7 @@ class _Inputs:
         """Bytes per token kept of an input that something else keeps already (attention's output)."""
         layout = self._layout
         if self._trained:
-            return (
-                float(2 * width)
-                if layout.autocast_fp32
-                else 0.0
-                if kept_anyway
-                else float(layout.element * width)
-            )
+            return 0.0 if kept_anyway else float(layout.element * width)
         if role in self._adapters:
             amount = self._adapter_inputs(1, width, shared=kept_anyway)
             self.total += amount
@@ -151,15 +154,16 @@ class _Inputs:
 def _norm_saved(layout: Layout, *, trained: bool) -> float:
     """Bytes per token that one norm keeps."""
     shape, h = layout.shape, layout.shape.hidden
-    if shape.norm != "rmsnorm" or layout.job.fused_norm or layout.stack.fused_norms:
+    if shape.norm == "plain":
+        return 4.0 * h + 8  # OLMo casts to fp32 first
+    eager = shape.norm == "rmsnorm" or shape.family == "cohere"
+    if not eager or layout.job.fused_norm or layout.stack.fused_norms:
         return float(layout.residual * h) + 8
-    if layout.stack.name == "litgpt":  # normalizes and scales in fp32
+    if shape.family == "cohere":  # centred and normalized in fp32 by hand
+        return 12.0 * h
+    if layout.stack.name == "litgpt" or shape.family in SCALED_IN_FP32:
         return 4.0 * h + (4.0 * h if trained else 0.0) + 4
     if layout.residual == 4:  # fp32 stream: the input and, for the weight's gradient, the normalized tensor
-        return 4.0 * h + (4.0 * h if trained or shape.family.startswith("gemma") else 0.0) + 4
-    if shape.family.startswith(
-        "gemma"
-    ):  # normalizes and scales in fp32: input, normalized and (1 + w) products
         return 4.0 * h + (4.0 * h if trained else 0.0) + 4
     return 4.0 * h + (2.0 * h if trained else 0.0) + 4
 
@@ -179,7 +183,7 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
         wide = a * (latent.nope + latent.rope)
         values = a * latent.value
         amount = inputs.of(("q", "q_a", "kv_a"), h) + e * ((latent.q_rank or 0) + latent.kv_rank) * 3
-        kept = e * (2 * wide + 2 * values) + 4 * a
+        kept = e * (2.0 * wide + 2.0 * values) + 4 * a
         amount += kept + inputs.copy("o", values, kept_anyway=True)
         return amount, f"latent attention {kept:,} B"
     dq, dkv = shape.q_width, shape.kv_width
@@ -188,21 +192,26 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
     repeats = _repeats(layout)
     kv = dq if repeats else dkv
     if job.attention == "eager":
-        # q, repeated k and v, output; fp32 softmax and its cast per pair of tokens; dropout's mask and result
-        dropout = 1 + e if shape.kind != "decoder" or shape.family in {"gpt2", "gpt_neo", "gptj"} else 0
-        scores = ((4 + e if e == 2 else 4) + dropout) * a * job.seq
-        kept = float(e * 4 * dq + scores)
-        text = f"attention {e * 4}dq + {scores / (a * job.seq):g}as"
+        kept = e * 4.0 * dq + _scores(layout, e) * a * job.seq
+        text = f"attention {e * 4}dq + {_scores(layout, e):g}as"
     else:
-        kept = float(e * (2 * dq + 2 * kv) + 4 * a)
+        kept = e * (2.0 * dq + 2.0 * kv) + 4 * a
         if layout.stack.name == "litgpt":
             kept += _litgpt_extra(layout, repeats)
+        elif shape.fused_qkv and shape.positions == "rotary":
+            kept += e * (dq + dkv)  # the values are a view, so the whole projection stays
+        if job.attention == "sdpa" and shape.family in PARTLY_ROTATED:
+            kept += e * dq  # queries in another layout: the output is copied for its projection
         text = f"attention {2 * e}dq + {2 * e}{'dq' if repeats else 'dkv'} + 4a (dq {dq:,}, dkv {dkv:,})"
+    if shape.kind == "encoder":
+        kept += 2 * h  # masks of the two hidden dropouts
     if shape.kind == "encoder-decoder":  # the decoder's blocks attend twice: half of all blocks
         kept *= 1.5
         amount *= 1.5
     if shape.qk_norm != "none":
-        kept += (4 + (2 if not job.adapted else 0)) * (dq + dkv)
+        scaled = 4 if shape.family in SCALED_IN_FP32 or layout.element == 4 else 2
+        kept += (4 + (scaled if not job.adapted else 0)) * (dq + dkv)
+        kept += 4 * (shape.heads + shape.kv_heads if shape.qk_norm == "head" else 2)
     return amount + kept + inputs.copy("o", dq, kept_anyway=True), text
 
 
@@ -219,6 +228,18 @@ def _litgpt_extra(layout: Layout, repeats: bool) -> float:
             if role in asked
         )
     return extra
+
+
+def _scores(layout: Layout, e: int) -> float:
+    """Bytes per pair of tokens and head that eager attention keeps: probabilities, their cast, dropout."""
+    shape = layout.shape
+    if shape.kind == "encoder" or shape.family == "gpt2":  # softmax in the inputs' type, then dropout
+        return 4.0 + 1 + e if layout.autocast_fp32 else 2.0 * e + 1
+    if shape.family == "falcon":
+        return float(e)
+    if shape.family == "gemma2":  # soft-capped scores: tanh's result as well
+        return 4.0 + 2 * e if e == 2 else 8.0
+    return 4.0 + e if e == 2 else 4.0
 
 
 def _repeats(layout: Layout) -> bool:
@@ -241,12 +262,16 @@ def _mlp(layout: Layout, inputs: _Inputs) -> tuple[float, float]:
     if shape.gated:
         # gate, its activation, up; in the backward of their product also the three gradients
         return 3.0 * e * i + product, 6.0 * e * i
-    plain = (
-        e
-        * i
-        * (4 if shape.family in {"gpt2", "gptj", "bloom", "gpt_bigcode"} and not layout.job.compiled else 1)
-    )
+    if shape.family in RELU:  # its result is the next input
+        return product, product + 2.0 * e * i
+    plain = e * i * (4.0 if _tanh_by_hand(layout) else 1.0)
     return plain + product, plain + 2.0 * e * i
+
+
+def _tanh_by_hand(layout: Layout) -> bool:
+    """Whether GELU runs as separate operations: transformers' own, not compiled."""
+    ours = layout.stack.name.startswith("hf") or layout.stack.name == "timm"
+    return ours and layout.shape.family in TANH_BY_HAND and not layout.job.compiled
 
 
 def _experts(layout: Layout) -> tuple[float, float]:
