@@ -10,6 +10,7 @@ from gpudoctor.model.signs.places import extent, resolved_calls
 from gpudoctor.model.signs.probabilities import LAYERS, Made, Probabilities, given, maker
 from gpudoctor.model.signs.program import enclosing
 from gpudoctor.model.signs.source import Call, LoopRole, Script, Source
+from gpudoctor.model.signs.syntax import segment
 
 CROSS_ENTROPY = {
     "torch.nn.CrossEntropyLoss.__call__": "softmax",
@@ -196,7 +197,7 @@ def _edit(case: _Case) -> tuple[tuple[str, str], ...]:
         identity = f"{layer[0]}.Identity()" if layer[0] else "nn.Identity()"
         known = bool(layer[0]) or made.script.imports.get("nn") == "torch.nn"
         return (("edit_at", extent(made.script, made.node)), ("edit_text", identity)) if known else ()
-    logits = ast.get_source_segment(made.script.text, made.source) or _text(made.source)
+    logits = segment(made.script, made.source) or _text(made.source)
     if isinstance(case.argument, ast.Name) and isinstance(made.source, ast.Name) and _same_block(case):
         return (("edit_at", extent(case.script, case.argument)), ("edit_text", logits))
     return (("edit_at", extent(made.script, made.node)), ("edit_text", logits))

@@ -9,7 +9,7 @@ from gpudoctor.model.signs.edits import delete_statement, insert_before, replace
 from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.program import enclosing, statement
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.signs.syntax import nodes
+from gpudoctor.model.signs.syntax import nodes, segment
 
 
 @once
@@ -83,8 +83,8 @@ def bare_call(script: Script, node: ast.AST) -> ast.Expr | ast.Assign | None:
 
 def move_before(script: Script, moved: ast.stmt, target: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
     """Edits that move a statement before another one of any block, with lines put before it."""
-    text = ast.get_source_segment(script.text, moved)
-    if text is None or "\n" in text:
+    text = segment(script, moved)
+    if not text or "\n" in text:
         return ()
     try:
         gone = delete_statement(script, moved, block(script, moved))

@@ -14,6 +14,7 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.programs import Program, by_script
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
+from gpudoctor.model.signs.syntax import nodes
 
 _AUTOCAST = frozenset({"torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast"})
 _SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler"})
@@ -269,7 +270,7 @@ def _dtype_of_checkpoints(script: Script) -> str:
 @by_script
 def _hints(script: Script) -> bool:
     """Whether a script speaks of lower precision anywhere: names, keywords, words that are values."""
-    for node in ast.walk(script.tree):
+    for node in nodes(script):
         text = ""
         if isinstance(node, ast.Name):
             text = node.id

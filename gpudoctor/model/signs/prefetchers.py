@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.source import Script, Source
-from gpudoctor.model.signs.syntax import nodes
+from gpudoctor.model.signs.syntax import nodes, segment
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
 _DEFINED = re.compile(rf"(def|class)\s+\w*({_FETCHES.pattern})", re.IGNORECASE)
@@ -115,10 +115,7 @@ def _of_script(script: Script) -> tuple[Prefetcher, ...]:
 
 def waited_elsewhere(source: Source, one: Prefetcher) -> bool:
     """Whether the program waits for a stream outside of the class."""
-    return any(
-        _WAITS.search(script.text.replace(ast.get_source_segment(script.text, one.node) or "", ""))
-        for script in source.scripts
-    )
+    return any(_WAITS.search(script.text.replace(segment(script, one.node), "")) for script in source.scripts)
 
 
 def kept(method: Method) -> tuple[str, ...]:

@@ -67,3 +67,15 @@ def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST
     lists = [listed for kind, listed in _by_type(script).items() if issubclass(kind, kinds)]
     placed = sorted((item for listed in lists for item in listed), key=lambda item: item[0])
     return tuple(node for _, node in placed)
+
+
+def segment(script: Script, node: ast.AST) -> str:
+    """The text of a node, "" of one without a place: not found by reading the whole file again."""
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    lines = script.text_lines
+    if first is None or last is None or last > len(lines):
+        return ""
+    texts = [line.encode() for line in lines[first - 1 : last]]  # columns count bytes
+    texts[-1] = texts[-1][: node.end_col_offset]  # type: ignore[attr-defined]
+    texts[0] = texts[0][node.col_offset :]  # type: ignore[attr-defined]
+    return b"\n".join(texts).decode(errors="replace")

@@ -7,6 +7,7 @@ from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordE
 from gpudoctor.model.signs.cadence import settable
 from gpudoctor.model.signs.edits import insert_after, replace_node
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.syntax import segment
 
 _WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", "scipy.io.", "pyarrow.")
 """Loads whose result can be kept as it is."""
@@ -76,7 +77,7 @@ def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
     """The load moved to the end of the constructor, its place taken by the attribute."""
     info = script.classes.get(str(finding.fact("owner")))
     init = info.methods.get("__init__") if info is not None else None
-    text = ast.get_source_segment(script.text, call.node)
+    text = segment(script, call.node)
     if info is None or init is None or not text or "\n" in text or not call.name.startswith(_WHOLE):
         return ()
     names = {node.id for node in ast.walk(call.node) if isinstance(node, ast.Name)}

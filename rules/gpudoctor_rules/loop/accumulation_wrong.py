@@ -8,6 +8,7 @@ from gpudoctor.model.signs.edits import insert_after
 from gpudoctor.model.signs.places import bare_call, block, find, find_extent, remove, replace
 from gpudoctor.model.signs.program import statement
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import segment
 
 _ACCUMULATION = "https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation"
 _SCHEDULE = "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
@@ -91,7 +92,7 @@ def _moved(finding: Finding, patient: Patient, *, drop: bool) -> tuple[Edit, ...
     if guilty is None or step is None or guilty[0] is not step[0]:
         return ()
     script, moved = guilty
-    text = ast.get_source_segment(script.text, moved) or ""
+    text = segment(script, moved)
     gone = remove(script, moved)
     if not gone or "\n" in text:
         return ()
@@ -106,7 +107,7 @@ def _ended(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     script, moved = guilty
     body = block(script, moved)
     last = body[-1] if body else moved
-    text = ast.get_source_segment(script.text, moved) or ""
+    text = segment(script, moved)
     gone = remove(script, moved)
     jumps = isinstance(last, ast.Return | ast.Break | ast.Continue | ast.Raise)
     if last is moved or jumps or not gone or "\n" in text or last.col_offset != moved.col_offset:
@@ -128,4 +129,4 @@ def _undone(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     whole = isinstance(holder, ast.Assign) and holder.value is node
     if isinstance(holder, ast.Assign) and whole and ast.unparse(holder.targets[0]) == ast.unparse(node.left):
         return remove(script, holder)
-    return (replace(script, node, ast.get_source_segment(script.text, node.left) or ast.unparse(node.left)),)
+    return (replace(script, node, segment(script, node.left) or ast.unparse(node.left)),)

@@ -7,6 +7,7 @@ from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient,
 from gpudoctor.model.signs.edits import insert_after, replace_node
 from gpudoctor.model.signs.places import alone, find
 from gpudoctor.model.signs.program import statement
+from gpudoctor.model.signs.syntax import segment
 
 _REFERENCES = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
 
@@ -58,8 +59,8 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         and call.name.endswith(".__call__")
         and not ast.unparse(call.node.func).startswith(teacher)
     ]
-    text = ast.get_source_segment(script.text, whole)
-    if others or text is None or "\n" in text:
+    text = segment(script, whole)
+    if others or not text or "\n" in text:
         return ()
     indent = " " * whole.col_offset
     return (replace_node(script, whole, f"with torch.no_grad():\n{indent}    {text}"),)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
-from gpudoctor.model.signs.syntax import nodes
+from gpudoctor.model.signs.syntax import nodes, segment
 
 
 class ZeroGradMissingRule(Rule):
@@ -35,7 +35,7 @@ def _edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ..
     lines = script.text.splitlines()
     for node in nodes(script, ast.Expr, ast.Assign):
         if node.lineno == span.line == node.end_lineno:
-            text = ast.get_source_segment(script.text, node) or ""
+            text = segment(script, node)
             indent = lines[node.lineno - 1][: node.col_offset]
             if lines[node.lineno - 1].split("#", 1)[0].strip() != text or indent.strip():
                 return ()

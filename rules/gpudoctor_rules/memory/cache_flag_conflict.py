@@ -17,6 +17,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.edits import replace_node
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import nodes
 
 
 class CacheFlagConflictRule(Rule):
@@ -58,7 +59,7 @@ def _in_script(script: Script, place: SourceSpan) -> tuple[Edit, ...]:
         for keyword in call.node.keywords:
             if keyword.arg == "use_cache" and keyword.lineno == place.line and script.span(keyword) == place:
                 return (replace_node(script, keyword.value, "False"),)
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Assign) and node.lineno == place.line and script.span(node) == place:
+    for node in nodes(script, ast.Assign):
+        if node.lineno == place.line and script.span(node) == place:
             return (replace_node(script, node.value, "False"),)
     return ()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes
+from gpudoctor.model.signs.syntax import nodes, segment
 
 _REFERENCES = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
@@ -56,9 +56,9 @@ def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...
     node = _node(script, finding) if script else None
     if script is None or node is None or " with " in detached:
         return ()
-    text = ast.get_source_segment(script.text, node)
+    text = segment(script, node)
     line = script.text.splitlines()[node.lineno - 1]
-    if text is None or node.end_lineno != node.lineno:
+    if not text or node.end_lineno != node.lineno:
         return ()
     start = len(line.encode()[: node.col_offset].decode()) + 1
     return (

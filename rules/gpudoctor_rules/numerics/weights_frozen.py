@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.edits import insert_after, replace_node
 from gpudoctor.model.signs.places import alone, block, find_extent, remove
+from gpudoctor.model.signs.syntax import segment
 
 
 class WeightsFrozenRule(Rule):
@@ -61,7 +62,7 @@ def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     if not isinstance(moved, ast.stmt) or not isinstance(target, ast.stmt) or not alone(script, moved):
         return ()
     body = block(script, moved)
-    text = ast.get_source_segment(script.text, moved) or ""
+    text = segment(script, moved)
     if target not in body or not alone(script, target) or "\n" in text:
         return ()
     name = re.compile(rf"\b{re.escape(str(finding.fact('optimizer')))}\b")

@@ -16,6 +16,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.syntax import segment
 
 OFF = {
     "torch.autograd.set_detect_anomaly": "False",
@@ -84,5 +85,5 @@ def _replace(script: Script, node: ast.expr, new: str) -> TextEdit:
         end_line=end,
         end_column=column(end, node.end_col_offset or 0),
         new_text=new,
-        expected=ast.get_source_segment(script.text, node) or "",
+        expected=segment(script, node),
     )

@@ -17,6 +17,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.signs.syntax import segment
 
 EVERY = 50
 """Steps between two writes: the upper end of the catalogue's 10 to 50, and Lightning's default."""
@@ -82,7 +83,7 @@ def _edits(script: Script, places: list[SourceSpan], counter: str) -> tuple[Edit
         for node in ast.walk(script.tree)
         if isinstance(node, ast.Expr)
         and node.lineno == node.end_lineno
-        and lines[node.lineno - 1].strip() == ast.get_source_segment(script.text, node)
+        and lines[node.lineno - 1].strip() == segment(script, node)
         and _counts_here(script, node, counter)
     }
     wanted = sorted({place.line for place in places})
