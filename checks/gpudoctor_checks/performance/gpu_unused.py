@@ -107,7 +107,7 @@ class GpuUnused(Check):
 
     def _half_moved(self, source: Source) -> Iterator[Finding]:
         """Model and batches on different devices; said only where every move in the program is understood."""
-        if _device_keyword(source) or not _plain(source):
+        if _device_keyword(source) or _typed(source) or not _plain(source):
             return
         found = [move for move in moves(source) if move.device != "cpu"]
         kinds = {move.what for move in found}
@@ -142,6 +142,24 @@ def _device_keyword(source: Source) -> bool:
         for script in source.scripts
         for call in script.calls
         for keyword in call.node.keywords
+    )
+
+
+def _typed(source: Source) -> bool:
+    """Whether tensors are placed by their type: `x.type(Tensor)` with `Tensor = torch.cuda.FloatTensor`."""
+    for script in source.scripts:
+        for call in script.calls:
+            if call.method in ("type", "type_as", "new", "new_tensor") and call.receiver and call.node.args:
+                kind = ast.unparse(call.node.args[0])
+                if not kind.startswith("torch.") or kind.endswith("Tensor"):
+                    return True
+        if any(node.attr.endswith("Tensor") and ast.unparse(node.value) == "torch.cuda"
+               for node in nodes(script, ast.Attribute)):  # fmt: skip
+            return True
+    return any(
+        call.name in ("torch.set_default_device", "torch.set_default_tensor_type")
+        for script in source.scripts
+        for call in script.calls
     )
 
 

@@ -183,7 +183,10 @@ class DeviceTensors:
         if isinstance(value, ast.Compare):
             if any(isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn) for operator in value.ops):
                 return False
-            return any(self.holds(item, event) for item in [value.left, *value.comparators])
+            sides = (value.left, *value.comparators)
+            if any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides):
+                return False  # what is compared with a text is none
+            return any(self.holds(side, event) for side in sides)
         if isinstance(value, ast.BinOp):
             return self.holds(value.left, event) or self.holds(value.right, event)
         if isinstance(value, ast.UnaryOp):

@@ -189,8 +189,13 @@ class _Reader:
             ItemWork(what="converts an image that is in memory", call=call.name, span=call.span, light=True)
         ]
 
-    def _transform_steps(self, script: Script, scope: str, value: ast.expr, depth: int = 4) -> set[str]:
+    def _transform_steps(
+        self, script: Script, scope: str, value: ast.expr, depth: int = 4, seen: set[str] | None = None
+    ) -> set[str]:
+        """Names of the classes that make up a transform; each name is followed once."""
+        seen = set() if seen is None else seen
         steps: set[str] = set()
+        owners = {id(node.value) for node in ast.walk(value) if isinstance(node, ast.Attribute)}
         for node in ast.walk(value):
             if isinstance(node, ast.Call):
                 steps.add(last(node.func))
@@ -199,9 +204,9 @@ class _Reader:
                         for inner in ast.walk(function):
                             if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
                                 steps.add(last(inner.func))
-            elif isinstance(node, ast.Name) and depth:
+            elif isinstance(node, ast.Name) and depth and id(node) not in owners:  # not `opt` of `opt.size`
                 for other, inside, assigned in self._assignments(script, scope, node):
-                    steps |= self._transform_steps(other, inside, assigned, depth - 1)
+                    steps |= self._transform_steps(other, inside, assigned, depth - 1, seen)
         return {step for step in steps if step[:1].isupper()}
 
     def _items(self, script: Script, info: ClassInfo, construction: Call) -> list[ItemWork]:

@@ -95,10 +95,22 @@ def tensor_method(base: Thing, method: str, args: Arguments, keywords: Keywords,
         return tensor(base.device)
     if method == "pin_memory":
         return base
+    if method in ("type", "type_as") and args:
+        return base.but(type=TENSOR, device=_retyped(base, args[0]))
     if method in ("any", "all") and base.test:
         return tensor(base.device).but(test=base.test)
     graph = (base.graph or any_graph(args)) and not no_grad and method not in NO_GRAPH
     return tensor(base.device, graph)
+
+
+def _retyped(base: Thing, kind: Thing) -> str | None:
+    """Where `x.type(kind)` and `x.type_as(kind)` put x: tensor types name a device, dtypes keep the old one."""
+    if kind.type == TENSOR:
+        return kind.device
+    name = kind.value if isinstance(kind.value, str) else kind.ref or ""
+    if name.endswith("Tensor"):
+        return "cuda" if ".cuda." in name else "cpu"
+    return base.device if name.startswith("torch.") else None
 
 
 def moved(base: Thing, method: str, args: Arguments, keywords: Keywords) -> Thing:

@@ -167,3 +167,30 @@ def test_sick_stream_has_to_be_split_between_workers():
     remedy = prescribe(LoaderBoundRule, finding, patient)[0]
     assert remedy.applicability is Applicability.UNSAFE
     assert any("get_worker_info" in step for step in remedy.steps)
+
+
+def test_healthy_options_are_no_steps_of_a_transform():
+    # `opt` of `opt.mean` is looked up for its value; the parser behind it does not work on images.
+    [finding] = examine(LoaderBound, script_patient(DIGITS))
+    assert finding.severity is Severity.NOTE
+    assert "ArgumentParser" not in finding.message
+
+
+DIGITS = """
+    import argparse
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, transforms
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mean", type=float, default=0.5)
+    opt = parser.parse_args()
+    ready = transforms.Compose([transforms.ToTensor(), transforms.Normalize([opt.mean], [0.5])])
+    loader = DataLoader(datasets.MNIST("data", transform=ready), batch_size=256, shuffle=True)
+    net = torch.nn.Linear(784, 10).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for images, labels in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(images.cuda().flatten(1)), labels.cuda()).backward()
+        optimizer.step()
+"""
