@@ -205,7 +205,10 @@ class _Reader:
                             if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
                                 steps.add(last(inner.func))
             elif isinstance(node, ast.Name) and depth and id(node) not in owners:  # not `opt` of `opt.size`
-                for other, inside, assigned in self._assignments(script, scope, node):
+                name = f"{script.path}:{scope}:{node.id}"
+                followed = () if name in seen else self._assignments(script, scope, node)
+                seen.add(name)
+                for other, inside, assigned in followed:
                     steps |= self._transform_steps(other, inside, assigned, depth - 1, seen)
         return {step for step in steps if step[:1].isupper()}
 
