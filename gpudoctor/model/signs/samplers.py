@@ -103,12 +103,17 @@ def _filled(loop: ast.For) -> str:
     yielded = {
         ast.unparse(node.value)
         for branch in ast.walk(loop)
-        if isinstance(branch, ast.If)
+        if isinstance(branch, ast.If) and not _counted(branch.test)
         for node in ast.walk(branch)
         if isinstance(node, ast.Yield) and node.value is not None
     }
     renewed = {ast.unparse(target) for node in ast.walk(loop) for target in _renewed(node)}
     return next(iter(sorted(appended & yielded & renewed)), "")
+
+
+def _counted(test: ast.expr) -> bool:
+    """`len(batch) == size`: batches of a fixed number, whose tail is left out on purpose."""
+    return isinstance(test, ast.Compare) and ast.unparse(test.left).startswith("len(")
 
 
 def _renewed(node: ast.AST) -> Iterator[ast.expr]:

@@ -30,3 +30,18 @@ class Whole(Sampler):
                 batch = []
         if batch and not self.drop_last:
             yield batch
+
+
+class EvenBatches(Sampler):
+    """每个批次样本数固定"""
+
+    def __init__(self, total, size):
+        self.total, self.size = total, size
+
+    def __iter__(self):
+        batch = []
+        for i in range(self.total):
+            batch.append(i)
+            if len(batch) == self.size:
+                yield batch
+                batch = []
