@@ -1,0 +1,95 @@
+"""benchmarks/estimate_accuracy.py on a few rows of published measurements (sources are in the rows)."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "benchmarks" / "estimate_accuracy.py"
+SAMPLE = Path(__file__).with_name("sample.csv")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> dict:
+    done = run("--table", str(SAMPLE), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_keys_are_those_of_the_contract(report):
+    assert {"overall", "groups", "verdicts", "unmapped"} <= set(report)
+    keys = {
+        "source",
+        "method",
+        "metric",
+        "rows",
+        "mapped",
+        "median_ratio",
+        "mdape",
+        "p90",
+        "worst_under",
+        "worst_over",
+    }
+    assert all(keys <= set(group) for group in report["groups"])
+    assert report["groups"]
+
+
+def test_overall_is_the_exact_allocated_rows_and_near(report):
+    assert report["overall"]["rows"] == 4
+    assert report["overall"]["mdape"] < 0.01
+    assert report["overall"]["worst_under"] > -0.05
+    assert report["static"]["rows"] == 2 and report["static"]["mdape"] < 0.005
+
+
+def test_rows_that_cannot_be_mapped_have_a_reason(report):
+    assert report["unmapped"]
+    assert all(entry["reason"] and entry["row"] and entry["source"] for entry in report["unmapped"])
+    total = sum(1 for _ in csv.DictReader(SAMPLE.open(encoding="utf-8")))
+    assert report["rows"] == total == report["mapped"] + len(report["unmapped"])
+
+
+def test_labels_are_held_against_verdicts(report):
+    assert report["verdicts"]["oom"]["rows"] == 1
+    assert report["verdicts"]["oom"]["right"] == 1
+    assert report["verdicts"]["ran"]["right"] == report["verdicts"]["ran"]["rows"]
+
+
+def test_text_and_rows():
+    done = run("--table", str(SAMPLE), "--rows")
+    assert "allocated peaks, exact token count" in done.stdout
+    assert "mistral-7b-v0.1" in done.stdout
+
+
+def test_what_is_no_table_is_refused(tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    assert run("--table", str(other)).returncode == 2
+    assert run("--table", str(tmp_path / "none.csv")).returncode == 2
+
+
+def test_the_measured_value_does_not_reach_the_mapping(tmp_path):
+    """A table with other values gives the same predictions: constants are not fitted to rows."""
+    rows = list(csv.DictReader(SAMPLE.open(encoding="utf-8")))
+    doubled = tmp_path / "doubled.csv"
+    with doubled.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        for row in rows:
+            for key in ("value", "value_gib"):
+                row[key] = str(float(row[key]) * 2) if row[key] else ""
+            writer.writerow(row)
+    one, two = (
+        json.loads(run("--table", str(table), "--format", "json").stdout)["overall"]
+        for table in (SAMPLE, doubled)
+    )
+    assert one["median_ratio"] == pytest.approx(2 * two["median_ratio"], rel=0.001)

@@ -1,0 +1,193 @@
+"""The public function: what it takes, what it gives, and that more of anything never needs less."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import gpudoctor
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate import ModelShape, TrainingJob, Verdict, estimate, estimate_job, presets
+from gpudoctor.model import Provenance
+
+GIB = 2**30
+
+
+def test_the_package_itself_can_be_called():
+    assert gpudoctor.estimate("7b").total_bytes == estimate("7b").total_bytes
+    with pytest.raises(AttributeError):
+        getattr(gpudoctor, "no_such_name")  # noqa: B009
+
+
+def test_import_of_gpudoctor_loads_no_estimate_and_an_estimate_loads_no_torch():
+    code = (
+        "import sys, gpudoctor; assert 'gpudoctor.estimate' not in sys.modules;"
+        "gpudoctor.estimate('7b'); assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_every_instant_is_the_sum_of_its_lines_and_the_peak_is_the_largest():
+    found = estimate("llama-3-8b", method="lora", accumulate=4, gpu="a100-80gb")
+    assert [instant.name for instant in found.instants] == [
+        "load",
+        "loss",
+        "layer",
+        "backward",
+        "accumulation",
+        "step",
+    ]
+    for instant in found.instants:
+        assert instant.bytes == sum(line.bytes for line in instant.lines)
+        for line in instant.lines:
+            assert line.formula and line.source and line.provenance is Provenance.ANALYTIC
+    assert found.peak.bytes == found.total_bytes == max(instant.bytes for instant in found.instants)
+
+
+def test_formulas_carry_the_numbers():
+    weights = estimate("llama-2-7b").instants[0].lines[0]
+    assert weights.formula == "2 B x 6,738,415,616 parameters"
+    assert weights.bytes == 2 * 6_738_415_616
+
+
+def test_bytes_a_parameter_by_hand():
+    parameters = presets()["llama-2-7b"].parameters
+    for change, per in (
+        ({}, 10), ({"optimizer": "adamw-fused"}, 8), ({"dtype": "fp32"}, 20), ({"dtype": "fp32", "optimizer": "adamw-fused"}, 16),
+        ({"optimizer": "sgd"}, 4), ({"optimizer": "lion"}, 6), ({"master_weights": True}, 20),
+    ):  # fmt: skip
+        step = next(each for each in estimate("llama-2-7b", seq=16, **change).instants if each.name == "step")
+        assert step.bytes / parameters == pytest.approx(per, rel=0.004), change
+
+
+def test_zero_papers_table():
+    """ZeRO, arXiv 1910.02054: 7.5 B parameters on 64 GPUs with 16 bytes each: 120, 31.4, 16.6, 1.9 GB of state."""
+    shape = ModelShape(name="7.5b", layers=36, hidden=4096, heads=32, kv_heads=32, head_dim=128, mlp=16384, vocab=50257, gated=False, norm="layernorm", tied=True)  # fmt: skip
+    kinds = {"weights", "gradients", "optimizer"}
+    for parallel, per in (("ddp", 16.0), ("zero1", 4 + 12 / 64), ("zero2", 2 + 14 / 64), ("zero3", 16 / 64)):
+        job = TrainingJob(gpus=8, nodes=8, parallel=parallel, mixed_precision="bf16", master_weights=True)
+        step = next(each for each in estimate_job(shape, job).instants if each.name == "step")
+        state = sum(line.bytes for line in step.lines if line.kind in kinds)
+        assert state / shape.parameters.total == pytest.approx(per, rel=0.001), parallel
+
+
+@pytest.mark.parametrize("method", ["full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze"])
+@pytest.mark.parametrize(
+    "model", ["llama-3-8b", "qwen3-30b-a3b", "gpt2", "falcon-7b", "deepseek-v2-lite", "t5-base"]
+)
+def test_more_tokens_never_need_less(model, method):
+    sizes = [estimate(model, method=method, batch=batch, seq=512).total_bytes for batch in (1, 2, 8, 32)]
+    assert sizes == sorted(sizes)
+    assert estimate(model, method=method, seq=256).total_bytes <= sizes[0]
+
+
+@pytest.mark.parametrize(
+    "model", ["llama-3-8b", "gemma-2-9b", "mixtral-8x7b", "gpt2", "opt-6.7b", "bert-large-uncased"]
+)
+def test_checkpointing_sharding_and_chunked_loss_give_back(model):
+    plain = estimate(model, seq=512, batch=16, checkpointing=False)
+    assert estimate(model, seq=512, batch=16).total_bytes <= plain.total_bytes
+    layer, kept = (
+        next(each for each in found.instants if each.name == "layer")
+        for found in (estimate(model, seq=512, batch=16), plain)
+    )
+    assert layer.bytes < kept.bytes
+    assert (
+        estimate(model, seq=512, batch=16, checkpointing="offloaded").total_bytes
+        <= estimate(model, seq=512, batch=16).total_bytes
+    )
+    assert (
+        estimate(model, seq=512, batch=16, loss="chunked").total_bytes
+        <= estimate(model, seq=512, batch=16).total_bytes
+    )
+    over = estimate(model, seq=512, batch=16, gpus=8, parallel="fsdp2")
+    assert over.total_bytes < estimate(model, seq=512, batch=16).total_bytes
+    assert over.static < estimate(model, seq=512, batch=16).static / 6
+
+
+def test_an_eager_attention_needs_what_grows_with_the_square():
+    one, two = (
+        estimate("llama-3-8b", seq=seq, attention="eager", checkpointing=False).total_bytes
+        for seq in (4096, 8192)
+    )
+    assert two > 2.5 * one - estimate("llama-3-8b").static
+
+
+def test_qlora_of_fused_experts_says_that_they_stay_whole():
+    new = estimate("mixtral-8x7b", method="qlora")
+    assert any("experts" in note for note in new.notes)
+    assert new.static > 80 * GIB
+    assert estimate("mixtral-8x7b", method="qlora", experts_quantized=True).static < 30 * GIB
+    assert estimate("mixtral-8x7b", method="qlora", stack="hf-2024").static < 30 * GIB
+
+
+def test_traps_are_noted():
+    assert any(
+        "20 bytes" in note for note in estimate("7b", gpus=2, parallel="fsdp", mixed_precision="bf16").notes
+    )
+    assert any("second copy" in note for note in estimate("7b", method="lora", gpus=2, parallel="fsdp").notes)
+    assert any("fp32" in note for note in estimate("7b", method="qlora").notes)
+    assert estimate("7b", method="lora").notes == ()
+
+
+def test_inference_cache_by_hand():
+    found = estimate("llama-3-8b", mode="inference", context=8192, concurrency=4)
+    cache = next(line for line in found.peak.lines if line.kind == "kv-cache")
+    assert cache.bytes == 2 * 2 * 8 * 128 * 32 * 8192 * 4
+    half = estimate("llama-3-8b", mode="inference", context=8192, concurrency=4, kv_dtype="fp8")
+    assert found.total_bytes - half.total_bytes == cache.bytes // 2
+
+
+def test_a_window_caps_the_cache():
+    full = estimate("gemma-2-9b", mode="inference", context=8192)
+    cache = next(line for line in full.peak.lines if line.kind == "kv-cache")
+    assert cache.bytes == 2 * 2 * 8 * 256 * 42 * (4096 + 8192) // 2
+
+
+def test_latent_attention_caches_the_compressed_keys():
+    cache = next(
+        line
+        for line in estimate("deepseek-v3", mode="inference", context=1000).peak.lines
+        if line.kind == "kv-cache"
+    )
+    assert cache.bytes == (512 + 64) * 2 * 61 * 1000
+
+
+def test_numbers_instead_of_a_name():
+    found = estimate(hidden=4096, layers=32, mlp=11008, vocab=32000, heads=32)
+    assert found.shape.parameters.total == 6_738_415_616
+    assert "kv heads 32" in found.assumptions[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "--hidden is missing"),
+        ({"hidden": 4096}, "--layers is missing"),
+        ({"model": "7b", "hidden": 4096}, "both given"),
+        ({"model": "7b", "colour": "red"}, "no option 'colour'"),
+        ({"hidden": "big", "layers": 2}, "--hidden is 'big'"),
+        ({"hidden": 64, "layers": 2, "heads": 0}, "--heads is 0"),
+        ({"model": "7b", "gpu": "h9000"}, "--gpu 'h9000' is not known"),
+    ],
+)
+def test_bad_arguments_name_the_field(arguments, said):
+    with pytest.raises(UsageError) as caught:
+        estimate(**arguments)
+    assert said in str(caught.value)
+
+
+def test_a_thousand_estimates_in_a_second():
+    estimate("llama-3-8b")
+    start = time.perf_counter()
+    for batch in range(1, 1001):
+        estimate("llama-3-8b", method="lora", batch=batch, gpu="a100-80gb")
+    assert time.perf_counter() - start < 2.0  # the goal is one second; a busy machine gets two
+
+
+def test_verdicts_follow_the_card():
+    assert estimate("7b", gpu="a100-80gb", method="lora").card.verdict is Verdict.FITS
+    assert estimate("7b", gpu="rtx 4090").card.verdict is Verdict.DOES_NOT_FIT
+    assert estimate("7b", gpu="rtx 4090").fits is False
+    assert estimate("7b").fits is None and estimate("7b").card.reason == ""

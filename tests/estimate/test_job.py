@@ -1,0 +1,73 @@
+"""Combinations that cannot be are refused with the field and what is allowed."""
+
+import pytest
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate import TrainingJob, presets
+from gpudoctor.estimate.job import roles, wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"method": "lore"}, "--method is 'lore'; it must be one of full, lora"),
+        ({"optimizer": "adamm"}, "--optimizer is 'adamm'"),
+        ({"dtype": "int7"}, "--dtype is 'int7'"),
+        ({"batch": 0}, "--batch is 0; it must be a whole number from 1"),
+        ({"seq": -4}, "--seq is -4"),
+        ({"seq": 1.5}, "--seq is 1.5"),
+        ({"batch": True}, "--batch is True"),
+        ({"lora_dropout": 1.0}, "--lora-dropout is 1.0"),
+        ({"lora_targets": "q_proj,bogus"}, "--lora-targets has 'bogus'"),
+        ({"gpus": 4}, "--parallel none leaves 4 of 4 GPUs without a part"),
+        ({"gpus": 4, "tp": 3, "parallel": "fsdp"}, "must divide the 4 GPUs"),
+        ({"gpus": 4, "parallel": "zero3", "method": "gptq-lora"}, "cannot be sharded by --parallel zero3"),
+        ({"gpus": 4, "parallel": "fsdp", "method": "int8-lora"}, "cannot be sharded by --parallel fsdp"),
+        ({"gpus": 2, "tp": 2, "method": "qlora"}, "cannot be split by --tp 2"),
+        ({"offload": "params", "gpus": 2, "parallel": "zero2"}, "--offload params needs --parallel zero3"),
+        ({"offload": "optimizer"}, "--offload optimizer needs --parallel"),
+        ({"dtype": "fp16", "mixed_precision": "bf16"}, "mixes two 16-bit types"),
+        ({"optimizer": "lomo", "accumulate": 2}, "--accumulate is 2, it must be 1"),
+        ({"context": 0, "mode": "inference"}, "--context is 0"),
+    ],
+)  # fmt: skip
+def test_impossible_jobs_name_the_field(change, said):
+    with pytest.raises(UsageError) as caught:
+        TrainingJob(**change)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "said"),
+    [
+        ("llama-3-8b", {"gpus": 3, "tp": 3}, "--tp 3 must divide the 32 heads"),
+        ("llama-3-8b", {"gpus": 64, "pp": 64}, "more than the 32 layers"),
+        ("llama-3-8b", {"gpus": 2, "parallel": "fsdp", "ep": 2}, "has no experts"),
+        ("mixtral-8x7b", {"gpus": 6, "parallel": "fsdp", "ep": 3}, "must divide the 8 experts"),
+        ("gpt2", {"seq": 4096}, "beyond the 1024 learned positions"),
+        ("bert-base-uncased", {"mode": "inference", "seq": 128}, "is an encoder"),
+        ("mixtral-8x7b", {"method": "lora", "lora_targets": "qkv"}, "has none of them"),
+        ("llama-3-8b", {"method": "freeze", "freeze_layers": 40}, "--freeze-layers is 40"),
+    ],
+)
+def test_jobs_that_a_model_cannot_do(model, change, said):
+    with pytest.raises(UsageError) as caught:
+        TrainingJob(**change).check(presets()[model].shape)
+    assert said in str(caught.value)
+
+
+def test_module_names_are_roles():
+    assert roles("q_proj,v_proj") == ("q", "v")
+    assert roles(["model.layers.0.self_attn.o_proj"]) == ("o",)
+    assert roles("all-linear") == ("all-linear",)
+
+
+def test_separate_names_mean_the_fused_matrix_where_there_is_only_that():
+    job = TrainingJob(method="lora", lora_targets="q,v")
+    assert "qkv" in wanted(job, presets()["phi-3-mini"].shape)
+    assert "qkv" not in wanted(job, presets()["llama-3-8b"].shape)
+
+
+def test_context_parallel_ranks_shard_like_data_parallel_ones():
+    job = TrainingJob(gpus=8, nodes=2, tp=2, cp=4, parallel="fsdp2")
+    assert (job.world, job.data_parallel, job.shards) == (16, 2, 8)

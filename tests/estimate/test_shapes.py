@@ -1,0 +1,89 @@
+"""Parameters by part, against counts of the Hugging Face classes kept with the presets."""
+
+import pytest
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate import Latent, ModelShape, presets
+
+LLAMA = {
+    "name": "x",
+    "layers": 2,
+    "hidden": 64,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 16,
+    "mlp": 128,
+    "vocab": 100,
+}
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_counts_are_those_of_the_preset(name):
+    preset = presets()[name]
+    assert preset.shape.parameters.total == preset.parameters
+    assert preset.shape.parameters.linear == preset.linear
+    assert preset.sources
+
+
+def test_at_least_the_hundred_and_twenty_counted_on_the_meta_device_are_there():
+    assert len(presets()) >= 120
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("llama-2-7b", 6_738_415_616), ("llama-3-8b", 8_030_261_248), ("mistral-7b-v0.1", 7_241_732_096),
+        ("llama-3.2-3b", 3_212_749_824), ("gpt-j-6b", 6_050_882_784), ("qwen2.5-7b", 7_615_616_512),
+    ],
+)  # fmt: skip
+def test_published_counts(name, published):
+    assert presets()[name].shape.parameters.total == published
+
+
+def test_parts_of_a_small_llama_by_hand():
+    parts = ModelShape(**LLAMA).parameters
+    assert parts.embedding == parts.head == 6400
+    assert parts.linear == 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128)
+    assert parts.norms == 2 * 2 * 64 + 64
+    assert parts.total == parts.embedding + parts.head + parts.linear + parts.norms
+
+
+def test_a_tied_head_is_counted_once():
+    assert ModelShape(**LLAMA, tied=True).parameters.total == ModelShape(**LLAMA).parameters.total - 6400
+
+
+def test_latent_attention_by_hand():
+    latent = Latent(q_rank=None, kv_rank=8, nope=16, rope=4, value=12)
+    roles = {
+        linear.role: (linear.rows, linear.columns) for linear in ModelShape(**LLAMA, latent=latent).linears
+    }
+    assert roles["q"] == (4 * 20, 64)
+    assert roles["kv_a"] == (12, 64)
+    assert roles["kv_b"] == (4 * 28, 8)
+    assert roles["o"] == (64, 48)
+
+
+def test_experts_and_routers():
+    shape = ModelShape(**LLAMA, experts=4, top_k=2, expert_mlp=32, shared_mlp=16, dense_layers=1)
+    parts = shape.parameters
+    assert parts.experts == 4 * 3 * 64 * 32
+    assert parts.others == 4 * 64
+    assert parts.linear == parts.experts + 2 * (64 * 64 * 2 + 64 * 32 * 2) + 3 * 64 * 128 + 3 * 64 * 16
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"layers": 0}, "layers is 0"),
+        ({"hidden": -1}, "hidden is -1"),
+        ({"hidden": 64.0}, "hidden is 64.0"),
+        ({"kv_heads": 3}, "multiple of the key-value heads"),
+        ({"vocab": -5}, "vocab is -5"),
+        ({"experts": 4, "top_k": 0}, "top_k must be from 1 to 4"),
+        ({"hidden": 10**8, "layers": 10**5}, "taken for a mistake"),
+        ({"layers": True}, "layers is True"),
+    ],
+)
+def test_absurd_numbers_are_refused_with_the_field(change, said):
+    with pytest.raises(UsageError, match=said.replace("(", r"\(")):
+        ModelShape(**{**LLAMA, **change})
