@@ -29,9 +29,13 @@ class PythonFile:
         """One splice for all keyword edits of one call; later edits win where they set the same keyword."""
         place = (edits[0].line, edits[0].column)
         found = self._calls.get(place)
-        if found is None:
+        if not found:
             raise CannotMend(f"no call at line {place[0]}, column {place[1]} any more")
-        call, where = found
+        if (
+            len(found) > 1
+        ):  # `Trainer(...).train()`: both calls start at one place, and the edit cannot say which
+            raise CannotMend(f"line {place[0]} chains calls; the edit cannot tell them apart, apply it by hand")
+        call, where = found[0]
         new = call
         for edit in edits:
             for name, value in edit.set:
@@ -75,22 +79,18 @@ def _single(node: object) -> list[str]:
     return [ast.unparse(ast.ImportFrom(node.module, [name], node.level)) for name in node.names]
 
 
-def _collect_calls(wrapper: "MetadataWrapper") -> "dict[tuple[int, int], tuple[cst.Call, CodeRange]]":
-    """Calls by 1-based line and column; of two that start at one place the outer one ends later and wins last.
-
-    `a.b(x).c(y)`: both calls start at `a`. The syntax tree of Python gives both that place as well, so the
-    rule's edit names the outermost call, and its keywords decide nothing here.
-    """
+def _collect_calls(wrapper: "MetadataWrapper") -> "dict[tuple[int, int], list[tuple[cst.Call, CodeRange]]]":
+    """Calls by 1-based line and column; several where they are chained, as in `a.b(x).c(y)`."""
     import libcst as cst
     from libcst.metadata import PositionProvider
 
     positions = wrapper.resolve(PositionProvider)
-    found: dict[tuple[int, int], tuple[cst.Call, CodeRange]] = {}
+    found: dict[tuple[int, int], list[tuple[cst.Call, CodeRange]]] = {}
 
     class Collector(cst.CSTVisitor):
-        def visit_Call(self, node: cst.Call) -> None:  # LibCST's naming
+        def visit_Call(self, node: cst.Call) -> None:
             where = positions[node]
-            found.setdefault((where.start.line, where.start.column + 1), (node, where))
+            found.setdefault((where.start.line, where.start.column + 1), []).append((node, where))
 
     wrapper.module.visit(Collector())
     return found

@@ -100,3 +100,8 @@ def test_splices_that_meet():
     assert Splice(0, 4, "").meets(Splice(3, 5, ""))
     assert not Splice(0, 4, "").meets(Splice(4, 5, ""))
     assert Splice(4, 4, "a").meets(Splice(4, 4, "b"))
+
+
+def test_chained_calls_cannot_be_told_apart_and_are_left():
+    with pytest.raises(CannotMend, match="chains calls"):
+        keywords("Trainer(a).train(b)", set=[("w", "1")])
