@@ -189,7 +189,7 @@ def _method(cells: dict[str, str]) -> tuple[str, str]:
         if quant in {"", "none"}:
             return "full", quant
         return ("gptq-lora" if "gptq" in quant else "int8-lora" if "int8" in quant else "qlora"), quant
-    if method in {"full", "pretrain full", "full fine-tuning", "sft"}:
+    if method in {"full", "pretrain full", "full fine-tuning", "sft", "full + galore", "galore"}:
         return "full", quant
     if "gptq" in quant or "awq" in quant or "aqlm" in quant:
         if "aqlm" in quant:
@@ -305,6 +305,8 @@ def _kernels(cells: dict[str, str], stack: str) -> dict[str, Any]:
 
 def _optimizer(cells: dict[str, str]) -> str:
     text = cells["optimizer"].lower()
+    if "galore" in cells["method"].lower():
+        return "galore"
     if "offload" in text:
         return "adamw-fused"
     for needle, name in (
