@@ -17,8 +17,9 @@ from gpudoctor.model import (
     Reads,
     Severity,
 )
-from gpudoctor.model.signs.program import steady
+from gpudoctor.model.signs.program import enclosing, steady
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
+from gpudoctor.model.signs.syntax import nodes
 
 OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)|^opt[A-Z0-9]", re.IGNORECASE)
 """What an optimizer of unknown type is usually called."""
@@ -208,17 +209,14 @@ def _hidden(local: frozenset[str], loop: Loop) -> bool:
 
 
 def _functions_that_clear(script: Script) -> frozenset[str]:
-    """Names of the script's functions in which gradients are cleared, nested ones included; one pass."""
-    found: set[str] = set()
-    open_nodes: list[tuple[ast.AST, tuple[str, ...]]] = [(script.tree, ())]
-    while open_nodes:
-        node, inside = open_nodes.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inside = (*inside, node.name)
-        elif isinstance(node, ast.Attribute) and (CLEARS.search(node.attr) or node.attr == "grad"):
-            found.update(inside)
-        open_nodes += [(child, inside) for child in ast.iter_child_nodes(node)]
-    return frozenset(found)
+    """Names of the script's functions in which gradients are cleared, nested ones included."""
+    return frozenset(
+        above.name
+        for node in nodes(script, ast.Attribute)
+        if node.attr == "grad" or CLEARS.search(node.attr)
+        for above in enclosing(script, node)
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def _last_name(node: ast.expr) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.signs.device_use import device_of
+from gpudoctor.model.signs.once import once
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 
@@ -71,8 +72,13 @@ def batch_moves(script: Script, loop: Loop) -> tuple[Move, ...]:
     return tuple(found)
 
 
-def moves(source: Source) -> Iterator[Move]:
+@once
+def moves(source: Source) -> tuple[Move, ...]:
     """Every copy to a device in the program."""
+    return tuple(_moves(source))
+
+
+def _moves(source: Source) -> Iterator[Move]:
     for script in source.scripts:
         batches: set[str] | None = None
         for call in script.calls:

@@ -125,8 +125,8 @@ def _each_telling(script: Script) -> Iterator[Told]:
             off = any(guard.never for guard in call.guards)
             yield Told(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told
     decided = {id(node) for call in script.calls if _decides(call) for node in ast.walk(call.node)}
-    for node in ast.walk(script.tree):
-        if not isinstance(node, ast.Attribute) or node.attr not in _DTYPES or id(node) in decided:
+    for node in nodes(script, ast.Attribute):
+        if node.attr not in _DTYPES or id(node) in decided:
             continue
         if isinstance(node.value, ast.Name) and script.imports.get(node.value.id) == "torch":
             yield _UNKNOWN  # a dtype that goes we know not where

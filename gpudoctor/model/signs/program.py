@@ -177,11 +177,21 @@ def bound(script: Script, loop: Loop) -> int | None:
         return None
     names = _numbers(script)
     ends = [_iterable_length(node.iter, names)] if isinstance(node, ast.For | ast.AsyncFor) else []
-    for part in ast.walk(node):
-        if isinstance(part, ast.If) and any(isinstance(item, ast.Break) for item in part.body):
-            ends.append(_reached(part.test, names))
+    ends += _left_at(script).get(node, ())
     known = [end for end in ends if end is not None]
     return min(known) if known else None
+
+
+@once
+def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
+    """For each loop the passes at which an if inside it breaks out."""
+    found: dict[ast.AST, list[int | None]] = {}
+    for part in nodes(script, ast.If):
+        if any(isinstance(item, ast.Break) for item in part.body):
+            end = _reached(part.test, _numbers(script))
+            for above in enclosing(script, part):
+                found.setdefault(above, []).append(end)
+    return found
 
 
 def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While | None:
