@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 
 from gpudoctor.errors import UsageError
@@ -71,10 +71,21 @@ class Lookup:
 
 
 @lru_cache(maxsize=1)
+def _rows() -> dict[str, dict[str, object]]:
+    text = resources.files("gpudoctor.estimate").joinpath("data/presets.json").read_text(encoding="utf-8")
+    return {row["name"]: row for row in json.loads(text)["models"]}
+
+
+@lru_cache(maxsize=1)
 def presets() -> dict[str, Preset]:
     """All presets by name, in the order of the file."""
-    text = resources.files("gpudoctor.estimate").joinpath("data/presets.json").read_text(encoding="utf-8")
-    return {row["name"]: _preset(row) for row in json.loads(text)["models"]}
+    return {name: preset(name) for name in _rows()}
+
+
+@cache
+def preset(name: str) -> Preset:
+    """The preset of this exact name; only this one is built. Raises `KeyError` when there is none."""
+    return _preset(_rows()[name])
 
 
 def _preset(row: dict[str, object]) -> Preset:
@@ -100,8 +111,9 @@ def _preset(row: dict[str, object]) -> Preset:
 def _index() -> dict[str, str]:
     """Every spelling that is exact, to the name of its preset."""
     index: dict[str, str] = {}
-    for name, preset in presets().items():
-        for spelling in (name, preset.hub, preset.hub.rsplit("/", 1)[-1], *preset.aliases):
+    for name, row in _rows().items():
+        hub, aliases = str(row["hub"]), row["aliases"]
+        for spelling in (name, hub, hub.rsplit("/", 1)[-1], *aliases):  # type: ignore[misc]
             index.setdefault(plain(spelling), name)
     return index
 
@@ -117,18 +129,18 @@ def lookup(name: str) -> Lookup:
     wanted = plain(name)
     index = _index()
     if wanted in index:
-        return Lookup(preset=presets()[index[wanted]])
+        return Lookup(preset=preset(index[wanted]))
     short = wanted.rsplit("/", 1)[-1]
     for candidate in _shorter(short):
         if candidate in index:
-            return Lookup(preset=presets()[index[candidate]])
+            return Lookup(preset=preset(index[candidate]))
     for table, what in ((SIZES, "size"), (FAMILIES, "family")):
         if short in table:
             chosen = table[short]
-            return Lookup(preset=presets()[chosen], assumption=f"the {what} {name!r} is taken for {chosen}")
+            return Lookup(preset=preset(chosen), assumption=f"the {what} {name!r} is taken for {chosen}")
     prefixed = _one_size_of_a_family(short)
     if prefixed is not None:
-        return Lookup(preset=presets()[prefixed], assumption=f"{name!r} is taken for {prefixed}")
+        return Lookup(preset=preset(prefixed), assumption=f"{name!r} is taken for {prefixed}")
     near = difflib.get_close_matches(short, [*index, *SIZES], n=4, cutoff=0.5)
     nearest = (
         f"; the nearest known are {', '.join(dict.fromkeys(index.get(each, each) for each in near))}"
@@ -157,11 +169,11 @@ def _one_size_of_a_family(name: str) -> str | None:
     """`qwen-2.5-7b`, `llama3-8b`, `mistral-7b-something`: a preset whose letters and digits begin the name."""
     squeezed = re.sub(r"[^a-z0-9.]", "", name)
     best: str | None = None
-    for spelling, preset in _index().items():
+    for spelling, name_of in _index().items():
         bare = re.sub(r"[^a-z0-9.]", "", spelling)
         if "/" in spelling or not re.search(r"\d", bare) or len(bare) < 5:
             continue
         follows = squeezed[len(bare) :][:1]
         if squeezed.startswith(bare) and not follows.isdigit() and (best is None or len(bare) > len(best)):
-            best, found = bare, preset
+            best, found = bare, name_of
     return found if best is not None else None
