@@ -26,8 +26,10 @@ def test_own_variables_with_secrets_masked(monkeypatch):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_another_process():
     variables = {**os.environ, "CUDA_LAUNCH_BLOCKING": "1", "HF_TOKEN": "hf_x"}
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
+    command = [sys.executable, "-c", "print('up', flush=True); input()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables)
     try:
+        assert child.stdout is not None and child.stdout.readline() == b"up\n"  # it has its environment now
         sign = read_environment(child.pid)
     finally:
         child.communicate(b"\n")
