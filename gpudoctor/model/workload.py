@@ -10,10 +10,10 @@ from typing import TypeVar
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.assignments import assigned
+from gpudoctor.model.reading.assignments import assigned
+from gpudoctor.model.reading.loaders import Loader, loaders
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.model.signs.loaders import Loader, loaders
 from gpudoctor.model.signs.source import Known
 from gpudoctor.model.unavailable import Unavailable
 

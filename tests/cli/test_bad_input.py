@@ -188,7 +188,9 @@ def test_ascii_terminal(tmp_path):
 
 def test_ctrl_c(tmp_path):
     """An interrupt in mid-examination: one line, exit code 130."""
-    module = "import time, gpudoctor.cli.check as c, gpudoctor.engine.examination as e\n"
+    module = "import signal, time, gpudoctor.cli.check as c, gpudoctor.engine.examination as e\n"
+    # A background job of a shell starts with interrupts ignored, and its children inherit that.
+    module += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     module += "def slow(*a, **k):\n    print('started', flush=True)\n    time.sleep(30)\n"
     module += (
         "e.examine = slow\nimport sys, gpudoctor.cli\nsys.exit(gpudoctor.cli.main(['check', '--quiet']))\n"

@@ -3,8 +3,8 @@
 import pytest
 from scripts import read_script
 
-from gpudoctor.model.signs.networks import network
-from gpudoctor.model.signs.programs import training_programs
+from gpudoctor.model.reading.networks import network
+from gpudoctor.model.reading.programs import training_programs
 
 LOOP = """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

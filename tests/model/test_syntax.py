@@ -4,10 +4,10 @@ import ast
 
 from scripts import read_script
 
-from gpudoctor.model.signs.once import once
-from gpudoctor.model.signs.program import loop_node
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.program import loop_node
+from gpudoctor.model.reading.syntax import nodes, parents, segment
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes, parents, segment
 
 TEXT = '''
 import torch

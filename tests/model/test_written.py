@@ -8,9 +8,9 @@ from edits import apply_edits
 from jobs import launch_line, patient_of
 from scripts import read_script
 
-from gpudoctor.model.signs.setup_links import links, world_size
-from gpudoctor.model.signs.setups import deepspeed_configs, option_words, training_arguments
-from gpudoctor.model.signs.written import add_keyword, from_entry, from_keyword, rename_key
+from gpudoctor.model.reading.setup_links import links, world_size
+from gpudoctor.model.reading.setups import deepspeed_configs, option_words, training_arguments
+from gpudoctor.model.reading.written import add_keyword, from_entry, from_keyword, rename_key
 
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
 DS = '{"zero_optimization": {"stage": 2}}'

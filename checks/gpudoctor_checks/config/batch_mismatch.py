@@ -16,12 +16,12 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.setup_links import Link, launched_accelerate, links, only_named, world_size
+from gpudoctor.model.reading.setups import deepspeed_configs
+from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.program import switched_off
-from gpudoctor.model.signs.setup_links import Link, launched_accelerate, links, only_named, world_size
-from gpudoctor.model.signs.setups import deepspeed_configs
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.signs.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.matching import BATCH, Mismatch, mismatches
 

@@ -14,11 +14,11 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, in_a_test, training_arguments
+from gpudoctor.model.reading.trained import trainers
+from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.setups import TRAINING_ARGUMENTS, in_a_test, training_arguments
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.signs.trained import trainers
-from gpudoctor.model.signs.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.deprecations import Renamed, reached, rows
 

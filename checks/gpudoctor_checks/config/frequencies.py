@@ -18,8 +18,8 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.signs.configs import ConfigFile, Configs
-from gpudoctor.model.signs.program import switched_off
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
 LOGGING = ("logging_steps", "log_every_n_steps", "log_interval", "log_every", "log_freq", "training_log_freq")

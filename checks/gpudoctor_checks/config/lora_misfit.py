@@ -20,14 +20,14 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.families import COMMON, Family, family
+from gpudoctor.model.reading.program import bound_to, switched_off
+from gpudoctor.model.reading.setup_links import links
+from gpudoctor.model.reading.setups import argument_calls, in_a_test
+from gpudoctor.model.reading.trained import trainers
+from gpudoctor.model.reading.written import Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.families import COMMON, Family, family
-from gpudoctor.model.signs.program import bound_to, switched_off
-from gpudoctor.model.signs.setup_links import links
-from gpudoctor.model.signs.setups import argument_calls, in_a_test
 from gpudoctor.model.signs.source import Call, Known, Script, Source
-from gpudoctor.model.signs.trained import trainers
-from gpudoctor.model.signs.written import Written, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 
 ALL = frozenset({"all", "all-linear", "all_linear"})

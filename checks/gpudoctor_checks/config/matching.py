@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Confidence, Severity
+from gpudoctor.model.reading.setup_links import Link
+from gpudoctor.model.reading.written import Written
 from gpudoctor.model.signs.configs import ConfigValue
-from gpudoctor.model.signs.setup_links import Link
-from gpudoctor.model.signs.written import Written
 
 PRECISION = (("fp16.enabled", "fp16", False), ("bf16.enabled", "bf16", False))
 BATCH = (

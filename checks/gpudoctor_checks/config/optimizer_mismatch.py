@@ -16,12 +16,12 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.setup_links import Link, launched_engine, links, named, same_file
+from gpudoctor.model.reading.setups import deepspeed_configs
+from gpudoctor.model.reading.written import Setup, Written, from_entry
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
-from gpudoctor.model.signs.program import switched_off
-from gpudoctor.model.signs.setup_links import Link, launched_engine, links, named, same_file
-from gpudoctor.model.signs.setups import deepspeed_configs
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.signs.written import Setup, Written, from_entry
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.matching import OPTIMISATION, Mismatch, mismatches
 

@@ -15,13 +15,13 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.setup_links import links
+from gpudoctor.model.reading.setups import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.model.reading.trained import trained_models
+from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.program import switched_off
-from gpudoctor.model.signs.setup_links import links
-from gpudoctor.model.signs.setups import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.signs.trained import trained_models
-from gpudoctor.model.signs.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.matching import PRECISION, Mismatch, mismatches
 

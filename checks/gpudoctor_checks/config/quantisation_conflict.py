@@ -16,13 +16,13 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor.model.reading.program import bound_to, switched_off
+from gpudoctor.model.reading.setup_links import Link, links
+from gpudoctor.model.reading.setups import deepspeed_configs, in_a_test
+from gpudoctor.model.reading.trained import adapted, trained_models, trainers
+from gpudoctor.model.reading.written import Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.program import bound_to, switched_off
-from gpudoctor.model.signs.setup_links import Link, links
-from gpudoctor.model.signs.setups import deepspeed_configs, in_a_test
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.signs.trained import adapted, trained_models, trainers
-from gpudoctor.model.signs.written import Written, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 
 ADAPTERS = frozenset({"lora", "oft"})

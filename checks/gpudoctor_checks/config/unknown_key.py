@@ -15,9 +15,9 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.reading.setups import EXTENDED, TRAINING_ARGUMENTS, in_a_test
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.packages import ArgumentFields
-from gpudoctor.model.signs.setups import EXTENDED, TRAINING_ARGUMENTS, in_a_test
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.deprecations import rows

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.reopening import Opened, opened_again
-from gpudoctor.model.signs.samplers import decoded_for_length, lost_batches
+from gpudoctor.model.reading.reopening import Opened, opened_again
+from gpudoctor.model.reading.samplers import decoded_for_length, lost_batches
 from gpudoctor.model.signs.source import Script
 
 

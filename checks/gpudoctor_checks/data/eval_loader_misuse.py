@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.signs.program import loop_node
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.program import loop_node
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Known, LoopRole, Source
-from gpudoctor.model.signs.syntax import nodes
 
 _EVALUATION = re.compile(
     r"(?:^|_)(?:val|valid|validation|eval|evaluation|test|testing|dev)(?:_|$|loader|dataloader|iter|dl)"

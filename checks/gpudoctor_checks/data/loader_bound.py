@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.items import ItemWork, item_work
-from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.items import ItemWork, item_work
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.signs.source import Known
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.padding import fixed_padding
-from gpudoctor.model.signs.program import switched_off
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.padding import fixed_padding
+from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")

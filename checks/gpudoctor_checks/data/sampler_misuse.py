@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, SourceSpan
-from gpudoctor.model.signs.cadence import without_comments
-from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.signs.program import enclosing, switched_off
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.cadence import without_comments
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.program import enclosing, switched_off
+from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
-from gpudoctor.model.signs.items import ItemWork, item_work
-from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.reading.items import ItemWork, item_work
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")

@@ -16,10 +16,10 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.program import enclosing, switched_off
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
-from gpudoctor.model.signs.program import enclosing, switched_off
 from gpudoctor.model.signs.source import Call, Known, Script, Source
-from gpudoctor.model.signs.syntax import nodes
 
 _TOKENISES = re.compile(
     r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template"

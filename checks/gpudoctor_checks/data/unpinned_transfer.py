@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.device_use import Target, training_target
-from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.signs.moves import Move, batch_moves
+from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.moves import Move, batch_moves
 from gpudoctor.model.signs.source import Known, LoopRole
 
 

@@ -17,7 +17,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
-from gpudoctor.model.signs.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 
 

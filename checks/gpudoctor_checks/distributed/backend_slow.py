@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.parallel import DDP, SHARDED
-from gpudoctor.model.signs.program import calls_function, enclosing
-from gpudoctor.model.signs.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.parallel import DDP, SHARDED
+from gpudoctor.model.reading.program import calls_function, enclosing
+from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {

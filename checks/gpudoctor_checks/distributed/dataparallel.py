@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.parallel import SHARDED
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.parallel import SHARDED
+from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.source import Call, Known
 
 _MORE_THAN_ONE = re.compile(r"(\w*gpus?) > 1\b")

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
-from gpudoctor.model.signs.parallel import plain, wraps_ddp
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.parallel import plain, wraps_ddp
+from gpudoctor.model.reading.programs import Program, training_programs
 
 _WHOLE = re.compile(
     r"torchvision\.models\.(resnet|wide_resnet|resnext|vgg|densenet|mobilenet|efficientnet|convnext|vit_|swin|alexnet|"

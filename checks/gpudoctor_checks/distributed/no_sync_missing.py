@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.parallel import DDP, wrappers
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.parallel import DDP, wrappers
+from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.graph import GraphFlow
-from gpudoctor.model.signs.parallel import wraps_ddp
-from gpudoctor.model.signs.program import passes_between, steady
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.graph import GraphFlow
+from gpudoctor.model.reading.parallel import wraps_ddp
+from gpudoctor.model.reading.program import passes_between, steady
+from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})

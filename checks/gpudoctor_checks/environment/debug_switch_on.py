@@ -16,7 +16,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.signs.assignments import assignments
+from gpudoctor.model.reading.assignments import assignments
 from gpudoctor.model.workload import optional
 
 _OFF = {"", "0", "false", "off", "no"}

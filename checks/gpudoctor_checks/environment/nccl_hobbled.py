@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.signs.assignments import assigned
+from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.packages import Packages
 from gpudoctor.model.workload import optional, runs_here

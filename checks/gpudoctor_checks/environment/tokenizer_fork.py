@@ -13,10 +13,10 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
 )
-from gpudoctor.model.signs.assignments import assigned
-from gpudoctor.model.signs.loaders import Loader, loaders
+from gpudoctor.model.reading.assignments import assigned
+from gpudoctor.model.reading.loaders import Loader, loaders
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Known, Script, Source
-from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.workload import optional
 
 VARIABLE = "TOKENIZERS_PARALLELISM"

@@ -21,7 +21,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.signs.assignments import assigned
+from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.workload import in_allocation, optional, runs_here
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.loss_flow import LossFlow
-from gpudoctor.model.signs.places import extent, place
-from gpudoctor.model.signs.program import bound_to
+from gpudoctor.model.reading.loss_flow import LossFlow
+from gpudoctor.model.reading.places import extent, place
+from gpudoctor.model.reading.program import bound_to
+from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic, script_of
 from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Source, Value
-from gpudoctor.model.signs.steps import Kind, Moment, Pass, passes, periodic, script_of
 
 _ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
 _SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w*sched\w*$", re.IGNORECASE)

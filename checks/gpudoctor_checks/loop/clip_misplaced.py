@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
-from gpudoctor.model.signs.places import place
+from gpudoctor.model.reading.places import place
+from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes
 from gpudoctor.model.signs.source import Known
-from gpudoctor.model.signs.steps import Kind, Moment, Pass, passes
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""

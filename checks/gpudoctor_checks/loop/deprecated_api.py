@@ -20,9 +20,9 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
-from gpudoctor.model.signs.syntax import nodes
 
 Entry = Mapping[str, str | bool]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.places import extent, resolved_calls
-from gpudoctor.model.signs.probabilities import LAYERS, Made, Probabilities, given, maker
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.reading.places import extent, resolved_calls
+from gpudoctor.model.reading.probabilities import LAYERS, Made, Probabilities, given, maker
+from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Call, LoopRole, Script, Source
-from gpudoctor.model.signs.syntax import segment
 
 CROSS_ENTROPY = {
     "torch.nn.CrossEntropyLoss.__call__": "softmax",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.modes import (
+from gpudoctor.model.reading.modes import (
     callers,
     forwards,
     in_eval_mode,
@@ -18,10 +18,10 @@ from gpudoctor.model.signs.modes import (
     thinned,
     without_gradient,
 )
-from gpudoctor.model.signs.places import place
-from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node
-from gpudoctor.model.signs.programs import training_programs
-from gpudoctor.model.signs.scopes import Scopes
+from gpudoctor.model.reading.places import place
+from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
+from gpudoctor.model.reading.programs import training_programs
+from gpudoctor.model.reading.scopes import Scopes
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script, Source
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")

@@ -17,13 +17,13 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.reading.limits import limit_setting
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.places import place
+from gpudoctor.model.reading.program import bound
+from gpudoctor.model.reading.programs import Program
+from gpudoctor.model.reading.saves import Saved, Saving, launched, saving
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.limits import limit_setting
-from gpudoctor.model.signs.once import once
-from gpudoctor.model.signs.places import place
-from gpudoctor.model.signs.program import bound
-from gpudoctor.model.signs.programs import Program
-from gpudoctor.model.signs.saves import Saved, Saving, launched, saving
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.model.workload import optional
 

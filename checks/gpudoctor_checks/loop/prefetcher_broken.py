@@ -5,9 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.places import extent
-from gpudoctor.model.signs.prefetchers import Prefetcher, calls_of, changed, kept, prefetchers, waited_elsewhere
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.reading.places import extent
+from gpudoctor.model.reading.prefetchers import (
+    Prefetcher,
+    calls_of,
+    changed,
+    kept,
+    prefetchers,
+    waited_elsewhere,
+)
+from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.signs.source import Script
 
 _MESSAGES = {

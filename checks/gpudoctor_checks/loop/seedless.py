@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.places import extent
+from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.once import once
-from gpudoctor.model.signs.places import extent
-from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.signs.syntax import nodes
 from gpudoctor.model.workload import optional
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)

@@ -15,10 +15,10 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.reading.limits import limit_setting
+from gpudoctor.model.reading.programs import Program
+from gpudoctor.model.reading.saves import launched
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.model.signs.limits import limit_setting
-from gpudoctor.model.signs.programs import Program
-from gpudoctor.model.signs.saves import launched
 from gpudoctor.model.signs.source import Known
 
 _HANDLERS = re.compile(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.modes import forwards, mode_layers, model_of, resolved
-from gpudoctor.model.signs.places import place
-from gpudoctor.model.signs.program import bound_to, enclosing, steady
-from gpudoctor.model.signs.scopes import Scopes
+from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, resolved
+from gpudoctor.model.reading.places import place
+from gpudoctor.model.reading.program import bound_to, enclosing, steady
+from gpudoctor.model.reading.scopes import Scopes
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Event, Script, Source
-from gpudoctor.model.signs.syntax import nodes
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 _AVERAGED = re.compile(

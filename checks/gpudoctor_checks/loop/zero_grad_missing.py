@@ -17,9 +17,9 @@ from gpudoctor.model import (
     Reads,
     Severity,
 )
-from gpudoctor.model.signs.program import enclosing, steady
+from gpudoctor.model.reading.program import enclosing, steady
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
-from gpudoctor.model.signs.syntax import nodes
 
 OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)|^opt[A-Z0-9]", re.IGNORECASE)
 """What an optimizer of unknown type is usually called."""

@@ -14,12 +14,12 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor.model.reading.program import bound_to, enclosing, steady, switched_off
+from gpudoctor.model.reading.setups import argument_calls
+from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.trained import model_name, trainers
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.program import bound_to, enclosing, steady, switched_off
-from gpudoctor.model.signs.setups import argument_calls
 from gpudoctor.model.signs.source import Call, Known, LoopRole, Script, Source
-from gpudoctor.model.signs.syntax import nodes
-from gpudoctor.model.signs.trained import model_name, trainers
 from gpudoctor.model.workload import optional
 
 CHECKPOINTING = ("gradient_checkpointing_enable", "activation_checkpointing_enable")

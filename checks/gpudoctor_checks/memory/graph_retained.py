@@ -16,8 +16,8 @@ from gpudoctor.model import (
     Reads,
     Severity,
 )
-from gpudoctor.model.signs.graph import GraphFlow
-from gpudoctor.model.signs.program import bound_to, steady
+from gpudoctor.model.reading.graph import GraphFlow
+from gpudoctor.model.reading.program import bound_to, steady
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}

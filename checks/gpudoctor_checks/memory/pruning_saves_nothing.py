@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.cadence import without_comments
-from gpudoctor.model.signs.program import switched_off
+from gpudoctor.model.reading.cadence import without_comments
+from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.signs.source import Script, Source
 
 _UNSTRUCTURED = frozenset(

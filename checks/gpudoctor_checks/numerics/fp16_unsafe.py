@@ -17,15 +17,15 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.families import family
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.program import bound_to, steady, switched_off
+from gpudoctor.model.reading.setups import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.trained import trained_models
+from gpudoctor.model.reading.written import Setup, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.families import family
-from gpudoctor.model.signs.once import once
-from gpudoctor.model.signs.program import bound_to, steady, switched_off
-from gpudoctor.model.signs.setups import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
-from gpudoctor.model.signs.syntax import nodes
-from gpudoctor.model.signs.trained import trained_models
-from gpudoctor.model.signs.written import Setup, from_keyword
 from gpudoctor.model.workload import optional
 
 HALF = frozenset({"float16", "half", "fp16"})

@@ -20,13 +20,13 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.families import family
+from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
+from gpudoctor.model.reading.trained import adapted, trained_models
+from gpudoctor.model.reading.written import Written, as_number, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
-from gpudoctor.model.signs.families import family
-from gpudoctor.model.signs.program import switched_off
-from gpudoctor.model.signs.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.signs.trained import adapted, trained_models
-from gpudoctor.model.signs.written import Written, as_number, from_keyword
 from gpudoctor.model.workload import optional
 
 ADAMS = frozenset(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.modes import forwards, model_of, resolved
-from gpudoctor.model.signs.optimizers import (
+from gpudoctor.model.reading.modes import forwards, model_of, resolved
+from gpudoctor.model.reading.optimizers import (
     Bound,
     assignments_to,
     follows,
@@ -15,10 +15,10 @@ from gpudoctor.model.signs.optimizers import (
     optimizers,
     statement_of,
 )
-from gpudoctor.model.signs.places import extent, resolved_calls
-from gpudoctor.model.signs.program import enclosing
-from gpudoctor.model.signs.programs import Program, training_programs
-from gpudoctor.model.signs.scopes import Scopes
+from gpudoctor.model.reading.places import extent, resolved_calls
+from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.scopes import Scopes
 from gpudoctor.model.signs.source import Call, Script
 
 _BUILDERS = re.compile(

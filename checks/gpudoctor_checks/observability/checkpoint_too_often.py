@@ -15,8 +15,8 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.signs.cadence import full_batch, often, option_of, step_period
-from gpudoctor.model.signs.program import bound
+from gpudoctor.model.reading.cadence import full_batch, often, option_of, step_period
+from gpudoctor.model.reading.program import bound
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _SAVES = frozenset(

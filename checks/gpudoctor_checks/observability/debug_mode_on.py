@@ -16,7 +16,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.signs.program import bound, passes_between, steady, switched_off, trains_within, withs_of
+from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off, trains_within, withs_of
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 

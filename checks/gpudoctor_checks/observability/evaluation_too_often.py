@@ -17,8 +17,8 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
 )
-from gpudoctor.model.signs.cadence import full_batch, often, option_of
-from gpudoctor.model.signs.program import bound
+from gpudoctor.model.reading.cadence import full_batch, often, option_of
+from gpudoctor.model.reading.program import bound
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _NAMES = re.compile(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.cadence import full_batch, often, step_period
+from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})

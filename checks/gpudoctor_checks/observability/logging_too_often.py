@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.signs.cadence import brief, measures
+from gpudoctor.model.reading.cadence import brief, measures
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 
 TRACKERS = {

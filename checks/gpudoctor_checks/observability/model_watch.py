@@ -17,10 +17,10 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.assignments import assignments
-from gpudoctor.model.signs.cadence import full_batch, often, step_period
+from gpudoctor.model.reading.assignments import assignments
+from gpudoctor.model.reading.cadence import full_batch, often, step_period
+from gpudoctor.model.reading.program import bound, switched_off
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.program import bound, switched_off
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
 
 _HISTOGRAMS = frozenset(

@@ -18,8 +18,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
-from gpudoctor.model.signs.profilers import (
+from gpudoctor.model.reading.profilers import (
     LIGHTNING,
     LIGHTNING_PROFILERS,
     Tool,
@@ -30,7 +29,8 @@ from gpudoctor.model.signs.profilers import (
     tools,
     uses,
 )
-from gpudoctor.model.signs.program import bound, passes_between, steady, switched_off
+from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off
+from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
 from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.networks import network
+from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.networks import network
-from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)

@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.networks import Network, network
-from gpudoctor.model.signs.programs import Program, by_script, training_programs
-from gpudoctor.model.signs.shapes import fixed_shape
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.networks import Network, network
+from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.shapes import fixed_shape
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes
 
 _DETERMINISTIC = frozenset(
     {

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.networks import Network, network
-from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
-from gpudoctor.model.signs.programs import Program, by_script, training_programs
-from gpudoctor.model.signs.shapes import fixed_shape
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.networks import Network, network
+from gpudoctor.model.reading.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
+from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.shapes import fixed_shape
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes
 
 _WORDS = re.compile(
     r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)",

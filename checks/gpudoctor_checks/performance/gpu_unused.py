@@ -15,11 +15,11 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
 )
-from gpudoctor.model.signs.device_use import Target, device_of, training_target
+from gpudoctor.model.reading.device_use import Target, device_of, training_target
+from gpudoctor.model.reading.moves import Move, Moved, moves
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.gpu import Gpu
-from gpudoctor.model.signs.moves import Move, Moved, moves
 from gpudoctor.model.signs.source import Loop, Script, Source
-from gpudoctor.model.signs.syntax import nodes
 
 _HELPERS = frozenset(
     {"prepare", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard",

@@ -17,11 +17,11 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.networks import Network, network
+from gpudoctor.model.reading.precision import ConfigTold, Precision, Told, config_precision, told_precision
+from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.networks import Network, network
-from gpudoctor.model.signs.precision import ConfigTold, Precision, Told, config_precision, told_precision
-from gpudoctor.model.signs.programs import Program, training_programs
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
 _LARGE_MODELS = frozenset(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.parallel import plain
-from gpudoctor.model.signs.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.parallel import plain
+from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 _MULTI = frozenset(

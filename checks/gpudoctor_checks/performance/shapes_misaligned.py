@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.networks import Layer, Network, network
+from gpudoctor.model.reading.precision import Precision, told_precision
+from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.configs import ConfigKind, Configs
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.networks import Layer, Network, network
-from gpudoctor.model.signs.precision import Precision, told_precision
-from gpudoctor.model.signs.programs import Program, by_script, training_programs
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
 
 _COLLATORS = re.compile(

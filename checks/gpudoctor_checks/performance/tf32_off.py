@@ -15,12 +15,12 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.reading.device_use import Target
+from gpudoctor.model.reading.networks import network
+from gpudoctor.model.reading.precision import Precision, config_precision, told_precision
+from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.tf32 import Tf32, Tf32Setting, tf32_settings
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.device_use import Target
-from gpudoctor.model.signs.networks import network
-from gpudoctor.model.signs.precision import Precision, config_precision, told_precision
-from gpudoctor.model.signs.programs import Program, training_programs
-from gpudoctor.model.signs.tf32 import Tf32, Tf32Setting, tf32_settings
 
 
 class Tf32Off(Check):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.cadence import measures, often, step_period
-from gpudoctor.model.signs.program import bound
+from gpudoctor.model.reading.cadence import measures, often, step_period
+from gpudoctor.model.reading.program import bound
 from gpudoctor.model.signs.source import Call, Event, Loop, Script
 
 _DEVICE = frozenset(

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.cadence import brief, measures
-from gpudoctor.model.signs.device_use import DeviceTensors, training_target
+from gpudoctor.model.reading.cadence import brief, measures
+from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.cadence import full_batch, often, step_period
-from gpudoctor.model.signs.device_use import DeviceTensors, training_target
-from gpudoctor.model.signs.program import bound, loop_node
+from gpudoctor.model.reading.cadence import full_batch, often, step_period
+from gpudoctor.model.reading.device_use import DeviceTensors, training_target
+from gpudoctor.model.reading.program import bound, loop_node
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 _PACKAGES = ("sklearn.metrics.", "scipy.stats.", "nltk.translate.", "sacrebleu.", "rouge.", "rouge_score.",

@@ -14,9 +14,9 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor.model.reading.written import Written, add_keyword
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.signs.written import Written, add_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import settings
 

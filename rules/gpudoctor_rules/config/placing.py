@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Edit, Finding, Patient, Setting, SourceSpan
-from gpudoctor.model.signs.setups import deepspeed_configs, training_arguments
-from gpudoctor.model.signs.written import Setup, Tool, Written, from_entry, from_keyword
+from gpudoctor.model.reading.setups import deepspeed_configs, training_arguments
+from gpudoctor.model.reading.written import Setup, Tool, Written, from_entry, from_keyword
 from gpudoctor.model.workload import optional
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.written import Written
+from gpudoctor.model.reading.written import Written
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 STEPS = {

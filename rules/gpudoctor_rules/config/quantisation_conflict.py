@@ -13,7 +13,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.signs.written import Written, add_keyword
+from gpudoctor.model.reading.written import Written, add_keyword
 from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import settings
 

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
-from gpudoctor.model.signs.cadence import settable
-from gpudoctor.model.signs.edits import insert_after, replace_node
+from gpudoctor.model.reading.cadence import settable
+from gpudoctor.model.reading.edits import insert_after, replace_node
+from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.signs.syntax import segment
 
 _WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", "scipy.io.", "pyarrow.")
 """Loads whose result can be kept as it is."""

@@ -15,8 +15,8 @@ from gpudoctor.model import (
     Remedy,
     Rule,
 )
-from gpudoctor.model.signs.cadence import settable
-from gpudoctor.model.signs.edits import insert_before
+from gpudoctor.model.reading.cadence import settable
+from gpudoctor.model.reading.edits import insert_before
 from gpudoctor.model.signs.source import Script
 
 _REFERENCES = ("https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)

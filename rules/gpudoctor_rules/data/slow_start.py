@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank, ranks_here
-from gpudoctor.model.signs.cadence import settable, without
+from gpudoctor.model.reading.cadence import settable, without
 from gpudoctor.model.signs.configs import ConfigFile
 
 _MOST = 16

@@ -15,7 +15,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.signs.edits import replace_node
+from gpudoctor.model.reading.edits import replace_node
 
 
 class BackendSlowRule(Rule):

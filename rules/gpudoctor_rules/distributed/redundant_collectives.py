@@ -15,10 +15,10 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.signs.edits import delete_statement
-from gpudoctor.model.signs.program import statement
+from gpudoctor.model.reading.edits import delete_statement
+from gpudoctor.model.reading.program import statement
+from gpudoctor.model.reading.syntax import parents
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.signs.syntax import parents
 
 _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""

@@ -4,11 +4,11 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.edits import insert_after
-from gpudoctor.model.signs.places import bare_call, block, find, find_extent, remove, replace
-from gpudoctor.model.signs.program import statement
+from gpudoctor.model.reading.edits import insert_after
+from gpudoctor.model.reading.places import bare_call, block, find, find_extent, remove, replace
+from gpudoctor.model.reading.program import statement
+from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import segment
 
 _ACCUMULATION = "https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation"
 _SCHEDULE = "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.edits import insert_before
-from gpudoctor.model.signs.places import bare_call, block, find, move_before
+from gpudoctor.model.reading.edits import insert_before
+from gpudoctor.model.reading.places import bare_call, block, find, move_before
 from gpudoctor.model.signs.source import Script
 
 _REFERENCES = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)

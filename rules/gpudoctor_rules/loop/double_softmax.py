@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.places import find_extent, replace
+from gpudoctor.model.reading.places import find_extent, replace
 
 _CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
 _LOG_SOFTMAX = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html"

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, ImportEdit, Patient, Remedy, Rule
-from gpudoctor.model.signs.edits import insert_after, insert_before
-from gpudoctor.model.signs.places import find
-from gpudoctor.model.signs.program import enclosing
+from gpudoctor.model.reading.edits import insert_after, insert_before
+from gpudoctor.model.reading.places import find
+from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.signs.source import Script
 
 _MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"

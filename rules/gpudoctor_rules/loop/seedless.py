@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.edits import insert_after
-from gpudoctor.model.signs.places import find_extent
+from gpudoctor.model.reading.edits import insert_after
+from gpudoctor.model.reading.places import find_extent
 
 
 class SeedlessRule(Rule):

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.edits import insert_after, replace_node
-from gpudoctor.model.signs.places import alone, find
-from gpudoctor.model.signs.program import statement
-from gpudoctor.model.signs.syntax import segment
+from gpudoctor.model.reading.edits import insert_after, replace_node
+from gpudoctor.model.reading.places import alone, find
+from gpudoctor.model.reading.program import statement
+from gpudoctor.model.reading.syntax import segment
 
 _REFERENCES = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
 

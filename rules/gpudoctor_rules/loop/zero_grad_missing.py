@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
-from gpudoctor.model.signs.syntax import nodes, segment
+from gpudoctor.model.reading.syntax import nodes, segment
 
 
 class ZeroGradMissingRule(Rule):

@@ -15,9 +15,9 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.signs.edits import replace_node
+from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes
 
 
 class CacheFlagConflictRule(Rule):

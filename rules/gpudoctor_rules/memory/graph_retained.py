@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
+from gpudoctor.model.reading.syntax import nodes, segment
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes, segment
 
 _REFERENCES = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",

@@ -15,10 +15,10 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.signs.edits import replace_node
-from gpudoctor.model.signs.setups import deepspeed_configs, training_arguments
+from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.reading.setups import deepspeed_configs, training_arguments
+from gpudoctor.model.reading.written import add_keyword, from_keyword
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.signs.written import add_keyword, from_keyword
 from gpudoctor.model.workload import optional
 
 AMPERE = (8, 0)

@@ -15,7 +15,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.signs.edits import replace_node
+from gpudoctor.model.reading.edits import replace_node
 
 MIDDLES = {
     "adam": ("1e-3", "from scratch 1e-4 to 1e-3"),

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.edits import insert_after, replace_node
-from gpudoctor.model.signs.places import alone, block, find_extent, remove
-from gpudoctor.model.signs.syntax import segment
+from gpudoctor.model.reading.edits import insert_after, replace_node
+from gpudoctor.model.reading.places import alone, block, find_extent, remove
+from gpudoctor.model.reading.syntax import segment
 
 
 class WeightsFrozenRule(Rule):

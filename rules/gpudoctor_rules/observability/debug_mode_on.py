@@ -15,8 +15,8 @@ from gpudoctor.model import (
     Rule,
     TextEdit,
 )
+from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import segment
 
 OFF = {
     "torch.autograd.set_detect_anomaly": "False",

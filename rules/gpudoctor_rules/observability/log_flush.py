@@ -14,7 +14,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.signs.cadence import settable, without
+from gpudoctor.model.reading.cadence import settable, without
 
 _STEPS = {
     "sync": "Delete the fsync: the operating system writes the file within seconds, and at close.",

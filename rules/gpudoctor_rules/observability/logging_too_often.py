@@ -15,9 +15,9 @@ from gpudoctor.model import (
     SourceSpan,
     TextEdit,
 )
-from gpudoctor.model.signs.program import FUNCTIONS, enclosing, loop_node
+from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
+from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.signs.syntax import segment
 
 EVERY = 50
 """Steps between two writes: the upper end of the catalogue's 10 to 50, and Lightning's default."""

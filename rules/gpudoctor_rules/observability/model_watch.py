@@ -17,9 +17,9 @@ from gpudoctor.model import (
     SourceSpan,
     TextEdit,
 )
-from gpudoctor.model.signs.cadence import counted, counter, event_at, less_often, modulus, settable
-from gpudoctor.model.signs.edits import replace_node
-from gpudoctor.model.signs.program import enclosing, loop_node, statement
+from gpudoctor.model.reading.cadence import counted, counter, event_at, less_often, modulus, settable
+from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.reading.program import enclosing, loop_node, statement
 from gpudoctor.model.signs.source import Known, Loop, Script
 
 EVERY = 1000

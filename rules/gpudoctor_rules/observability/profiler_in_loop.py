@@ -15,9 +15,9 @@ from gpudoctor.model import (
     Rule,
     Setting,
 )
-from gpudoctor.model.signs.program import bound_to
+from gpudoctor.model.reading.program import bound_to
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.signs.syntax import nodes
 
 PERIOD = 500
 """Steps between two measurements that still cost nothing (the catalogue's S4)."""

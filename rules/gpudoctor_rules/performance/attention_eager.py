@@ -17,7 +17,7 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.signs.edits import replace_node
+from gpudoctor.model.reading.edits import replace_node
 
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
 _CALL = (

@@ -17,9 +17,9 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.signs.edits import insert_after, replace_node
+from gpudoctor.model.reading.edits import insert_after, replace_node
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.signs.syntax import nodes
 
 _LINE = "torch.backends.cudnn.benchmark = True"
 

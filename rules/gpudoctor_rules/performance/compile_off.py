@@ -17,12 +17,12 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.signs.edits import insert_after
-from gpudoctor.model.signs.precision import TRAINING_ARGUMENTS
-from gpudoctor.model.signs.program import loop_node, statement
-from gpudoctor.model.signs.programs import Program, training_programs
+from gpudoctor.model.reading.edits import insert_after
+from gpudoctor.model.reading.precision import TRAINING_ARGUMENTS
+from gpudoctor.model.reading.program import loop_node, statement
+from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.signs.syntax import nodes
 
 
 class CompileOffRule(Rule):

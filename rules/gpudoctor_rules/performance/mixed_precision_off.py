@@ -20,12 +20,12 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.devices import lowest_capability
+from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.tf32 import tf32_settings
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.edits import replace_node
-from gpudoctor.model.signs.program import enclosing
-from gpudoctor.model.signs.programs import Program, training_programs
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.signs.tf32 import tf32_settings
 
 _AMPERE = (8, 0)
 _GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"

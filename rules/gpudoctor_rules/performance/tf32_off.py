@@ -17,10 +17,10 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.signs.edits import replace_node
-from gpudoctor.model.signs.program import enclosing
-from gpudoctor.model.signs.programs import training_programs
-from gpudoctor.model.signs.tf32 import Tf32Setting, tf32_settings
+from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.programs import training_programs
+from gpudoctor.model.reading.tf32 import Tf32Setting, tf32_settings
 
 _ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}
 

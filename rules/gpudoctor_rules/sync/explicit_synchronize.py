@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
-from gpudoctor.model.signs.cadence import without
+from gpudoctor.model.reading.cadence import without
 from gpudoctor.model.signs.source import Source
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.signs.cadence import event_at, less_often
+from gpudoctor.model.reading.cadence import event_at, less_often
 
 EVERY = 10
 """Steps between two metrics: the catalogue's S4."""

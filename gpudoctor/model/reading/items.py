@@ -1,0 +1,350 @@
+"""What a loader does for each item: file reads, decoding, tokenising, augmentation, found in the source.
+
+Cheap steps (indexing, `torch.tensor`, stacking, padding) are no work: a Python loop with those keeps up with
+most training steps. What counts is what takes a tenth of a millisecond or more for one item.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.item_syntax import (
+    FunctionNode,
+    assigned,
+    defined,
+    elements,
+    head,
+    heavy,
+    is_self,
+    last,
+    optional,
+    targets,
+    text,
+    works,
+)
+from gpudoctor.model.reading.item_tables import (
+    CHEAP_TRANSFORMS,
+    IN_MEMORY,
+    METHODS,
+    PARTITIONS,
+    PARTS,
+    RANDOM,
+    TOKENISES,
+)
+from gpudoctor.model.reading.loaders import Loader
+from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemWork:
+    """One piece of work done for every item (or every batch, in a collate function)."""
+
+    what: str
+    """A clause, `reads an image file`."""
+    call: str
+    """The call that does it, as written or resolved."""
+    span: SourceSpan
+    light: bool = False
+    """True for work of some tens of microseconds: converting a small image that is in memory already."""
+    iterable: bool = False
+    """Whether it stands in the `__iter__` of an iterable data set, which every worker would run in full."""
+    elements: int | None = None
+    """Random numbers drawn for one item, where that is the work and its size is written there."""
+
+
+def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
+    """The work that one loader does for each item, in the process that draws from it when it has no workers."""
+    if not _LAST or _LAST[0].source is not source:
+        _LAST[:] = [_Reader(source)]
+    return _LAST[0].work(loader)
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._calls = {id(call.node): (script, call) for script in source.scripts for call in script.calls}
+        self._seen: set[tuple[str, str]] = set()
+        self._by_name: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
+        for script in source.scripts:
+            for found in defined(script, script.tree.body, ""):
+                self._by_name.setdefault(found[2].name, []).append(found)
+        self._setters = [
+            (script, call)
+            for script, call in self._calls.values()
+            if call.method in {"set_transform", "with_transform"} and call.node.args
+        ]
+        self._known: dict[int, tuple[ItemWork, ...]] = {}
+        self._names: set[tuple[str, str, str]] = set()
+
+    def work(self, loader: Loader) -> tuple[ItemWork, ...]:
+        """The work of one loader, found once; the engines of a program all draw from its one training set."""
+        key = 0 if loader.engine else id(loader.call.node)
+        if key not in self._known:
+            self._seen, self._names = set(), set()
+            self._known[key] = self.loader(loader)
+        return self._known[key]
+
+    def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
+        found: list[ItemWork] = []
+        script, scope = loader.script, loader.call.function
+        if loader.engine:
+            for other in self.source.scripts:
+                for call in other.calls:
+                    for keyword in call.node.keywords:
+                        if keyword.arg == "train_dataset":
+                            found += self.dataset(other, call.function, keyword.value)
+                        elif keyword.arg == "data_collator":
+                            found += self.function(other, call.function, keyword.value, collate=True)
+        elif loader.dataset is not None:
+            found += self.dataset(script, scope, loader.dataset)
+            for keyword in loader.call.node.keywords:
+                if keyword.arg == "collate_fn":
+                    found += self.function(script, scope, keyword.value, collate=True)
+        unique = {(work.span.path, work.span.line, work.what): work for work in found}
+        return tuple(unique.values())
+
+    def dataset(self, script: Script, scope: str, value: ast.expr, depth: int = 6) -> list[ItemWork]:
+        """Work of a dataset expression."""
+        if depth == 0:
+            return []
+        found: list[ItemWork] = []
+        if isinstance(value, ast.Subscript | ast.Starred):
+            return self.dataset(script, scope, value.value, depth)
+        if isinstance(value, ast.List | ast.Tuple):
+            return [work for item in value.elts for work in self.dataset(script, scope, item, depth - 1)]
+        if isinstance(value, ast.IfExp):
+            return self.dataset(script, scope, value.body, depth) + self.dataset(
+                script, scope, value.orelse, depth
+            )
+        if isinstance(value, ast.Name | ast.Attribute):
+            name = (script.path, scope, text(value))
+            if name in self._names:
+                return []
+            self._names.add(name)
+            found += self._set_transforms(value)
+            for other, inside, assigned in self._assignments(script, scope, value):
+                if assigned is not value:
+                    found += self.dataset(other, inside, assigned, depth - 1)
+            return found
+        if not isinstance(value, ast.Call) or id(value) not in self._calls:
+            return []
+        _, call = self._calls[id(value)]
+        if call.method in PARTITIONS and value.args:
+            return self.dataset(script, scope, value.args[0], depth - 1)
+        if call.method in {"with_transform", "set_transform"} and value.args:
+            return self.function(script, scope, value.args[0])
+        if call.name.startswith("torchvision.datasets."):
+            return self._vision(script, scope, call)
+        owner = self._class(call.method)
+        if owner is not None:
+            return self._items(*owner, call)
+        for other, qualified, function in self._functions(call.method):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return) and node.value is not None:
+                    found += self.dataset(other, qualified, node.value, depth - 1)
+        if isinstance(value.func, ast.Attribute) and not found and call.name.startswith("?"):
+            found += self.dataset(script, scope, value.func.value, depth - 1)  # ds.shuffle().select()
+        return found
+
+    def function(self, script: Script, scope: str, value: ast.expr, *, collate: bool = False) -> list[ItemWork]:
+        """Work of a function that is given by name, as a lambda, a partial or a callable object."""
+        if isinstance(value, ast.Lambda):
+            return [
+                work
+                for node in ast.walk(value.body)
+                if isinstance(node, ast.Call)
+                for work in self._call_work(script, node, None)
+            ]
+        if isinstance(value, ast.Call):
+            name = last(value.func)
+            if name == "partial" and value.args:
+                return self.function(script, scope, value.args[0], collate=collate)
+            owner = self._class(name)
+            if owner is not None and "__call__" in owner[1].methods:
+                return self._body(owner[0], f"{owner[1].name}.__call__", owner[1].methods["__call__"], owner[1],
+                                  None, loops=not collate)  # fmt: skip
+            return []
+        found: list[ItemWork] = []
+        for other, qualified, function in self._functions(last(value)):
+            found += self._body(other, qualified, function, None, None, loops=not collate)
+        if not found and isinstance(value, ast.Name):
+            for other, inside, assigned in self._assignments(script, scope, value):
+                if isinstance(assigned, ast.Call):
+                    found += self.function(other, inside, assigned, collate=collate)
+        return found
+
+    def _vision(self, script: Script, scope: str, call: Call) -> list[ItemWork]:
+        transform = next((k.value for k in call.node.keywords if k.arg in {"transform", "transforms"}), None)
+        steps = set() if transform is None else self._transform_steps(script, scope, transform)
+        if call.method not in IN_MEMORY:
+            return [ItemWork(what="reads and decodes an image file", call=call.name, span=call.span)]
+        if transform is None:
+            return []
+        costly = sorted(steps - CHEAP_TRANSFORMS)
+        if costly:
+            what = f"augments an image ({', '.join(costly[:3])})"
+            return [ItemWork(what=what, call=call.name, span=call.span)]
+        return [
+            ItemWork(what="converts an image that is in memory", call=call.name, span=call.span, light=True)
+        ]
+
+    def _transform_steps(
+        self, script: Script, scope: str, value: ast.expr, depth: int = 4, seen: set[str] | None = None
+    ) -> set[str]:
+        """Names of the classes that make up a transform; each name is followed once."""
+        seen = set() if seen is None else seen
+        steps: set[str] = set()
+        owners = {id(node.value) for node in ast.walk(value) if isinstance(node, ast.Attribute)}
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call):
+                steps.add(last(node.func))
+                for _, _, function in self._functions(last(node.func)):
+                    if depth:
+                        for inner in ast.walk(function):
+                            if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
+                                steps.add(last(inner.func))
+            elif isinstance(node, ast.Name) and depth and id(node) not in owners:  # not `opt` of `opt.size`
+                name = f"{script.path}:{scope}:{node.id}"
+                followed = () if name in seen else self._assignments(script, scope, node)
+                seen.add(name)
+                for other, inside, assigned in followed:
+                    steps |= self._transform_steps(other, inside, assigned, depth - 1, seen)
+        return {step for step in steps if step[:1].isupper()}
+
+    def _items(self, script: Script, info: ClassInfo, construction: Call) -> list[ItemWork]:
+        for name in ("__getitem__", "__getitems__", "__iter__"):
+            if name in info.methods:
+                method = info.methods[name]
+                found = self._body(script, f"{info.name}.{name}", method, info, construction)
+                return [replace(work, iterable=name == "__iter__") for work in found]
+        for base in info.bases:
+            owner = self._class(base.rpartition(".")[2])
+            if owner is not None and owner[1] is not info:
+                return self._items(*owner, construction)
+            if base.startswith("torchvision.datasets."):
+                library = base.rpartition(".")[2]
+                if library not in IN_MEMORY and library != "VisionDataset":
+                    return [ItemWork(what="reads and decodes an image file", call=base, span=info.span)]
+        return []
+
+    def _body(
+        self,
+        script: Script,
+        qualified: str,
+        function: ast.AST,
+        owner: ClassInfo | None,
+        construction: Call | None,
+        *,
+        loops: bool = True,
+        depth: int = 3,
+    ) -> list[ItemWork]:
+        if (script.path, qualified) in self._seen or depth == 0:
+            return []
+        self._seen.add((script.path, qualified))
+        found: list[ItemWork] = []
+        unused = optional(owner, construction)
+        for node in ast.walk(function):
+            if isinstance(node, ast.For | ast.While) and loops and works(node):
+                found.append(
+                    ItemWork(what="runs a Python loop", call=head(node), span=script.span(node))
+                )  # fmt: skip
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Attribute) and node.func.attr in unused:
+                continue
+            found += self._call_work(script, node, owner)
+            name = last(node.func)
+            if isinstance(node.func, ast.Attribute) and owner is not None and is_self(node.func.value):
+                if name in owner.methods:
+                    inside = f"{owner.name}.{name}"
+                    found += self._body(
+                        script, inside, owner.methods[name], owner, construction, loops=loops, depth=depth - 1
+                    )
+            elif isinstance(node.func, ast.Name):
+                for other, inside, callee in self._functions(name):
+                    found += self._body(other, inside, callee, None, None, loops=loops, depth=depth - 1)
+        return found
+
+    def _call_work(self, script: Script, node: ast.Call, owner: ClassInfo | None) -> Iterator[ItemWork]:
+        name = self._name(node)
+        method = last(node.func)
+        span = script.span(node)
+        known = heavy(name)
+        if known:
+            yield ItemWork(what=known, call=name, span=span)
+            return
+        record = self._calls.get(id(node))
+        if record is not None and "Tokenizer" in str(record[1].receiver_type):
+            if record[1].name.endswith(TOKENISES):
+                yield ItemWork(what="tokenises text", call=text(node.func), span=span)
+            return
+        if method in METHODS:
+            yield ItemWork(what=METHODS[method], call=method, span=span)
+        elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
+            yield ItemWork(what="decodes an image", call=method, span=span)
+        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in text(node.func.value):
+            yield ItemWork(what="tokenises text", call=text(node.func), span=span)
+        elif method in RANDOM and name.startswith(("torch.", "numpy.")):
+            size = elements(node)
+            if size is not None:
+                yield ItemWork(what="draws random numbers", call=name, span=span, elements=size)
+        else:
+            local = owner is not None and method in owner.methods
+            if not local and not self._class(method) and not self._functions(method):
+                for part, what in PARTS:
+                    if part in method.lower() and not name.startswith(("torch.", "numpy.")):
+                        yield ItemWork(what=what, call=text(node.func), span=span)
+                        break
+
+    def _name(self, node: ast.Call) -> str:
+        known = self._calls.get(id(node))
+        return known[1].name if known else text(node.func)
+
+    def _class(self, name: str) -> tuple[Script, ClassInfo] | None:
+        for script in self.source.scripts:
+            if name in script.classes:
+                return script, script.classes[name]
+        return None
+
+    def _functions(self, name: str) -> list[tuple[Script, str, FunctionNode]]:
+        return self._by_name.get(name, [])
+
+    def _assignments(
+        self, script: Script, scope: str, value: ast.Name | ast.Attribute
+    ) -> Iterator[tuple[Script, str, ast.expr]]:
+        """Expressions assigned to a name in its scope, at module level, or passed for a parameter."""
+        wanted = text(value)
+        bare = value.id if isinstance(value, ast.Name) else ""
+        for function, statement in assigned(script.tree.body, ""):
+            visible = function == scope or not function or bool(scope.startswith(function + "."))
+            if isinstance(value, ast.Attribute):
+                visible = function.rpartition(".")[0] == scope.rpartition(".")[0]
+            if visible and statement.value is not None and wanted in targets(statement):
+                yield script, function, statement.value
+        name = scope.rpartition(".")[2]
+        for other, qualified, definition in self._functions(name) if bare else ():
+            if qualified != scope:
+                continue
+            names = [item.arg for item in definition.args.args]
+            if bare not in names:
+                continue
+            place = names.index(bare) - (1 if names[:1] == ["self"] else 0)
+            called = name if name != "__init__" else scope.split(".")[-2] if "." in scope else name
+            for caller in self.source.scripts:
+                for call in caller.calls:
+                    if call.method == called and other.path:
+                        passed = [k.value for k in call.node.keywords if k.arg == bare]
+                        passed += call.node.args[place : place + 1]
+                        yield from ((caller, call.function, item) for item in passed)
+
+    def _set_transforms(self, value: ast.Name | ast.Attribute) -> list[ItemWork]:
+        found = []
+        for script, call in self._setters:
+            if call.receiver.split("[")[0] == text(value):
+                found += self.function(script, call.function, call.node.args[0])
+        return found
+
+
+_LAST: list[_Reader] = []
+"""The reader of the last program asked about, since several checks ask about the same one."""

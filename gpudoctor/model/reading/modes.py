@@ -1,0 +1,168 @@
+"""Train and eval mode, and gradients switched off, around the loops of a program."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.program import calls_function, enclosing
+from gpudoctor.model.reading.scopes import Key, Scope, Scopes
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
+
+_LAYERS = re.compile(
+    r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
+)
+_LIBRARIES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
+_GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
+_MODEL = re.compile(r"model|net|module|encoder|decoder|classifier|backbone|policy|unet", re.IGNORECASE)
+
+
+def forwards(loop: Loop) -> Iterator[Event]:
+    """Calls of models in a pass, the outermost ones: no losses, no layers inside of a model's own forward."""
+    inside: set[object] = set()
+    for event in loop.events:
+        call = event.call
+        if call is None or not is_forward(call):
+            continue
+        if inside & set(event.via):
+            continue
+        inside.add(event.span)
+        yield event
+
+
+def is_forward(call: Call) -> bool:
+    """Whether a call runs a model."""
+    last = call.name.removesuffix(".__call__").rpartition(".")[2]
+    library = call.name.startswith(("torch.nn.", "transformers.", "peft.")) and call.name.endswith(".__call__")
+    return library and "Loss" not in last and ".functional." not in call.name
+
+
+def model_of(call: Call) -> str:
+    """The model that a forward or a mode switch speaks of, as written, without `.module`."""
+    node = call.node.func
+    text = ast.unparse(
+        node.value if isinstance(node, ast.Attribute) and call.method in {"eval", "train"} else node
+    )
+    return text.removesuffix(".module")
+
+
+def resolved(scopes: Scopes, text: str, via: Scope) -> Key:
+    """The name that a model has where it comes from: parameters are followed to the outermost call site."""
+    for _ in range(12):
+        root, dot, rest = text.partition(".")
+        given = scopes.argument(root, via) if via and root != "self" else None
+        if given is None or not isinstance(given[0], ast.Name | ast.Attribute):
+            break
+        text, via = (ast.unparse(given[0]) + dot + rest).removesuffix(".module"), given[1]
+    return scopes.key(text, via)
+
+
+def switches_to_eval(call: Call) -> bool:
+    """Whether a call puts a model into eval mode."""
+    if call.method == "train" and _a_model(call):
+        return any(
+            isinstance(v, Known) and v.value is False for v in (*call.positional, *call.keywords.values())
+        )
+    return call.method == "eval" and not call.node.args and _a_model(call)
+
+
+def switches_to_train(call: Call) -> bool:
+    """Whether a call puts a model into training mode, or may."""
+    return call.method == "train" and _a_model(call) and not switches_to_eval(call)
+
+
+def _a_model(call: Call) -> bool:
+    if not isinstance(call.node.func, ast.Attribute):
+        return False
+    owner = call.name.rpartition(".")[0]
+    if owner.startswith("torch.nn.") or (
+        owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner
+    ):
+        return True
+    return owner == "?" and bool(_MODEL.search(call.receiver.rsplit(".", 1)[-1]))
+
+
+def mode_layers(source: Source) -> bool:
+    """Whether the program builds layers that behave differently in eval mode: dropout, batch norm, or a
+    library's model that has them."""
+    return any(_has_mode_layers(script) for script in source.scripts)
+
+
+@once
+def _has_mode_layers(script: Script) -> bool:
+    for call in script.calls:
+        if _LAYERS.match(call.name):
+            return True
+        if call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights"):
+            return True
+        if any("dropout" in word and not _zero(value) for word, value in call.keywords.items()):
+            return True
+        if call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name):
+            return True
+    return False
+
+
+def _zero(value: object) -> bool:
+    return isinstance(value, Known) and not value.value
+
+
+def callers(source: Source, function: str) -> Iterator[tuple[Script, Call]]:
+    """Calls of a function of the program."""
+    for script, call in _by_method(source).get(function.rpartition(".")[2], ()) if function else ():
+        if call.function != function and calls_function(call, function):
+            yield script, call
+
+
+@once
+def _by_method(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
+    found: dict[str, list[tuple[Script, Call]]] = {}
+    for script in source.scripts:
+        for call in script.calls:
+            found.setdefault(call.method, []).append((script, call))
+    return found
+
+
+@once
+def _by_function(script: Script) -> Mapping[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.function, []).append(call)
+    return found
+
+
+def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
+    """Whether gradients are off around a place, by a with, a decorator or a switch, here or at its callers."""
+    for above in enclosing(script, node):
+        switches: list[ast.expr] = []
+        if isinstance(above, ast.With | ast.AsyncWith):
+            switches = [item.context_expr for item in above.items]
+        elif isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+            switches = above.decorator_list
+        if any(_GRADIENT_OFF.search(ast.unparse(item)) for item in switches):
+            return True
+    if any(True for _ in script.calls_to(".set_grad_enabled")):
+        return True
+    return depth > 0 and any(
+        without_gradient(source, other, call.node, call.function, depth - 1)
+        for other, call in callers(source, function)
+    )
+
+
+def in_eval_mode(source: Source, script: Script, function: str, depth: int = 4) -> bool:
+    """Whether a function, or one that calls it, puts a model into eval mode, or speaks of doing so."""
+    for call in _by_function(script).get(function, ()):
+        if (
+            switches_to_eval(call)
+            or (call.method == "train" and call.node.args)
+            or (_GRADIENT_OFF.search(call.method) and "eval" in call.method)
+            or call.method in {"eval", "set_eval", "to_eval"}
+        ):
+            return True
+    return depth > 0 and any(
+        in_eval_mode(source, other, call.function, depth - 1) for other, call in callers(source, function)
+    )
+
+
+def thinned(event: Event) -> bool:
+    """Whether an event runs once only, on failure, or behind a switch that may be off."""
+    return any(guard.kind in {GuardKind.ONCE, GuardKind.FAILURE} or guard.never for guard in event.guards)

@@ -1,0 +1,367 @@
+"""The networks that a program builds, and how large they are, as far as the source tells.
+
+A lower bound counted from the layers' own arguments: what only a run can tell adds nothing, and a network of a
+library is known by its name alone.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.layers import (
+    ATTENTION,
+    STACKS,
+    Names,
+    Plain,
+    argument,
+    repeats,
+    sizes_of,
+    worked_out,
+)
+from gpudoctor.model.reading.programs import Program, by_script
+from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
+
+_LIBRARY = re.compile(
+    r"(torchvision\.models\.(?:\w+\.)*(?!get_model_weights|list_models|get_weight)[a-z]\w*$)|(timm\.create_model$)"
+    r"|(segmentation_models_pytorch\.(?:\w+\.)*[A-Z]\w*$)|(monai\.networks\.nets\.(?:\w+\.)*[A-Z]\w*$)"
+    r"|((?:transformers|diffusers|peft|sentence_transformers|unsloth|open_clip)\.(?:\w+\.)*(?!DataCollator)\w*"
+    r"(?:Model|For[A-Z]\w*|HeadModel|Transformer\dD\w*|SentenceTransformer)(?:\.from_pretrained|\.from_config)?$)"
+    r"|((?:torchvision\.models\.|torch\.hub\.)(?:get_model|load)$)|(efficientnet_pytorch\.EfficientNet\.from_\w+$)"
+)
+_CONVOLUTIONAL = re.compile(
+    r"resne|vgg|densenet|mobilenet|efficientnet|inception|googlenet|alexnet|convnext|unet|deeplab|fcn|regnet|yolo|"
+    r"shufflenet|mnasnet|fpn|linknet|retinanet|rcnn|hrnet|xception",
+    re.IGNORECASE,
+)
+_TINY = re.compile(r"\btiny|[-_/]tiny|hf-internal-testing|dummy", re.IGNORECASE)
+_DEPTH = 8
+_MOST_CALLS = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layer:
+    """One layer that a network's code makes."""
+
+    kind: str
+    """`linear`, `conv`, `attention`, `recurrent` or `embedding`."""
+    call: Call
+    script: Script
+    parameters: int | None
+    """Weights of one such layer; None when its sizes are not known."""
+    feature_sizes: tuple[int, ...] = ()
+    """Sizes that become sides of its matrix products, where they are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Network:
+    """The largest network of a program."""
+
+    name: str
+    """`Net`, `torchvision.models.resnet50`."""
+    span: SourceSpan
+    """Where it is built."""
+    script: Script
+    library: bool
+    """Whether a library builds it; its size is then not known, and not small unless its name says so."""
+    tiny: bool
+    """Whether a library's network is small by its name."""
+    layers: tuple[Layer, ...]
+    """Every layer that the program's own code makes."""
+    parameters: int
+    """Weights in matrix products and convolutions, a lower bound; embeddings are not in it."""
+    unknown: int
+    """Layers whose sizes are not known."""
+    convolutional: bool
+    attentive: bool
+
+    @property
+    def size_text(self) -> str:
+        """`resnet50`, or `Net (at least 12 M weights)`."""
+        if self.library or not self.parameters:
+            return self.name.removesuffix(".from_pretrained").rpartition(".")[2]
+        return f"{self.name} (at least {self.parameters / 1e6:.3g} M weights)"
+
+
+def network(program: Program) -> Network | None:
+    """The largest network that a program builds; None when it builds none that is known."""
+    return program.once("network", lambda: _network(program))
+
+
+def _network(program: Program) -> Network | None:
+    library = list(_library_calls(program))
+    counted = _Counter(program)
+    name, parameters, place = counted.largest()
+    layers = counted.layers
+    convolutional = any(layer.kind == "conv" for layer in layers)
+    attentive = any(layer.kind == "attention" for layer in layers) or bool(program.called & ATTENTION)
+    if library:
+        script, call = next((item for item in library if not _is_tiny(item[1])), library[0])
+        return Network(
+            name=_library_name(call),
+            span=call.span,
+            script=script,
+            library=True,
+            tiny=all(_is_tiny(item[1]) for item in library),
+            layers=layers,
+            parameters=parameters,
+            unknown=counted.unknown,
+            convolutional=convolutional or _is_convolutional(call),
+            attentive=attentive or call.name.startswith(("transformers.", "unsloth.")),
+        )
+    if place is None:
+        return None
+    script, span = place
+    return Network(
+        name=name,
+        span=span,
+        script=script,
+        library=False,
+        tiny=False,
+        layers=layers,
+        parameters=parameters,
+        unknown=counted.unknown,
+        convolutional=convolutional,
+        attentive=attentive,
+    )
+
+
+def _library_calls(program: Program) -> Iterator[tuple[Script, Call]]:
+    for script in program.scripts:
+        for call in _of_libraries(script):
+            yield script, call
+
+
+@by_script
+def _of_libraries(script: Script) -> list[Call]:
+    return list(_built_by_libraries(script))
+
+
+def _built_by_libraries(script: Script) -> Iterator[Call]:
+    for call in script.calls:
+        if any(guard.never for guard in call.guards) or call.name.endswith((".save_pretrained", ".forward")):
+            continue
+        named = _LIBRARY.match(call.name) and not call.receiver_type
+        if named or (call.method == "subscript" and ast.unparse(call.node.func).startswith(_zoo(script))):
+            yield call
+
+
+def _zoo(script: Script) -> tuple[str, ...]:
+    """`models.__dict__[` in the words of the script."""
+    return tuple(
+        f"{local}.__dict__[" for local, name in script.imports.items() if name == "torchvision.models"
+    ) or ("\0",)
+
+
+def _library_name(call: Call) -> str:
+    first = call.node.args[0] if call.node.args else None
+    if call.method in {"create_model", "get_model", "from_pretrained", "load"} and isinstance(
+        first, ast.Constant
+    ):
+        return f"{call.name}({ast.unparse(first)})"
+    return "a torchvision network" if call.method == "subscript" else call.name
+
+
+def _is_convolutional(call: Call) -> bool:
+    """Whether the name says that it convolves; torchvision's own are so, its transformers apart."""
+    text = ast.unparse(call.node)
+    vision = call.method == "subscript" or call.name.startswith(
+        ("torchvision.", "segmentation_models_pytorch.")
+    )
+    return bool(_CONVOLUTIONAL.search(text)) or (vision and not re.search(r"vit_|swin|maxvit", text))
+
+
+def _is_tiny(call: Call) -> bool:
+    """Whether the name says that it is small."""
+    given = [value.value for value in (*call.positional, *call.keywords.values()) if isinstance(value, Known)]
+    return any(isinstance(value, str) and _TINY.search(value) for value in given)
+
+
+class _Counter:
+    """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
+
+    def __init__(self, program: Program) -> None:
+        self._classes: dict[str, tuple[Script, ClassInfo]] = {}
+        self._functions: dict[str, ast.FunctionDef] = {}
+        self._read(program)
+        self._made: dict[str, list[tuple[Script, Call]]] = {}
+        """Calls by the qualified name of the function that makes them; forwards left out."""
+        self._sites: dict[str, list[tuple[Script, Call]]] = {}
+        """Where each module class is built, outside of other module classes."""
+        self._ranges = {id(call.node): call for _, call in program.calls if call.name == "range"}
+        built: set[str] = set()
+        for script, call in program.calls:
+            if ".forward" not in call.function:
+                self._made.setdefault(call.function, []).append((script, call))
+            last = call.name.rpartition(".")[2]
+            if last in self._classes and not any(guard.never for guard in call.guards):
+                built.add(last)
+                if call.function.partition(".")[0] not in self._classes:
+                    self._sites.setdefault(last, []).append((script, call))
+        self._built = built | {
+            name
+            for name, (_, info) in self._classes.items()
+            if any(b.startswith("lightning.") for b in info.bases)
+        }
+        self._left = _MOST_CALLS
+        self._totals: dict[object, int] = {}
+        self.layers = tuple(self._layers())
+        self.unknown = sum(layer.parameters is None for layer in self.layers)
+
+    def _read(self, program: Program) -> None:
+        for script in program.scripts:
+            for name, info in script.classes.items():
+                if any(base.startswith(("torch.nn.", "lightning.", "transformers.")) for base in info.bases):
+                    self._classes.setdefault(name, (script, info))
+                    for method, node in info.methods.items():
+                        if isinstance(node, ast.FunctionDef):
+                            self._functions.setdefault(f"{name}.{method}", node)
+            for item in script.tree.body:
+                if isinstance(item, ast.FunctionDef):
+                    self._functions.setdefault(item.name, item)
+
+    def _layers(self) -> Iterator[Layer]:
+        for function, calls in self._made.items():
+            owner = function.partition(".")[0]
+            if owner in self._classes and owner not in self._built:
+                continue
+            for script, call in calls:
+                made = sizes_of(call, {})
+                if made is not None:
+                    yield Layer(
+                        kind=made[0], call=call, script=script, parameters=made[1], feature_sizes=made[2]
+                    )
+
+    def largest(self) -> tuple[str, int, tuple[Script, SourceSpan] | None]:
+        """Name, weights and place of the largest network of the program's own."""
+        best: tuple[str, int, tuple[Script, SourceSpan] | None] = ("", 0, None)
+        for name in sorted(self._built):
+            script, info = self._classes[name]
+            start = self._functions.get(f"{name}.__init__")
+            given = [self._bound(call, start, {}) for _, call in self._sites.get(name, ())] or [{}]
+            total = max(self._weights(f"{name}.__init__", names, _DEPTH) for names in given[:20])
+            if best[2] is None or total > best[1]:
+                best = (name, total, (script, info.span))
+        for function, calls in self._made.items():
+            here = [(script, call) for script, call in calls if sizes_of(call, {}) is not None]
+            if not here or function.partition(".")[0] in self._classes:
+                continue
+            total = self._weights(function, {}, _DEPTH)
+            if best[2] is None or total > best[1]:
+                best = ("The network", total, (here[0][0], here[0][1].span))
+        return best
+
+    def _weights(self, function: str, names: Names, depth: int) -> int:
+        """Weights that one run of a function makes, with its parameters' values."""
+        key = (function, tuple(sorted(names.items(), key=lambda item: item[0])))
+        if key in self._totals:
+            return self._totals[key]
+        self._totals[key] = 0  # a cycle meets this
+        names = {**names, **self._attributes(function, names)}
+        total = 0
+        for script, call in self._made.get(function, ()):
+            self._left -= 1
+            if depth == 0 or self._left < 0:
+                break
+            if any(guard.never for guard in call.guards):
+                continue
+            total += self._one(script, call, function, names, depth)
+        self._totals[key] = total
+        return total
+
+    def _one(self, script: Script, call: Call, function: str, names: Names, depth: int) -> int:
+        made = sizes_of(call, names)
+        if made is not None:
+            kind, weights, _ = made
+            if kind == "embedding" or not weights:
+                return 0
+            return weights * repeats(script, call, names, self._ranges) * self._stacked(call, function, names)
+        callee = self._callee(call, function, names)
+        if callee is None or callee == function:
+            return 0
+        inner = self._bound(call, self._functions.get(callee), names)
+        if callee.startswith(function.partition(".")[0] + ".") and not callee.endswith("__init__"):
+            inner = {**{name: value for name, value in names.items() if name.startswith("self.")}, **inner}
+        times = repeats(script, call, names, self._ranges)
+        return self._weights(callee, inner, depth - 1) * times
+
+    def _stacked(self, call: Call, function: str, names: Names) -> int:
+        """N of the TransformerEncoder that the same function makes of a layer."""
+        times = 1
+        for _, other in self._made.get(function, ()):
+            if STACKS.get(other.name) == call.name:
+                number = argument(other, "num_layers", 1, names)
+                times *= max(1, number) if isinstance(number, int) else 1
+        return times
+
+    def _callee(self, call: Call, function: str, names: Names) -> str | None:
+        """The qualified name of the program's own constructor or helper that a call runs."""
+        written = call.node.func
+        if isinstance(written, ast.Name):
+            held = names.get(written.id)
+            if isinstance(held, str) and held in self._classes:
+                return f"{held}.__init__"
+        last = call.name.rpartition(".")[2]
+        if last in self._classes:
+            return f"{last}.__init__"
+        if call.receiver == "self":
+            owner = function.partition(".")[0]
+            name = f"{owner}.{call.method}"
+            return name if name in self._functions and call.method != "forward" else None
+        return last if not call.receiver and last in self._functions else None
+
+    def _bound(self, call: Call, start: ast.FunctionDef | None, names: Names) -> dict[str, Plain]:
+        """Values of a function's parameters at a call: arguments, else defaults."""
+        if start is None:
+            return {}
+        every = [*start.args.posonlyargs, *start.args.args]
+        found: dict[str, Plain] = {}
+        defaults = zip(every[len(every) - len(start.args.defaults) :], start.args.defaults, strict=False)
+        keyword_only = zip(start.args.kwonlyargs, start.args.kw_defaults, strict=False)
+        for parameter, default in [*defaults, *keyword_only]:
+            self._put(found, parameter.arg, worked_out(default, None, {}))
+        parameters = [item.arg for item in every]
+        if parameters[:1] in (["self"], ["cls"]):
+            parameters = parameters[1:]
+        plain = not any(isinstance(item, ast.Starred) for item in call.node.args)
+        for place, node in enumerate(call.node.args[: len(parameters)] if plain else []):
+            value = call.positional[place] if place < len(call.positional) else None
+            found.pop(parameters[place], None)
+            self._put(found, parameters[place], self._given(node, value, names))
+        for keyword in call.node.keywords:
+            if keyword.arg:
+                found.pop(keyword.arg, None)
+                self._put(found, keyword.arg, self._given(keyword.value, call.keywords.get(keyword.arg), names))
+        return found
+
+    def _given(self, node: ast.expr, value: Value | None, names: Names) -> Plain | None:
+        if isinstance(node, ast.Name) and node.id in self._classes:
+            return node.id
+        return worked_out(node, value, names)
+
+    def _put(self, found: dict[str, Plain], name: str, value: Plain | None) -> None:
+        if value is not None:
+            found[name] = value
+
+    def _attributes(self, function: str, names: Names) -> dict[str, Plain]:
+        """`self.x` that a constructor sets once, and nothing of the class sets again."""
+        owner, _, method = function.partition(".")
+        start = self._functions.get(function)
+        if method != "__init__" or start is None:
+            return {}
+        methods = [node for name, node in self._functions.items() if name.startswith(owner + ".")]
+        targets = [
+            ast.unparse(target)
+            for node in methods
+            for item in ast.walk(node)
+            if isinstance(item, ast.Assign | ast.AugAssign)
+            for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
+        ]
+        found: dict[str, Plain] = {}
+        for item in start.body:
+            if isinstance(item, ast.Assign) and len(item.targets) == 1:
+                name = ast.unparse(item.targets[0])
+                if targets.count(name) == 1 and not isinstance(item.value, ast.Call):
+                    self._put(found, name, worked_out(item.value, None, {**names, **found}))
+        return found

@@ -1,0 +1,215 @@
+"""The programs in what was read: an entry script with the modules it imports. A folder holds several."""
+
+import ast
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.reading.program import calls_function
+from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
+
+T = TypeVar("T")
+
+_FOUND: "WeakKeyDictionary[ast.Module, tuple[tuple[str, ...], tuple[Program, ...]]]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """One entry script and what it imports of the user's own modules."""
+
+    entry: Script
+    scripts: tuple[Script, ...]
+    """The entry first."""
+    source: Source
+    """The same scripts as a source of their own, for helpers that take one."""
+    _kept: dict[object, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def loops(self) -> Iterator[tuple[Script, Loop]]:
+        """Its training loops."""
+        for script in self.scripts:
+            for loop in script.loops:
+                if loop.role is LoopRole.TRAINING:
+                    yield script, loop
+
+    @property
+    def calls(self) -> Iterator[tuple[Script, Call]]:
+        """Every call of its scripts."""
+        for script in self.scripts:
+            for call in script.calls:
+                yield script, call
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """Top-level names of everything it imports: `torch`, `transformers`."""
+        return self.once("roots", lambda: frozenset().union(*(_roots(script) for script in self.scripts)))
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Resolved names of everything it calls."""
+        return self.once("called", lambda: frozenset().union(*(_called(script) for script in self.scripts)))
+
+    @property
+    def target(self) -> Target:
+        """The device that it trains on, by the strongest word in any of its scripts."""
+        seen = {_target(script) for script in self.scripts}
+        order = (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU)
+        return next((target for target in order if target in seen), Target.NONE)
+
+    @property
+    def starts(self) -> bool:
+        """Whether something in it starts a training loop. A module that only defines `train(model, loader)`
+        for others to call does not: what it lacks (a seed, a precision, compiling) its caller may have."""
+        return self.once("starts", self._starts)
+
+    def _starts(self) -> bool:
+        return any(
+            loop.engine is not None or not loop.function or _used(self, script, loop.function)
+            for script, loop in self.loops
+        )
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """A value that is made on the first call and kept."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast(T, self._kept[key])
+
+
+def by_script(read: Callable[[Script], T]) -> Callable[[Script], T]:
+    """Keep what a function reads of a script: many programs share one module."""
+    kept: WeakKeyDictionary[ast.Module, T] = WeakKeyDictionary()
+
+    def remember(script: Script) -> T:
+        if script.tree not in kept:
+            kept[script.tree] = read(script)
+        return kept[script.tree]
+
+    return remember
+
+
+@by_script
+def _target(script: Script) -> Target:
+    return training_target(Source(scripts=(script,)))
+
+
+@by_script
+def _roots(script: Script) -> frozenset[str]:
+    return frozenset(name.split(".")[0] for name in script.imports.values())
+
+
+@by_script
+def _called(script: Script) -> frozenset[str]:
+    return frozenset(call.name for call in script.calls)
+
+
+def _used(program: Program, home: Script, function: str) -> bool:
+    """Whether the program calls a function, hands it on by its name, or decorates it."""
+    *owners, last = function.split(".")
+    for script in program.scripts:
+        for call in _by_method(script).get(last, ()):
+            if call.function != function and (owners or calls_function(call, function)):
+                return True
+        if last in _loaded(script):
+            return True
+    return last in _decorated(home)
+
+
+@by_script
+def _by_method(script: Script) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.method, []).append(call)
+    return found
+
+
+@by_script
+def _loaded(script: Script) -> frozenset[str]:
+    return frozenset(node.id for node in nodes(script, ast.Name) if isinstance(node.ctx, ast.Load))
+
+
+@by_script
+def _decorated(script: Script) -> frozenset[str]:
+    return frozenset(node.name for node in nodes(script, ast.FunctionDef) if node.decorator_list)
+
+
+def training_programs(source: Source) -> tuple[Program, ...]:
+    """The programs that train, in order of their entries; a module that two of them import is in both."""
+    if not source.scripts:
+        return ()
+    first, names = source.scripts[0].tree, tuple(script.path for script in source.scripts)
+    kept = _FOUND.get(first)
+    if kept is None or kept[0] != names:
+        kept = (names, _programs(source))
+        _FOUND[first] = kept
+    return kept[1]
+
+
+def _programs(source: Source) -> tuple[Program, ...]:
+    paths = {os.path.normpath(script.path): script for script in source.scripts}
+    direct = {script.path: tuple(_imported(script, paths)) for script in source.scripts}
+    used = {other.path for path, others in direct.items() for other in others if other.path != path}
+    found: list[Program] = []
+    covered: set[str] = set()
+    roots = [script for script in source.scripts if script.path not in used]
+    for script in [*roots, *source.scripts]:
+        if script.path in covered:
+            continue
+        scripts = _closure(script, direct)
+        covered |= {item.path for item in scripts}
+        program = Program(entry=script, scripts=scripts, source=Source(scripts=scripts))
+        if any(True for _ in program.loops):
+            found.append(program)
+    return tuple(found)
+
+
+def _closure(entry: Script, direct: dict[str, tuple[Script, ...]]) -> tuple[Script, ...]:
+    found = {entry.path: entry}
+    waiting = [entry]
+    while waiting:
+        for other in direct.get(waiting.pop().path, ()):
+            if other.path not in found:
+                found[other.path] = other
+                waiting.append(other)
+    return tuple(found.values())
+
+
+def _imported(script: Script, paths: dict[str, Script]) -> Iterator[Script]:
+    """The scripts that one imports: `pkg.engine` beside it, or in a folder above it."""
+    folder = os.path.dirname(script.path)
+    folders = [folder]
+    for _ in range(5):
+        folder = os.path.normpath(os.path.join(folder, os.pardir)) if folder else os.pardir
+        folders.append(folder)
+    for name in _names(script):
+        # In a folder that is read whole, a package's own imports begin with its `__init__`.
+        parts = [part for part in name.split(".") if part and part != "__init__"]
+        for length in range(len(parts), 0, -1):
+            inner = os.path.join(*parts[:length])
+            hit = next(
+                (
+                    paths[place]
+                    for base in folders
+                    for place in (
+                        os.path.normpath(os.path.join(base, inner + ".py")),
+                        os.path.normpath(os.path.join(base, inner, "__init__.py")),
+                        os.path.normpath(os.path.join(base, "src", inner + ".py")),
+                    )
+                    if place in paths
+                ),
+                None,
+            )
+            if hit is not None:
+                yield hit
+                break
+
+
+def _names(script: Script) -> Iterator[str]:
+    """Dotted names that a script imports, star imports included."""
+    yield from dict.fromkeys(script.imports.values())
+    for node in nodes(script, ast.ImportFrom):
+        if node.module and any(item.name == "*" for item in node.names):
+            yield node.module

@@ -1,0 +1,81 @@
+"""The nodes of a script's tree by kind, found in one walk for all who ask."""
+
+import ast
+from collections.abc import Mapping
+from typing import TypeVar, overload
+
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.signs.source import Script
+
+A = TypeVar("A", bound=ast.AST)
+B = TypeVar("B", bound=ast.AST)
+C = TypeVar("C", bound=ast.AST)
+
+_SHARED = frozenset(("ctx", "op", "ops"))
+
+
+@overload
+def nodes(script: Script) -> tuple[ast.AST, ...]: ...
+@overload
+def nodes(script: Script, kind: type[A], /) -> tuple[A, ...]: ...
+@overload
+def nodes(script: Script, kind: type[A], other: type[B], /) -> tuple[A | B, ...]: ...
+@overload
+def nodes(script: Script, kind: type[A], other: type[B], third: type[C], /) -> tuple[A | B | C, ...]: ...
+def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
+    """The nodes of some kinds (a base, `ast.stmt`, stands for all of its kinds), every node without one.
+
+    They come in the order of `ast.walk`: outer ones before inner ones, in the text's order on each level. The
+    `Load` of a name and the `Add` of an operation are left out: Python has one object for all of them.
+    """
+    return _of_kinds(script, kinds) if kinds else _all(script)
+
+
+@once
+def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
+    """Each node of the tree but the tree itself, in the order of `nodes`, with the node that holds it."""
+    found: dict[ast.AST, ast.AST] = {}
+    waiting: list[ast.AST] = [script.tree]
+    for node in waiting:  # grows on the way
+        for name in node._fields:
+            if name in _SHARED:
+                continue
+            value = getattr(node, name, None)
+            for child in value if isinstance(value, list) else (value,):
+                if isinstance(child, ast.AST):
+                    found[child] = node
+                    waiting.append(child)
+    return found
+
+
+@once
+def _all(script: Script) -> tuple[ast.AST, ...]:
+    return (script.tree, *parents(script))
+
+
+@once
+def _by_type(script: Script) -> Mapping[type[ast.AST], list[tuple[int, ast.AST]]]:
+    """Nodes with their place in the walk, by their exact type."""
+    found: dict[type[ast.AST], list[tuple[int, ast.AST]]] = {}
+    for place, node in enumerate(_all(script)):
+        found.setdefault(type(node), []).append((place, node))
+    return found
+
+
+@once
+def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST, ...]:
+    lists = [listed for kind, listed in _by_type(script).items() if issubclass(kind, kinds)]
+    placed = sorted((item for listed in lists for item in listed), key=lambda item: item[0])
+    return tuple(node for _, node in placed)
+
+
+def segment(script: Script, node: ast.AST) -> str:
+    """The text of a node, "" of one without a place: not found by reading the whole file again."""
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    lines = script.text_lines
+    if first is None or last is None or last > len(lines):
+        return ""
+    texts = [line.encode() for line in lines[first - 1 : last]]  # columns count bytes
+    texts[-1] = texts[-1][: node.end_col_offset]  # type: ignore[attr-defined]
+    texts[0] = texts[0][node.col_offset :]  # type: ignore[attr-defined]
+    return b"\n".join(texts).decode(errors="replace")
