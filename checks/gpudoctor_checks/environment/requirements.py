@@ -1,5 +1,6 @@
 """Broken requirements inside the training stack, read from the metadata of what is installed."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,6 +41,9 @@ class Broken:
     """What every package of the stack asks of it, joined; "" when no version can meet that."""
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
 def broken_requirements(packages: Packages) -> Iterator[Broken]:
     """Requirements within the stack that installed versions do not meet; optional ones are left out."""
     wishes = _wishes(packages)
@@ -78,6 +82,9 @@ def _wishes(packages: Packages) -> list[tuple[Distribution, str, str]]:
     for name in sorted(STACK & set(packages.distributions)):
         by = packages.distributions[name]
         for line in by.requires:
+            named = _NAME.match(line)
+            if named and canonicalize_name(named[0]) not in STACK:
+                continue  # most lines are; parsing a whole requirement is slow
             try:
                 requirement = Requirement(line)
                 wanted = requirement.marker is None or requirement.marker.evaluate(surroundings)

@@ -15,6 +15,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.reading.loaders import Loader, loaders
+from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.model.workload import optional
@@ -169,7 +170,8 @@ def _uses(script: Script, names: set[str], source: Source) -> tuple[list[Call], 
     return inside, outside
 
 
-def _collators(source: Source) -> set[str]:
+@once
+def _collators(source: Source) -> frozenset[str]:
     """Names of functions that are handed to a loader as collate_fn or worker_init_fn."""
     names = set()
     for script in source.scripts:
@@ -177,7 +179,7 @@ def _collators(source: Source) -> set[str]:
             for keyword in call.node.keywords:
                 if keyword.arg in {"collate_fn", "worker_init_fn"}:
                     names.add(_last(keyword.value))
-    return names - {""}
+    return frozenset(names - {""})
 
 
 def _precedes(script: Script, use: Call, loader: Loader) -> bool:

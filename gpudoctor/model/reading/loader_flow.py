@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.model.reading.syntax import children
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
 LOADER_CLASSES = frozenset(
@@ -283,6 +284,9 @@ def _statements(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.stm
             yield from _statements(handler.body, scope)
 
 
+_STATEMENTS = (ast.stmt, ast.ExceptHandler)
+
+
 def _own(statement: ast.stmt) -> tuple[frozenset[str], list[ast.Call]]:
     """Words and calls in a statement's own expressions, not in the statements of its body."""
     words: set[str] = set()
@@ -296,7 +300,5 @@ def _own(statement: ast.stmt) -> tuple[frozenset[str], list[ast.Call]]:
             words.add(node.id)
         elif isinstance(node, ast.Attribute):
             words.add(node.attr)
-        todo += [
-            child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt | ast.ExceptHandler)
-        ]
+        todo += [child for child in children(node) if not isinstance(child, _STATEMENTS)]
     return frozenset(words), calls

@@ -7,6 +7,7 @@ from enum import Enum
 
 from gpudoctor.model.reading.device_use import device_of
 from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.syntax import children
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 
@@ -142,10 +143,17 @@ def _is_model(source: Source, script: Script, call: Call) -> bool:
 def _comprehended(loop: Loop, names: frozenset[str]) -> frozenset[str]:
     """Targets of comprehensions over the batch: `v` in `{k: v.to(d) for k, v in batch.items()}`."""
     found: set[str] = set()
+    seen: set[ast.AST] = set()  # a call is an event, and so is the one that it is an argument of
     for event in loop.events:
-        for node in ast.walk(event.node):
+        waiting: list[ast.AST] = [event.node]
+        while waiting:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
             if isinstance(node, ast.comprehension) and _root(node.iter) in names:
                 found |= {item.id for item in ast.walk(node.target) if isinstance(item, ast.Name)}
+            waiting += children(node)
     return frozenset(found)
 
 

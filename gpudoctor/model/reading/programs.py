@@ -150,7 +150,8 @@ def training_programs(source: Source) -> tuple[Program, ...]:
 
 def _programs(source: Source) -> tuple[Program, ...]:
     paths = {os.path.normpath(script.path): script for script in source.scripts}
-    direct = {script.path: tuple(_imported(script, paths)) for script in source.scripts}
+    stems = {_stem(path) for path in paths}
+    direct = {script.path: tuple(_imported(script, paths, stems)) for script in source.scripts}
     used = {other.path for path, others in direct.items() for other in others if other.path != path}
     found: list[Program] = []
     covered: set[str] = set()
@@ -177,7 +178,13 @@ def _closure(entry: Script, direct: dict[str, tuple[Script, ...]]) -> tuple[Scri
     return tuple(found.values())
 
 
-def _imported(script: Script, paths: dict[str, Script]) -> Iterator[Script]:
+def _stem(path: str) -> str:
+    """The last word of the module that a file is: a package's is its folder's name."""
+    stem = os.path.basename(path).removesuffix(".py")
+    return os.path.basename(os.path.dirname(path)) if stem == "__init__" else stem
+
+
+def _imported(script: Script, paths: dict[str, Script], stems: set[str]) -> Iterator[Script]:
     """The scripts that one imports: `pkg.engine` beside it, or in a folder above it."""
     folder = os.path.dirname(script.path)
     folders = [folder]
@@ -188,6 +195,8 @@ def _imported(script: Script, paths: dict[str, Script]) -> Iterator[Script]:
         # In a folder that is read whole, a package's own imports begin with its `__init__`.
         parts = [part for part in name.split(".") if part and part != "__init__"]
         for length in range(len(parts), 0, -1):
+            if parts[length - 1] not in stems:
+                continue
             inner = os.path.join(*parts[:length])
             hit = next(
                 (

@@ -11,7 +11,8 @@ A = TypeVar("A", bound=ast.AST)
 B = TypeVar("B", bound=ast.AST)
 C = TypeVar("C", bound=ast.AST)
 
-_SHARED = frozenset(("ctx", "op", "ops"))
+_LEAVES = frozenset(("ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"))
+"""Fields that hold no node of their own: objects that Python shares, and words."""
 
 
 @overload
@@ -31,20 +32,30 @@ def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
     return _of_kinds(script, kinds) if kinds else _all(script)
 
 
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one; as for `nodes`, without those that Python shares between places."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        if name in _LEAVES:
+            continue
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif type(value) is list:
+            found += [child for child in value if isinstance(child, ast.AST)]
+    return found
+
+
 @once
 def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
     """Each node of the tree but the tree itself, in the order of `nodes`, with the node that holds it."""
     found: dict[ast.AST, ast.AST] = {}
     waiting: list[ast.AST] = [script.tree]
     for node in waiting:  # grows on the way
-        for name in node._fields:
-            if name in _SHARED:
-                continue
-            value = getattr(node, name, None)
-            for child in value if isinstance(value, list) else (value,):
-                if isinstance(child, ast.AST):
-                    found[child] = node
-                    waiting.append(child)
+        inner = children(node)
+        waiting += inner
+        for child in inner:
+            found[child] = node
     return found
 
 
