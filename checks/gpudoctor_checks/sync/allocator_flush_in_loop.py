@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole
 
 _FLUSHES = frozenset(
     {
@@ -67,12 +67,12 @@ class AllocatorFlushInLoop(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        for script, loop in patient.source.training_loops:
+        for _, loop in patient.source.training_loops:
             for event in loop.events:
                 if event.call is not None and event.call.name in _FLUSHES:
-                    yield from self._from_source(script, loop, event)
+                    yield from self._from_source(loop, event)
 
-    def _from_source(self, script: Script, loop: Loop, event: Event) -> Iterator[Finding]:
+    def _from_source(self, loop: Loop, event: Event) -> Iterator[Finding]:
         period = _period(event)
         if period is None or event.call is None or period > self.limit("period_noted"):
             return
@@ -85,7 +85,7 @@ class AllocatorFlushInLoop(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if period <= self.limit("period_warned") else Severity.NOTE,
             subject=f"{event.span.path}:{event.span.line}",
-            facts=(("call", event.call.name), ("period", period), ("alone", _alone(script, event))),
+            facts=(("call", event.call.name), ("period", period)),
         )
 
 
@@ -101,11 +101,3 @@ def _period(event: Event) -> float | None:
     if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
         return float(period.value)
     return None
-
-
-def _alone(script: Script, event: Event) -> bool:
-    """Whether the call is a statement on a line of its own, so that the line can go."""
-    return event.span.path == script.path and event.span.text.rstrip().endswith(")") and (
-        event.span.text.startswith(("torch.", "gc.", "empty_cache(", "collect("))
-        and event.span.text.count("(") == 1
-    )  # fmt: skip

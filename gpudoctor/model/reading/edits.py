@@ -60,10 +60,30 @@ def insert_after(script: Script, statement: ast.stmt, text: str) -> TextEdit:
     )
 
 
-def delete_statement(script: Script, statement: ast.stmt, body: list[ast.stmt]) -> TextEdit:
-    """Remove a statement that has its lines for itself; `pass` takes its place when its block would be empty.
+_TAKEN_OUT = frozenset(
+    {
+        "empty_cache",
+        "ipc_collect",
+        "collect",
+        "release_memory",
+        "clear_device_cache",
+        "free_memory",
+        "clear",
+        "synchronize",
+        "barrier",
+        "wait_for_everyone",
+        "flush",
+        "fsync",
+    }
+)
+"""Calls that edits take out."""
 
-    `body` is the block that holds it. Raises `ValueError` when it shares a line with another statement.
+
+def delete_statement(script: Script, statement: ast.stmt, body: list[ast.stmt]) -> TextEdit:
+    """Remove a statement that has its lines for itself; `pass` takes its place when its block could be empty.
+
+    A block of nothing but flushes and waits could: other findings' edits may take those out too. `body` is the
+    block that holds it. Raises `ValueError` when it shares a line with another statement.
     """
     lines = script.text.splitlines()
     first, last = _lineno(statement), statement.end_lineno or statement.lineno
@@ -73,8 +93,19 @@ def delete_statement(script: Script, statement: ast.stmt, body: list[ast.stmt]) 
     column = _column(lines[first - 1], statement.col_offset)
     if lines[first - 1][: column - 1].strip():
         raise ValueError("the statement stands behind its block's head")
-    if not others or last >= len(lines):
+    if all(_may_go(item) for item in others):
         return replace_node(script, statement, "pass")
+    if last >= len(lines):  # the file may end without a newline: the one before goes
+        before = len(lines[first - 2])
+        return TextEdit(
+            path=script.path,
+            line=first - 1,
+            column=before + 1,
+            end_line=last,
+            end_column=len(lines[last - 1]) + 1,
+            new_text="",
+            expected="".join("\n" + line for line in lines[first - 1 : last]),
+        )
     return TextEdit(
         path=script.path,
         line=first,
@@ -84,6 +115,14 @@ def delete_statement(script: Script, statement: ast.stmt, body: list[ast.stmt]) 
         new_text="",
         expected="".join(line + "\n" for line in lines[first - 1 : last]),
     )
+
+
+def _may_go(statement: ast.stmt) -> bool:
+    """Whether it is a bare call of the kinds that edits take out."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    name = call.func if isinstance(call, ast.Call) else None
+    last = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+    return last in _TAKEN_OUT
 
 
 def _lineno(node: ast.AST) -> int:

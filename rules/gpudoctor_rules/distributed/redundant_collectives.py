@@ -1,6 +1,5 @@
 """Answers DIST004 redundant-collectives."""
 
-import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import (
@@ -13,12 +12,8 @@ from gpudoctor.model import (
     Remedy,
     Rule,
     SourceSpan,
-    Unavailable,
 )
-from gpudoctor.model.reading.edits import delete_statement
-from gpudoctor.model.reading.program import statement
-from gpudoctor.model.reading.syntax import parents
-from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.reading.cadence import without
 
 _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""
@@ -57,46 +52,7 @@ class RedundantCollectivesRule(Rule):
 def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
     """The barriers' statements removed, when every one of them stands alone."""
     spans = [item for item in finding.evidence if isinstance(item, SourceSpan)][:-1]
-    found: list[Edit] = []
-    for span in spans:
-        place = _call_at(span, patient)
-        if place is None:
-            return
-        script, call = place
-        whole = statement(script, call.node)
-        above = parents(script).get(whole) if whole is not None else None
-        if not isinstance(whole, ast.Expr) or whole.value is not call.node or above is None:
-            return
-        block = next(
-            (
-                body
-                for name in ("body", "orelse", "finalbody")
-                for body in [getattr(above, name, [])]
-                if whole in body
-            ),
-            None,
-        )
-        if block is None:
-            return
-        try:
-            found.append(delete_statement(script, whole, block))
-        except ValueError:
-            return
-    yield from found
-
-
-def _call_at(span: SourceSpan, patient: Patient) -> tuple[Script, Call] | None:
-    try:
-        scripts = patient.source.scripts
-    except Unavailable:
-        return None
-    return next(
-        (
-            (script, call)
-            for script in scripts
-            if script.path == span.path
-            for call in script.calls
-            if call.span == span
-        ),
-        None,
-    )
+    scripts = {script.path: script for script in patient.source.scripts}
+    found = [without(scripts[span.path], span) if span.path in scripts else None for span in spans]
+    if None not in found:
+        yield from (edit for edit in found if edit is not None)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, TextEdit
+from gpudoctor.model.reading.cadence import without
 
 
 class AllocatorFlushInLoopRule(Rule):
@@ -10,23 +11,9 @@ class AllocatorFlushInLoopRule(Rule):
 
     answers = Code("SYNC002")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         call = str(finding.fact("call"))
-        span = finding.span
-        edits: tuple[TextEdit, ...] = ()
-        if span is not None and finding.fact("alone"):
-            end = span.column + len(span.text)
-            edits = (
-                TextEdit(
-                    path=span.path,
-                    line=span.line,
-                    column=span.column,
-                    end_line=span.line,
-                    end_column=end,
-                    new_text="pass",  # the block may hold nothing else
-                    expected=span.text,
-                ),
-            )
+        edit = _deletion(finding, patient)
         yield Remedy(
             id="SYNC002-remove",
             title=f"Remove {call}() from the loop",
@@ -36,7 +23,7 @@ class AllocatorFlushInLoopRule(Rule):
             ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
-            edits=edits,
+            edits=() if edit is None else (edit,),
         )
         if call != "gc.collect":
             yield Remedy(
@@ -52,3 +39,11 @@ class AllocatorFlushInLoopRule(Rule):
                     "https://pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf",
                 ),
             )
+
+
+def _deletion(finding: Finding, patient: Patient) -> TextEdit | None:
+    """The edit that takes out the call, when it is a statement of its own."""
+    span = finding.span
+    scripts = patient.source.scripts
+    script = next((item for item in scripts if span is not None and item.path == span.path), None)
+    return without(script, span) if script is not None and span is not None else None
