@@ -1,7 +1,7 @@
 """One examination: from a patient and a request to a report."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -69,12 +69,13 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     return Report(
         version=__version__,
         subject=describe(patient),
-        summary=_summary(patient, ranked, silenced, outcomes),
+        summary=_summary(patient, ranked, silenced, outcomes, incomplete=bool(trouble)),
         findings=ranked,
         silenced=tuple(silenced),
         outcomes=tuple(outcomes),
         checks=tuple(named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
+        remarks=tuple(_remarks(patient)),
     )
 
 
@@ -83,6 +84,18 @@ def _unread(patient: Patient) -> list[str]:
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
     return [sentence for sign in (source, configs) if sign for _, sentence in sign.unread]
+
+
+def _remarks(patient: Patient) -> Iterator[str]:
+    """Sentences about config files that were read with a reservation."""
+    configs = _or_none(patient.signs.configs.take)
+    for file in configs.files if configs else ():
+        yield from (f"{file.path}: {note}" for note in file.notes)
+        for twice in file.duplicates:
+            yield (
+                f"{file.path}: {twice.key} is written twice (lines {twice.first_line} and {twice.line}); "
+                "the last one counts"
+            )
 
 
 def _silence(
@@ -121,11 +134,16 @@ def _prescribe(
 
 
 def _summary(
-    patient: Patient, ranked: tuple[Ranked, ...], silenced: list[Silenced], outcomes: list[Outcome]
+    patient: Patient,
+    ranked: tuple[Ranked, ...],
+    silenced: list[Silenced],
+    outcomes: list[Outcome],
+    *,
+    incomplete: bool,
 ) -> Summary:
     severities = [item.finding.severity for item in ranked]
     return Summary(
-        verdict=pronounce(patient, ranked, outcomes),
+        verdict=pronounce(patient, ranked, outcomes, incomplete=incomplete),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),
         note=severities.count(Severity.NOTE),

@@ -10,15 +10,20 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def pronounce(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
-    """The verdict on a patient, from its ranked findings and the outcomes of its checks."""
+def pronounce(
+    patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], *, incomplete: bool = False
+) -> str:
+    """The verdict on a patient, from its ranked findings and the outcomes of its checks.
+
+    An examination that is `incomplete`, because a file could not be read, calls nobody healthy.
+    """
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     if errors:
         return _sick(patient, errors, warnings)
     if warnings:
         return _slow(patient, warnings)
-    return _well(patient, outcomes, notes=len(ranked))
+    return _well(patient, outcomes, notes=len(ranked), incomplete=incomplete)
 
 
 def _who(patient: Patient) -> str:
@@ -42,7 +47,7 @@ def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
     return f"{_who(patient)}: {len(warnings)} things cost time or memory; start with {first.name}."
 
 
-def _well(patient: Patient, outcomes: Sequence[Outcome], notes: int) -> str:
+def _well(patient: Patient, outcomes: Sequence[Outcome], *, notes: int, incomplete: bool) -> str:
     passed = sum(isinstance(item, Passed) for item in outcomes)
     crashed = sum(isinstance(item, Crashed) for item in outcomes)
     looked = [item for item in outcomes if not (isinstance(item, Skipped) and item.deselected)]
@@ -50,6 +55,9 @@ def _well(patient: Patient, outcomes: Sequence[Outcome], notes: int) -> str:
         return f"{_who(patient)}: nothing wrong was found, but {count(crashed, 'check')} crashed."
     if not passed and not notes:
         return f"{_who(patient)}: nothing could be examined ({count(len(looked), 'check')} skipped)."
+    if incomplete:
+        noted = f"; {count(notes, 'note')} worth knowing" if notes else ""
+        return f"{_who(patient)}: not all of it could be examined; nothing wrong was found in the rest{noted}."
     if notes:
         return f"{_who(patient)} looks healthy; {count(notes, 'note')} worth knowing."
     return f"{_who(patient)} looks healthy: {count(passed, 'check')} passed."

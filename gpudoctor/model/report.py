@@ -106,5 +106,7 @@ class Report:
     """Code, name and title of every registered check, in code order."""
     problems: tuple[str, ...] = ()
     """What went wrong with the examination itself: an unreadable target, a broken plugin."""
+    remarks: tuple[str, ...] = ()
+    """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
     run: Json = None
     """The recording's numbers (DESIGN 6); None when nothing was run."""

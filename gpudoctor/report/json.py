@@ -59,6 +59,7 @@ def as_object(report: Report) -> JsonObject:
         "outcomes": [_outcome(item, names) for item in report.outcomes],
         "silenced": [_silenced(item) for item in report.silenced],
         "problems": list(report.problems),
+        "remarks": list(report.remarks),
         "run": finite(report.run),
     }
 

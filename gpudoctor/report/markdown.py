@@ -112,6 +112,7 @@ def _tail(report: Report) -> list[str]:
     crashed = [item for item in report.outcomes if isinstance(item, Crashed)]
     lines += [f"- crashed: {escape(item.code)}: {escape(_shortened(item.error))}" for item in crashed[:20]]
     lines += [f"- incomplete: {escape(_shortened(problem))}" for problem in report.problems[:20]]
+    lines += [f"- remark: {escape(_shortened(remark))}" for remark in report.remarks[:20]]
     reasons = dict.fromkeys(
         _shortened(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
     )

@@ -35,6 +35,7 @@ from gpudoctor.ui.console.canvas import STYLES, Canvas
 
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
+_REMARKS = 6
 _PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 4
 """How many of each are shown unless asked for all."""
 
@@ -172,6 +173,11 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
             canvas.paragraph(f"crashed: {outcome.code} {names.get(outcome.code, '')}: {outcome.error}", hang=2)
     for problem in report.problems:
         canvas.paragraph(f"incomplete: {problem}", hang=2)
+    shown = report.remarks if verbose else report.remarks[:_REMARKS]
+    for remark in shown:
+        canvas.paragraph(f"remark: {remark}", hang=2)
+    if len(shown) < len(report.remarks):
+        canvas.paragraph(f"and {plural(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
 
 
 def _reasons(reasons: Counter[str]) -> str:

@@ -1,0 +1,53 @@
+"""What is said of files that were read with a reservation, or not at all."""
+
+import json
+
+import pytest
+
+from gpudoctor.cli import main
+
+READ = {
+    "ds.json": ('{\n // small\n "train_batch_size": 8, "fp16": {"enabled": true}\n}\n', "JSON with comments"),
+    "twice.yaml": ("training:\n  lr: 1\n  lr: 2\n", "training.lr is written twice (lines 2 and 3)"),
+    "hydra.yaml": (
+        "per_device_train_batch_size: ${bs}\nlearning_rate: 1e-4\noutput_dir: x\n",
+        "Hydra or OmegaConf",
+    ),
+    "jinja.yaml": ("training:\n  per_device_train_batch_size: {{ bs }}\n  bf16: true\n", "a Jinja template"),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_reservation_is_said_and_spoils_nothing(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text, words = READ[name]
+    (tmp_path / name).write_text(text)
+    assert main(["check", name, "--select", "CFG"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert words in printed and "healthy" in printed
+    assert main(["check", name, "--select", "CFG", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert not report["problems"] and any(words in remark for remark in report["remarks"])
+
+
+def test_many_remarks_are_counted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pairs = "".join(f"  k{i}: 1\n  k{i}: 2\n" for i in range(9))
+    (tmp_path / "config.yaml").write_text("training:\n" + pairs)
+    main(["check", "config.yaml", "--select", "CFG"])
+    assert "and 3 more remarks: --verbose" in capsys.readouterr().out
+    main(["check", "config.yaml", "--select", "CFG", "--verbose"])
+    assert capsys.readouterr().out.count("is written twice") == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("bin.py", b"\x00\x01" * 99), ("syntax.py", b"def f(:\n"), ("old.py", b"print 1\n")]
+)
+def test_nobody_is_called_healthy_who_could_not_be_read(name, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(data)
+    assert main(["check", name, "--ignore", "ENV,GPU"]) == 3
+    printed = capsys.readouterr().out
+    assert "healthy" not in printed and f"incomplete: {name}" in printed
+    assert main(["check", name]) in (1, 3)
+    assert "healthy" not in capsys.readouterr().out
