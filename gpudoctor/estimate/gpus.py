@@ -1,13 +1,12 @@
 """GPUs by name: how many bytes each has and which architecture it is."""
 
 import difflib
-import json
 import re
 from functools import lru_cache
-from importlib import resources
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.result import Device
+from gpudoctor.estimate.tables import read_table
 
 COMMON = ("RTX 4090", "L4", "A100 40GB", "L40S", "A100 80GB", "H100 80GB", "H200")
 """What is shown when no card is named and the machine has none."""
@@ -31,22 +30,20 @@ _AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)?")
 @lru_cache(maxsize=1)
 def devices() -> dict[str, Device]:
     """Every known GPU by its name as sold."""
-    text = resources.files("gpudoctor.estimate").joinpath("data/gpus.json").read_text(encoding="utf-8")
     return {
         row["name"]: Device(
             name=row["name"],
             bytes=row["bytes"],
             capability=tuple(row["capability"]) if row["capability"] else None,
         )
-        for row in json.loads(text)["gpus"]
+        for row in read_table("gpus.json")["gpus"]
     }
 
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
-    text = resources.files("gpudoctor.estimate").joinpath("data/gpus.json").read_text(encoding="utf-8")
     found: dict[str, str] = {}
-    for row in json.loads(text)["gpus"]:
+    for row in read_table("gpus.json")["gpus"]:
         for spelling in (row["name"], *row["aliases"]):
             found.setdefault(_plain(spelling), row["name"])
     return found

@@ -1,14 +1,13 @@
 """Known models by name: a size (`7b`), a family with a size (`llama-3-8b`), a hub id, or an alias."""
 
 import difflib
-import json
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import FIELDS, Latent, ModelShape
+from gpudoctor.estimate.tables import read_table
 
 SIZES = {
     "0.5b": "qwen2.5-0.5b", "0.6b": "qwen3-0.6b", "1b": "llama-3.2-1b", "1.5b": "qwen2.5-1.5b",
@@ -72,8 +71,7 @@ class Lookup:
 
 @lru_cache(maxsize=1)
 def _rows() -> dict[str, dict[str, object]]:
-    text = resources.files("gpudoctor.estimate").joinpath("data/presets.json").read_text(encoding="utf-8")
-    return {row["name"]: row for row in json.loads(text)["models"]}
+    return {row["name"]: row for row in read_table("presets.json")["models"]}
 
 
 @lru_cache(maxsize=1)

@@ -1,11 +1,10 @@
 """Whose code runs: constants that belong to releases of the libraries, from `data/stacks.json`."""
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 
 from gpudoctor.errors import UsageError
+from gpudoctor.estimate.tables import read_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +55,7 @@ class Stack:
 @lru_cache(maxsize=1)
 def stacks() -> dict[str, Stack]:
     """All stacks by name."""
-    text = resources.files("gpudoctor.estimate").joinpath("data/stacks.json").read_text(encoding="utf-8")
-    rows = json.loads(text)["stacks"]
+    rows = read_table("stacks.json")["stacks"]
     return {
         row["name"]: Stack(**{**row, "repeat_kv_families": tuple(row["repeat_kv_families"])}) for row in rows
     }
