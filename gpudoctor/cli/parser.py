@@ -66,6 +66,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not words:
         build_parser().print_help(sys.stderr)
         raise UsageError("no command was given; start with: gpudoctor check")
-    arguments = build_parser().parse_args(words)
+    parser = build_parser()
+    arguments, left = parser.parse_known_args(words)
+    if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):
+        arguments.targets += left  # argparse leaves targets that come after a flag
+    elif left:
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
     arguments.script_arguments = tuple(rest)
     return arguments

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -159,14 +160,31 @@ class _Readers:
     def _read_configs(self) -> "Configs":
         paths = self._targets.of(TargetKind.CONFIG)
         folders = self._targets.of(TargetKind.FOLDER)
-        if not paths and not folders:
+        named = self._named_configs()
+        if not paths and not folders and not named:
             raise Unavailable("no config was given")
         from gpudoctor.vitals.configs import find_configs, read_configs
 
         paths += [path for folder in folders for path in find_configs(folder)]
+        given = {path.resolve() for path in paths}
+        paths += [path for path in named if path.resolve() not in given]
         if not paths:
             raise Unavailable("no config in the folders that were given")
         return read_configs(paths)
+
+    def _named_configs(self) -> list[Path]:
+        """Configs that the launch lines, the script's command line or the script itself name."""
+        if not self._targets.items:
+            return []
+        from gpudoctor.vitals.named_configs import launch_configs, source_configs, word_configs
+
+        scripts = self._targets.of(TargetKind.SCRIPT)
+        launches = self._job.take().launches if self._targets.of(TargetKind.JOB) else ()
+        found = [*launch_configs(launches)]
+        found += word_configs(self._admission.arguments, [Path(), *(script.parent for script in scripts)])
+        with suppress(Unavailable):  # no script, so none that names a config
+            found += source_configs(self.source.take())
+        return list({path.resolve(): path for path in reversed(found)}.values())[::-1]
 
     def _own_environment(self) -> Environment:
         from gpudoctor.vitals.environment import read_environment

@@ -126,7 +126,10 @@ def _nothing(one: Prefetcher) -> Iterator[_Fault]:
             continue
         for call in calls_of(one.node, fetch.name):
             above = next(enclosing(one.script, call), None)
-            if isinstance(
+            handed = isinstance(above, ast.Return) and any(
+                part is above for method in one.consumers for part in ast.walk(method)
+            )
+            if handed or isinstance(
                 above, ast.Assign | ast.AnnAssign | ast.Yield | ast.NamedExpr | ast.Compare | ast.Subscript
             ):
                 names = kept(fetch) or changed(fetch)

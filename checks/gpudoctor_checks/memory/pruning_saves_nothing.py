@@ -1,11 +1,12 @@
 """MEM011 pruning-saves-nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.reading.cadence import without_comments
 from gpudoctor.model.reading.program import switched_off
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
 
 _UNSTRUCTURED = frozenset(
     {
@@ -70,7 +71,7 @@ class PruningSavesNothing(Check):
         code = without_comments(script)
         if any(word in code for word in _REAL):
             return
-        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not switched_off(source, call)]
+        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not _optional(source, call)]
         if not calls:
             return
         first = calls[0]
@@ -82,3 +83,11 @@ class PruningSavesNothing(Check):
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{first.span.line}",
         )
+
+
+def _optional(source: Source, call: Call) -> bool:
+    """Whether it prunes only when somebody asks; a test of a layer's kind chooses layers, no more."""
+    guards = tuple(
+        guard for guard in call.guards if not (guard.kind is GuardKind.OTHER and "isinstance(" in guard.text)
+    )
+    return switched_off(source, replace(call, guards=guards))

@@ -80,7 +80,8 @@ class Network:
     def size_text(self) -> str:
         """`resnet50`, or `Net (at least 12 M weights)`."""
         if self.library or not self.parameters:
-            return self.name.removesuffix(".from_pretrained").rpartition(".")[2]
+            called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
+            return called.removesuffix(".from_pretrained").rpartition(".")[2] + bracket + of
         return f"{self.name} (at least {self.parameters / 1e6:.3g} M weights)"
 
 

@@ -1,0 +1,66 @@
+"""Config files that a launch line or a script names: they belong to the patient without being listed."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from gpudoctor.model.signs.job import Launch
+from gpudoctor.model.signs.source import Known, Source
+
+_SUFFIXES = (".json", ".yaml", ".yml", ".toml")
+_ENGINE_KEYWORDS = ("deepspeed", "deepspeed_config", "hf_ds_config", "config_params")
+
+
+def launch_configs(launches: Iterable[Launch]) -> Iterator[Path]:
+    """Configs on launch lines: `--deepspeed ds.json`, `--config_file=fsdp.yaml`, `axolotl train lora.yaml`.
+
+    A path counts from the working folder, else from the job script's, else from the script's own.
+    """
+    for launch in launches:
+        folders = [Path()]
+        folders += [Path(launch.path).parent] if launch.path else []
+        folders += [folder / Path(launch.script).parent for folder in folders] if launch.script else []
+        try:
+            words = shlex.split(launch.text)
+        except ValueError:  # a quote that never ends
+            words = launch.text.split()
+        yield from word_configs(words or launch.arguments, folders)
+
+
+def word_configs(words: Sequence[str], folders: Sequence[Path]) -> Iterator[Path]:
+    """Configs among the words of a command line, as far as the files are there.
+
+    Only the values of options that speak of a config or of DeepSpeed, and words that stand alone:
+    `--train_file data.json` holds data.
+    """
+    option = ""
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word.startswith("-") and not equals:
+            option = word
+            continue
+        if word.startswith("-"):
+            option, word = name, value
+        if word.endswith(_SUFFIXES) and _speaks_of_config(option):
+            found = next((folder / word for folder in folders if (folder / word).is_file()), None)
+            if found is not None:
+                yield found
+        option = ""
+
+
+def _speaks_of_config(option: str) -> bool:
+    low = option.lower().replace("-", "_")
+    return not low or ("config" in low and not low.endswith("_name")) or "deepspeed" in low
+
+
+def source_configs(source: Source) -> Iterator[Path]:
+    """DeepSpeed files that a script hands over, `TrainingArguments(deepspeed="ds.json")`."""
+    for script in source.scripts:
+        folders = (Path(), Path(script.path).parent)
+        for call in script.calls:
+            starts = call.name == "deepspeed.initialize"
+            for keyword in (*_ENGINE_KEYWORDS, "config") if starts else _ENGINE_KEYWORDS:
+                value = call.argument(keyword) if keyword in call.keywords else None
+                text = value.value if isinstance(value, Known) else None
+                if isinstance(text, str) and text.endswith(_SUFFIXES):
+                    yield from (folder / text for folder in folders if (folder / text).is_file())
