@@ -1,9 +1,6 @@
 """`gpudoctor check`: examine the machine, and scripts, configs and job scripts, without running them."""
 
 import argparse
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,12 +28,6 @@ if TYPE_CHECKING:
     from gpudoctor.model import Patient, Report
     from gpudoctor.vitals.admit import Admission
     from gpudoctor.vitals.targets import Targets
-
-COLLECT_AFTER = 100_000
-"""New objects between two passes of the garbage collector (Python's default: 700, 2,000 from 3.12 on).
-
-Trees of syntax are large and hold no cycles: at the default, looking for some takes a fifth of the time.
-"""
 
 PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
 
@@ -81,11 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Examine and report; the exit code is DESIGN 4.4's."""
     check_output(arguments)
     check_mend_flags(arguments)
-    with _collecting_seldom():
-        return _run(arguments)
-
-
-def _run(arguments: argparse.Namespace) -> int:
     from gpudoctor.engine.registry import load_registry
     from gpudoctor.vitals.admit import admit
     from gpudoctor.vitals.targets import sort_targets
@@ -106,16 +92,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.fix and apply_fix(report, arguments):
         report = _examine(admit(admission), request, arguments, targets)
     return deliver(report, arguments, fail_on, preflight=_in_a_job(patient, arguments))
-
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECT_AFTER, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Request":
