@@ -8,8 +8,8 @@ from collections.abc import Sequence
 COLLECT_AFTER = 500_000
 """New objects between two passes of the garbage collector (Python's default: 700, 2,000 from 3.12 on).
 
-Classes and trees of syntax are many and hold hardly a cycle: at the default, looking for some takes a fifth of the
-time of a command.
+Classes and trees of syntax are many and hold hardly a cycle: at the default, looking for some takes a fifth of
+the time of a command.
 """
 INTERRUPTED = 130
 """128 + SIGINT, the shell's convention."""
