@@ -14,9 +14,13 @@ ALLOWED = {
     "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine"},
     "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.vitals"},
     "gpudoctor/estimate": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
-    "gpudoctor/report": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.report"},
+    "gpudoctor/report": {
+        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",
+        "gpudoctor.report",
+    },
     "gpudoctor/ui": {
-        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.ui",
+        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",
+        "gpudoctor.report", "gpudoctor.ui",
     },
     "checks/gpudoctor_checks": {"gpudoctor.model", "gpudoctor_checks"},
     "rules/gpudoctor_rules": {"gpudoctor.model", "gpudoctor.estimate", "gpudoctor_rules"},

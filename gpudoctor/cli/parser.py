@@ -14,6 +14,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.check",
         "examine this machine, scripts, configs and job scripts; runs no user code",
     ),
+    "estimate": (
+        "gpudoctor.cli.estimate",
+        "GPU memory of a training job before it runs: fits, tight or does not fit",
+    ),
     "explain": ("gpudoctor.cli.explain", "the manual page of a check"),
     "list": ("gpudoctor.cli.list", "every check: code, name, what it reads"),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
@@ -33,8 +37,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole parser, all commands configured."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser, all commands configured, or only the one that will run: no other is imported then."""
     parser = Parser(
         prog="gpudoctor",
         description="A doctor for deep-learning training: names the cause with evidence, ranks the remedies.",
@@ -50,9 +54,10 @@ def build_parser() -> argparse.ArgumentParser:
             description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        implementation = import_module(module)
-        implementation.configure(command)
-        command.set_defaults(run=implementation.run, command=name)
+        if only is None or name == only:
+            implementation = import_module(module)
+            implementation.configure(command)
+            command.set_defaults(run=implementation.run, command=name)
     return parser
 
 

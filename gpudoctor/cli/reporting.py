@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 TEXT = "text"
 FORMAT_NAMES = (TEXT, "json", "sarif", "junit", "github", "markdown", "nagios")
 FAIL_ON = ("error", "warning", "note", "never")
-PIPE_WIDTH = 80
-"""Columns of a text report that does not go to a terminal."""
-MAX_WIDTH = 110
-"""Columns beyond which text is harder to read, not easier."""
 
 
 def add_report_flags(parser: argparse.ArgumentParser) -> None:
@@ -136,25 +133,10 @@ def _render(report: "Report", arguments: argparse.Namespace, fail_on: str, prefl
         return render_preflight(report, width=PIPE_WIDTH, floor=fail_on)
     return render_text(
         report,
-        width=_width() if terminal else PIPE_WIDTH,
-        colour=_colour(arguments.color, terminal),
+        width=terminal_width() if terminal else PIPE_WIDTH,
+        colour=wants_colour(arguments.color, terminal),
         verbose=arguments.verbose,
     )
-
-
-def _width() -> int:
-    from shutil import get_terminal_size
-
-    return min(get_terminal_size((PIPE_WIDTH, 24)).columns, MAX_WIDTH)
-
-
-def _colour(choice: str, terminal: bool) -> bool:
-    """`--color`, then NO_COLOR (no-color.org) and FORCE_COLOR, then whether it is a terminal."""
-    if choice != "auto":
-        return choice == "always"
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
 
 
 def write_file(path: Path, text: str, flag: str = "--output") -> None:

@@ -82,6 +82,8 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     heads = numbers.get("heads", max(hidden // numbers.get("head_dim", 128), 1))
     if not isinstance(heads, int) or heads < 1:
         raise UsageError(f"--heads is {heads!r}; it must be a whole number of at least 1")
+    if hidden % heads and "head_dim" not in numbers:
+        raise UsageError(f"--heads {heads} must divide --hidden {hidden}, or --head-dim be given")
     given = {
         "name": "given by numbers", "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,

@@ -175,3 +175,14 @@ def _one_size_of_a_family(name: str) -> str | None:
         if squeezed.startswith(bare) and not follows.isdigit() and (best is None or len(bare) > len(best)):
             best, found = bare, name_of
     return found if best is not None else None
+
+
+def families() -> tuple[str, ...]:
+    """Architectures (`model_type`) of which a model is known."""
+    return tuple(dict.fromkeys(str(row["family"]) for row in _rows().values()))
+
+
+def family_shape(family: str) -> ModelShape | None:
+    """The first known model of an architecture; None where there is none."""
+    name = next((name for name, row in _rows().items() if row["family"] == family), None)
+    return preset(name).shape if name is not None else None

@@ -8,10 +8,12 @@ import difflib
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model import Report
+
+if TYPE_CHECKING:
+    from gpudoctor.model import Report
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -26,7 +28,7 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 """Name of a format and the module that renders it."""
 
 
-def render(report: Report, format: str) -> str:
+def render(report: "Report", format: str) -> str:
     """The report in a format of `FORMATS`, ending in a line feed; secrets are masked whatever the format.
 
     Raises `UsageError` for a format that nobody renders.

@@ -1,0 +1,277 @@
+"""`gpudoctor estimate`: the GPU memory of a job before it runs; nothing is run or loaded for it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.cli.estimate_model import Found
+    from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
+    from gpudoctor.estimate.answer import Answer
+
+FORMATS = ("text", "json", "markdown")
+_FILES = {".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".sh", ".sbatch"}
+USUAL = ("full", "lora", "qlora")
+"""Methods that stand side by side when none is named."""
+
+EPILOG = """\
+examples:
+  gpudoctor estimate --model 7b                              full, LoRA and QLoRA
+  gpudoctor estimate --model llama-3-8b --method qlora --gpu "RTX 4090" --seq 4k
+  gpudoctor estimate --model ./my-model --gpu 24GiB --fit    what fits this card
+  gpudoctor estimate train.yaml ds_config.json --gpus 8      the job of training configs
+  gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
+defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
+network: only for a hub id that is neither known nor cached; its config.json alone is fetched.
+exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `estimate`."""
+    from gpudoctor.cli.estimate_flags import add_job_flags
+
+    parser.usage = "gpudoctor estimate [--model MODEL] [--gpu NAME|BYTES] [options] [CONFIG ...]"
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "targets", nargs="*", metavar="CONFIG", help="training configs that say what the job is, or a model"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="size (7b), family and size (llama-3-8b), config.json, folder or hub id",
+    )
+    parser.add_argument("--gpu", metavar="NAME|BYTES", help="the card: H100, RTX 4090, 24GiB, 80GB")
+    more = parser.add_argument_group("more answers")
+    more.add_argument("--fit", action="store_true", help="search what fits the card, fastest first")
+    more.add_argument(
+        "--explain", action="store_true", help="every formula with the numbers in it, and its source"
+    )
+    more.add_argument(
+        "--compare", action="store_true", help="what other tools' formulas answer, and why they differ"
+    )
+    more.add_argument("--vary", metavar="KEY=V1,V2", help="one table over values of a flag: seq=1k,2k,4k")
+    more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
+    report = parser.add_argument_group("report")
+    report.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
+    report.add_argument("--output", metavar="FILE", help="write it to FILE")
+    report.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
+    )
+    add_job_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer and print; 1 when a card is named (or is the machine's own) and nothing asked for fits."""
+    if arguments.script_arguments:
+        raise UsageError("estimate runs no script: nothing belongs after --")
+    if arguments.output is not None:
+        from gpudoctor.cli.reporting import check_output
+
+        check_output(arguments)
+    answer = _answer(arguments)
+    text = _render(answer, arguments)
+    if arguments.plot is not None:
+        _plot(answer, arguments.plot)
+    if arguments.output is not None:
+        from gpudoctor.cli.reporting import write_file
+
+        write_file(Path(arguments.output), text)
+    else:
+        from gpudoctor.ui.encoding import write_text
+
+        write_text(text, sys.stdout)
+    return 1 if answer.fits is False and not answer.own else 0
+
+
+def _answer(arguments: argparse.Namespace) -> "Answer":
+    from gpudoctor.cli.estimate_vary import vary
+    from gpudoctor.estimate import device as find_device
+    from gpudoctor.estimate.answer import Answer
+
+    found, fields, assumptions = _asked(arguments)
+    named = find_device(arguments.gpu) if arguments.gpu is not None else None
+    card, said = (named, "") if named is not None else _own_card()
+    shape = found.shape
+    if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
+        fields["seq"] = shape.max_positions
+        assumptions.append(f"sequence {shape.max_positions}, the most that {shape.name} has positions for")
+    jobs = _jobs(found, fields)
+    estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields)
+    assumptions += [*left_out, said] if said else left_out
+    done = [each.job for each in estimates]
+    varied = vary(shape, done, card, arguments.vary, plot=arguments.plot is not None)
+    answer = Answer(
+        shape=shape, estimates=estimates, device=card, own=card is not None and named is None,
+        common=() if card is not None else _common(estimates), assumptions=tuple(assumptions),
+        varied=varied,
+    )  # fmt: skip
+    return _advised(answer, arguments)
+
+
+def _asked(arguments: argparse.Namespace) -> tuple["Found", dict[str, Any], list[str]]:
+    """The model, the job's fields, and what was assumed, from flags and configs."""
+    from gpudoctor.cli.estimate_flags import job_fields, shape_numbers
+    from gpudoctor.cli.estimate_model import find_model
+
+    fields, numbers, model = job_fields(arguments), shape_numbers(arguments), arguments.model
+    targets, assumptions = list(arguments.targets), []
+    if len(targets) == 1 and model is None and not numbers and _names_a_model(targets[0]):
+        model, targets = targets[0], []  # `gpudoctor estimate 7b`, or a model's folder
+    if targets:
+        from gpudoctor.cli.estimate_config import read_job, settle
+
+        told = read_job(targets)
+        fields = settle(fields, told)
+        assumptions = told.assumptions
+        if model is None and not numbers:
+            model = told.model
+        if model is None and not numbers:
+            raise UsageError(
+                f"{', '.join(targets)}: names no model; add --model (7b, llama-3-8b, a config.json)"
+            )
+    found = find_model(model, numbers)
+    return found, fields, [*found.assumptions, *assumptions]
+
+
+def _names_a_model(target: str) -> bool:
+    """Whether a lone target is a model's name or folder and no file."""
+    return not Path(target).is_file() and Path(target).suffix.lower() not in _FILES
+
+
+def _jobs(found: "Found", fields: dict[str, Any]) -> list["TrainingJob"]:
+    """The job of the method that was named, or the usual three; a quantized checkpoint has one way only."""
+    from gpudoctor.estimate import TrainingJob
+
+    if "method" in fields or fields.get("mode") == "inference":
+        return [TrainingJob(**fields)]
+    if found.quantized in {"gptq", "awq"} and "method" not in fields:
+        return [TrainingJob(**fields, method="gptq-lora")]
+    if found.shape.kind == "vision":
+        return [TrainingJob(**fields)]
+    jobs, refused = [], []
+    for method in USUAL:
+        try:
+            jobs.append(TrainingJob(**fields, method=method))
+        except UsageError as error:
+            refused.append(error)
+    if not jobs:
+        raise refused[0]
+    return jobs
+
+
+def _estimates(
+    shape: "ModelShape", jobs: Sequence["TrainingJob"], card: "Device | None", *, several: bool
+) -> tuple[tuple["Estimate", ...], list[str]]:
+    """Each job's memory; of several, one that the model cannot do is left out with its reason."""
+    from gpudoctor.estimate import estimate_job
+
+    done, left_out = [], []
+    for job in jobs:
+        try:
+            done.append(estimate_job(shape, job, card))
+        except UsageError as error:
+            if not several or job is jobs[0]:
+                raise
+            left_out.append(f"{job.method} is left out: {error}")
+    return tuple(done), left_out
+
+
+def _own_card() -> tuple["Device | None", str]:
+    """The machine's own card by the driver's files: NVML would take longer than the whole answer."""
+    from gpudoctor.estimate import device as find_device
+
+    names = []
+    try:
+        for card in sorted(Path("/proc/driver/nvidia/gpus").iterdir()):
+            lines = (card / "information").read_text("utf-8", "replace").splitlines()
+            names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    except OSError:
+        return None, ""
+    for name in dict.fromkeys(names):
+        try:
+            return find_device(name), f"the card is this machine's own, {name}"
+        except UsageError:
+            continue
+    return None, ""
+
+
+def _common(
+    estimates: tuple["Estimate", ...],
+) -> tuple[tuple["Device", tuple[Any, ...]], ...]:
+    """Verdicts on cards that people have, where none was named."""
+    from gpudoctor.estimate import COMMON
+    from gpudoctor.estimate import device as find_device
+    from gpudoctor.estimate.card import read_card
+
+    rows = []
+    for name in COMMON:
+        card = find_device(name)
+        verdicts = tuple(read_card(each.job, each.instants, each.peak, card).verdict for each in estimates)
+        rows.append((card, verdicts))
+    return tuple(rows)
+
+
+def _advised(answer: "Answer", arguments: argparse.Namespace) -> "Answer":
+    """The answer with what was asked for beside it, and what to do next where a card is known."""
+    from gpudoctor.estimate.fit import cuts, fits, room, search
+
+    shown, card = answer.shown, answer.device
+    if arguments.compare:
+        from gpudoctor.estimate.rivals import rivals
+
+        answer = replace(answer, rivals=rivals(shown))
+    if card is None:
+        if arguments.fit:
+            raise UsageError(
+                "--fit needs a card: --gpu H100, --gpu 24GiB (this machine has none that is known)"
+            )
+        return answer
+    if arguments.fit:
+        if shown.job.mode == "inference":
+            raise UsageError("--fit searches training jobs; for inference see what it has room for")
+        methods = [each.job.method for each in answer.estimates]
+        found = search(answer.shape, answer.estimates[0].job, card, methods)
+        if not found.best and len(methods) == 1:
+            found = search(answer.shape, answer.estimates[0].job, card, list(dict.fromkeys([*methods, *USUAL])))
+        return replace(answer, found=found)
+    if fits(shown):
+        return replace(answer, room=room(answer.shape, shown.job, card))
+    return replace(answer, cuts=cuts(shown, card) if shown.job.mode == "train" else ())
+
+
+def _render(answer: "Answer", arguments: argparse.Namespace) -> str:
+    if arguments.format == "json":
+        from gpudoctor.report.estimate_json import render_estimate
+
+        return render_estimate(answer)
+    if arguments.format == "markdown":
+        from gpudoctor.report.estimate_markdown import render_estimate_markdown
+
+        return render_estimate_markdown(answer, explain=arguments.explain)
+    from gpudoctor.ui.estimate_text import render_estimate_text
+
+    terminal = arguments.output is None and sys.stdout.isatty()
+    width = terminal_width() if terminal else PIPE_WIDTH
+    colour = wants_colour(arguments.color, terminal)
+    return render_estimate_text(answer, width=width, colour=colour, explain=arguments.explain)
+
+
+def _plot(answer: "Answer", name: str) -> None:
+    from gpudoctor.cli.reporting import write_file
+    from gpudoctor.report.estimate_plot import draw_svg, write_png
+
+    suffix = Path(name).suffix.lower()
+    if suffix not in {".svg", ".png"}:
+        raise UsageError(f"--plot {name}: its name must end in .svg or .png")
+    if not Path(name).parent.is_dir():
+        raise UsageError(f"--plot {name}: the folder {Path(name).parent} does not exist")
+    if suffix == ".svg":
+        write_file(Path(name), draw_svg(answer), "--plot")
+    else:
+        write_png(answer, name)

@@ -1,0 +1,121 @@
+"""The flags of `gpudoctor estimate`: named as the fields of `TrainingJob`, their choices taken from it."""
+
+import argparse
+
+from gpudoctor.estimate import job
+
+SHAPE_FLAGS = {
+    "hidden": "width of the residual stream",
+    "layers": "blocks",
+    "heads": "query heads",
+    "kv_heads": "key and value heads",
+    "head_dim": "width of a head",
+    "intermediate": "inner width of the MLP",
+    "vocab": "rows of the embedding",
+}
+"""Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""
+_JOB_NUMBERS = {
+    "lora_rank": ("method", "rank of the adapters"),
+    "freeze_layers": ("method", "freeze: layers from the bottom that are not trained"),
+    "seq": ("step", "tokens in a row, k for 1,024"),
+    "batch": ("step", "rows in a micro batch on one GPU"),
+    "accumulate": ("step", "micro batches in a step"),
+    "checkpoint_every": ("step", "checkpoint every n-th block"),
+    "gpus": ("GPUs", "GPUs in a node"),
+    "nodes": ("GPUs", "nodes"),
+    "tp": ("GPUs", "tensor parallel degree, with sequence parallelism"),
+    "pp": ("GPUs", "pipeline stages"),
+    "cp": ("GPUs", "context parallel degree"),
+    "ep": ("GPUs", "expert parallel degree"),
+    "context": ("inference", "tokens that a sequence may grow to"),
+    "concurrency": ("inference", "sequences at a time"),
+}
+_JOB_CHOICES = {
+    "method": ("method", job.METHODS, "what is trained, on which base; without it: full, LoRA and QLoRA"),
+    "quant": ("method", job.QUANTS, "4-bit type of qlora"),
+    "dtype": ("step", job.DTYPES, "type of the weights"),
+    "mixed_precision": ("step", job.MIXED, "autocast"),
+    "optimizer": ("step", job.OPTIMIZERS, "the optimizer; adamw is torch's, foreach on a GPU"),
+    "attention": ("step", job.ATTENTION, "which attention runs"),
+    "loss": ("step", job.LOSSES, "cross entropy: stock, one fused kernel, or in chunks with the head"),
+    "stack": ("step", job.STACKS, "whose code runs, in which release"),
+    "parallel": ("GPUs", job.PARALLEL, "data parallelism"),
+    "offload": ("GPUs", job.OFFLOAD, "what lives on the host"),
+    "mode": ("inference", job.MODES, "train, or serve with a cache of keys and values"),
+    "kv_dtype": ("inference", job.KV_DTYPES, "type of the cache"),
+}
+_SWITCHES = {
+    "double_quant": ("method", "quantize the scales of qlora too"),
+    "kbit_prepare": ("method", "PEFT's k-bit preparation of a quantized base"),
+    "lora_dora": ("method", "DoRA"),
+    "train_embeddings": ("method", "train embedding and head whole beside the adapters"),
+    "master_weights": ("step", "an fp32 copy of the weights in the optimizer"),
+    "fused_norm": ("step", "norm and rotary kernels that keep no fp32 copies (Liger)"),
+    "compiled": ("step", "torch.compile"),
+}
+_GROUPS = {"method": "what is trained", "step": "the step", "GPUs": "several GPUs", "inference": "inference"}
+
+
+def add_job_flags(parser: argparse.ArgumentParser) -> None:
+    """The model's numbers and every field of the job. All default to None: only what was said is passed on."""
+    numbers = parser.add_argument_group("a model by its numbers")
+    for name, text in SHAPE_FLAGS.items():
+        numbers.add_argument(flag(name), type=whole, metavar="N", help=text)
+    groups = {key: parser.add_argument_group(title) for key, title in _GROUPS.items()}
+    for name, (group, allowed, text) in _JOB_CHOICES.items():
+        groups[group].add_argument(flag(name), choices=allowed, metavar=_metavar(allowed, name), help=text)
+    for name, (group, text) in _JOB_NUMBERS.items():
+        groups[group].add_argument(flag(name), type=whole, metavar="N", help=text)
+    for name, (group, text) in _SWITCHES.items():
+        groups[group].add_argument(flag(name), action=argparse.BooleanOptionalAction, default=None, help=text)
+    groups["method"].add_argument(
+        "--lora-targets", metavar="NAMES", help="all-linear, attention, mlp, or names such as q_proj,v_proj"
+    )
+    groups["method"].add_argument(
+        "--lora-dropout", type=float, metavar="SHARE", help="dropout before the adapters"
+    )
+    keep = groups["step"].add_mutually_exclusive_group()
+    keep.add_argument(
+        "--checkpointing", action="store_const", const="layer", help="gradient checkpointing (the default)"
+    )
+    keep.add_argument("--no-checkpointing", dest="checkpointing", action="store_const", const="none")
+    keep.add_argument(
+        "--checkpoint-kind", dest="checkpointing", choices=job.CHECKPOINTING[1:], metavar="KIND",
+        help="layer, selective or offloaded",
+    )  # fmt: skip
+
+
+def job_fields(arguments: argparse.Namespace) -> dict[str, object]:
+    """What the command line said of the job, under the job's names."""
+    names = (*_JOB_NUMBERS, *_JOB_CHOICES, *_SWITCHES, "lora_targets", "lora_dropout", "checkpointing")
+    given = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def shape_numbers(arguments: argparse.Namespace) -> dict[str, int]:
+    """What the command line said of the model, under the shape's names."""
+    given = {name: getattr(arguments, name) for name in SHAPE_FLAGS}
+    return {
+        "mlp" if name == "intermediate" else name: value for name, value in given.items() if value is not None
+    }
+
+
+def flag(name: str) -> str:
+    """A field as a flag: lora_rank -> --lora-rank."""
+    return "--" + name.replace("_", "-")
+
+
+def whole(text: str) -> int:
+    """A whole number; `4k` is 4,096."""
+    digits = text.strip().lower().replace("_", "")
+    times = 1024 if digits.endswith("k") else 1
+    try:
+        return int(digits.removesuffix("k")) * times
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number (2048, 4k)") from None
+
+
+def _metavar(allowed: tuple[str, ...], name: str) -> str:
+    """Short lists are shown in the help, long ones by their name."""
+    listed = "|".join(allowed)
+    return listed if len(listed) <= 48 else name.upper()

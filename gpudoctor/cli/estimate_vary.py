@@ -1,0 +1,61 @@
+"""`gpudoctor estimate --vary seq=1k,2k,4k`: the same jobs over values of one field."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpudoctor.cli.estimate_flags import whole
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate import Device, ModelShape, TrainingJob, estimate_job
+from gpudoctor.estimate.answer import Variation
+from gpudoctor.estimate.job import FIELDS
+
+_MOST_VALUES = 40
+_PLOTTED = ("batch", ("1", "2", "4", "8", "16", "32"))
+
+
+def vary(
+    shape: ModelShape, jobs: Sequence[TrainingJob], card: Device | None, asked: str | None, *, plot: bool
+) -> tuple[str, tuple[Variation, ...]] | None:
+    """The table of --vary; for --plot alone, one over the batch. Raises `UsageError`."""
+    if asked is None and not plot:
+        return None
+    key, values = _PLOTTED if asked is None else _split(asked)
+    rows = []
+    for text in values:
+        value = _value(key, text)
+        changed = jobs[:1] if key == "method" else jobs
+        done = tuple(estimate_job(shape, replace(job, **{key: value}), card) for job in changed)
+        rows.append(Variation(value=text, estimates=done))
+    return key, tuple(rows)
+
+
+def _split(text: str) -> tuple[str, tuple[str, ...]]:
+    key, sign, listed = text.partition("=")
+    key = key.strip().removeprefix("--").replace("-", "_")
+    values = tuple(dict.fromkeys(part.strip() for part in listed.split(",") if part.strip()))
+    if not sign or not values:
+        raise UsageError(f"--vary {text!r}: give a flag and its values, such as seq=1k,2k,4k")
+    if len(values) > _MOST_VALUES:
+        raise UsageError(f"--vary {key} has {len(values)} values; it takes at most {_MOST_VALUES}")
+    return key, values
+
+
+def _value(key: str, text: str) -> Any:
+    """One value of --vary in the type of its field."""
+    if key not in FIELDS:
+        raise UsageError(f"--vary {key}: no such flag; it takes {', '.join(sorted(FIELDS))}")
+    default = getattr(TrainingJob(), key)
+    try:
+        if isinstance(default, bool):
+            return {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}[
+                text.lower()
+            ]
+        if isinstance(default, float):
+            return float(text)
+        if isinstance(default, int) or key in {"context", "freeze_layers"}:
+            return whole(text)
+    except (KeyError, ValueError, argparse.ArgumentTypeError):
+        raise UsageError(f"--vary {key}: {text!r} is no value for it") from None
+    return text

@@ -1,0 +1,86 @@
+"""The answer of `gpudoctor estimate`: everything that a renderer shows, decided."""
+
+from dataclasses import dataclass
+
+from gpudoctor.estimate.fit import Cut, Fit, Room, Search
+from gpudoctor.estimate.result import Device, Estimate, Verdict
+from gpudoctor.estimate.rivals import Rival
+from gpudoctor.estimate.shapes import ModelShape
+
+SCHEMA = "gpudoctor.estimate/1"
+LABELS = {
+    "full": "full", "lora": "LoRA", "qlora": "QLoRA", "int8-lora": "int8 LoRA", "gptq-lora": "GPTQ LoRA",
+    "freeze": "freeze",
+}  # fmt: skip
+VERDICTS = (Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """The same jobs with one field changed."""
+
+    value: str
+    """The value as it was given."""
+    estimates: tuple[Estimate, ...]
+    """One for each method."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One question answered: a model, and a job or the usual three."""
+
+    shape: ModelShape
+    """The model."""
+    estimates: tuple[Estimate, ...]
+    """One for each method, in the order of what they train: full, LoRA, QLoRA."""
+    device: Device | None
+    """The card asked for, or the machine's own; None where neither is known."""
+    own: bool
+    """Whether that card is the machine's own and not the user's words."""
+    common: tuple[tuple[Device, tuple[Verdict | None, ...]], ...] = ()
+    """Without a card: common ones, and the verdict of each estimate there."""
+    assumptions: tuple[str, ...] = ()
+    """What was taken for granted, a sentence each."""
+    cuts: tuple[Cut, ...] = ()
+    """Where the shown job does not fit: single changes."""
+    room: Room | None = None
+    """Where it fits: how much more does."""
+    found: Search | None = None
+    """What `--fit` found."""
+    varied: tuple[str, tuple[Variation, ...]] | None = None
+    """What `--vary` asked for: the field, and a row for each value."""
+    rivals: tuple[Rival, ...] = ()
+    """What `--compare` asked for."""
+
+    @property
+    def shown(self) -> Estimate:
+        """Whose lines are shown: the first estimate that fits, then the first that is tight, else the least."""
+        for verdict in VERDICTS[:2]:
+            for estimate in self.estimates:
+                if estimate.card.verdict is verdict:
+                    return estimate
+        if self.device is None:
+            return self.estimates[0]
+        return min(self.estimates, key=lambda estimate: estimate.total_bytes)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether anything that was asked for fits; tight counts. None without a card."""
+        if self.device is None:
+            return None
+        if self.found is not None:
+            return bool(self.found.best) or any(estimate.fits for estimate in self.estimates)
+        return any(estimate.fits for estimate in self.estimates)
+
+
+def label(estimate: Estimate) -> str:
+    """A job's method for a person: `LoRA r16`; in inference `inference`."""
+    if estimate.job.mode == "inference":
+        return "inference"
+    name = LABELS[estimate.job.method]
+    return f"{name} r{estimate.job.lora_rank}" if estimate.job.adapted else name
+
+
+def best_fits(answer: Answer) -> tuple[Fit, ...]:
+    """The configurations of `--fit`, empty without it."""
+    return answer.found.best if answer.found is not None else ()

@@ -1,0 +1,282 @@
+"""A model's `config.json` to its shape.
+
+Only widths and counts stand in that file. What its architecture does with them (kind of norm, biases, fused
+matrices) is taken from a known model of the same `model_type`.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.presets import family_shape
+from gpudoctor.estimate.shapes import Latent, ModelShape
+
+Config = Mapping[str, Any]
+
+_KEYS = {
+    "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
+    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num"),
+    "head_dim": ("head_dim", "d_kv", "kv_channels"),
+    "mlp": ("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size"),
+    "vocab": ("vocab_size", "padded_vocab_size"),
+    "max_positions": (
+        "max_position_embeddings", "n_positions", "seq_length", "max_sequence_length", "max_seq_len",
+    ),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
+    "top_k": ("num_experts_per_tok", "moe_topk", "num_experts_per_token"),
+    "expert_mlp": ("moe_intermediate_size",),
+    "window": ("sliding_window",),
+}  # fmt: skip
+_SAME = {
+    "gemma3": "gemma3_text", "llama4": "llama4_text", "mistral3": "mistral", "qwen2_vl": "qwen2",
+    "qwen2_5_vl": "qwen2", "internlm": "llama", "internlm2": "llama", "internlm3": "llama", "yi": "llama",
+    "baichuan": "llama", "smollm3": "llama", "aquila": "llama", "ministral": "mistral", "exaone4": "llama",
+    "kimi_k2": "deepseek_v3", "xlm-roberta": "roberta", "camembert": "roberta", "RefinedWeb": "falcon",
+    "RefinedWebModel": "falcon", "glm4_moe": "deepseek_v3", "command-r": "cohere", "dinov2": "vit",
+}  # fmt: skip
+"""Architectures that are built like one that we know, tensor for tensor or nearly so."""
+_LARGEST = 10**12
+
+
+def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, ...]]:
+    """The shape and what was assumed. Raises `UsageError` that names the field and what it may be."""
+    notes: list[str] = []
+    if "_class_name" in config:
+        raise UsageError(
+            f"{name}: a diffusers config ({config['_class_name']}); estimate knows transformers of text and "
+            f"images with a model_type in config.json, or plain numbers: --hidden, --layers"
+        )
+    config = _text_part(config, notes)
+    family, like = _family(config, name)
+    read = _Reader(config, name)
+    hidden, layers, heads = (read.needed(field) for field in ("hidden", "layers", "heads"))
+    head_dim = read.number("head_dim") or _head_dim(hidden, heads, name)
+    experts = read.number("experts") or 0
+    values: dict[str, Any] = {
+        "name": name, "family": like.family, "hidden": hidden, "layers": layers, "heads": heads,
+        "kv_heads": _kv_heads(read, family, heads), "head_dim": head_dim, "mlp": _mlp(read, family, hidden),
+        "vocab": _vocab(read, like), "tied": read.switch("tie_word_embeddings", like.tied),
+        "max_positions": _positions(read, like), "window": _window(read),
+        "biases": _biases(read, family, like), "gated": _gated(config, family, like),
+        "block_norms": 2 if config.get("new_decoder_architecture") is True else like.block_norms,
+    }  # fmt: skip
+    values |= {
+        field: getattr(like, field)
+        for field in (
+            "kind", "norm", "final_norm", "qk_norm", "positions", "fused_qkv", "fused_gate_up",
+            "window_share", "shared_gate", "router_linear",
+        )
+    }  # fmt: skip
+    if experts:
+        values |= _experts(read, family, experts, values)
+    if read.number_of("kv_lora_rank"):
+        values |= _latent(read)
+    values["extras"] = tuple((what, _extra(what, config, values)) for what, _ in like.extras)
+    values["extra_linear"] = _extra_linear(like, values)
+    if family != config.get("model_type"):
+        notes.append(f"{config.get('model_type')} is taken as built like {family}")
+    return ModelShape(**values), tuple(notes)
+
+
+class _Reader:
+    """Numbers of a config under the names that its library uses for them."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self.config, self.name = config, name
+
+    def needed(self, field: str) -> int:
+        """A number that must be there."""
+        number = self.number(field)
+        if number is None:
+            raise UsageError(
+                f"{self.name}: {_KEYS[field][0]} is missing (also looked for: "
+                f"{', '.join(_KEYS[field][1:])}); is this the config.json of a transformers model?"
+            )
+        return number
+
+    def number(self, field: str) -> int | None:
+        """A number under the first of its names; None where none is written or it is null."""
+        for key in _KEYS[field]:
+            found = self.number_of(key)
+            if found is not None:
+                return found
+        return None
+
+    def number_of(self, key: str) -> int | None:
+        """A whole number under this very name."""
+        value = self.config.get(key)
+        if value is None or value is False:
+            return None
+        if isinstance(value, list) and value and len(set(map(str, value))) == 1:
+            value = value[0]  # one number a layer, all the same
+        if isinstance(value, float) and math.isfinite(value) and value == int(value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+            raise UsageError(
+                f"{self.name}: {key} is {value!r}; it must be a whole number from 1 to {_LARGEST:.0e}"
+            )
+        return value
+
+    def switch(self, key: str, default: bool) -> bool:
+        """A truth value."""
+        value = self.config.get(key)
+        return value if isinstance(value, bool) else default
+
+
+def _text_part(config: Config, notes: list[str]) -> Config:
+    """The language model of a model of several kinds of input."""
+    for key in ("text_config", "llm_config", "language_config"):
+        inner = config.get(key)
+        if isinstance(inner, Mapping) and inner:
+            notes.append(f"only the language model is counted ({key}); encoders of images or sound are not")
+            outer = {field: config[field] for field in ("model_type", "tie_word_embeddings") if field in config}
+            return {**outer, **inner}
+    return config
+
+
+def _family(config: Config, name: str) -> tuple[str, ModelShape]:
+    """The architecture and a known model that is built like it."""
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or not kind:
+        raise UsageError(f"{name}: model_type is missing or no text; the config.json of transformers has one")
+    family = _SAME.get(kind, kind)
+    like = family_shape(family)
+    if like is None:
+        raise UsageError(
+            f"{name}: model_type {kind!r} is an architecture that estimate does not know{_nearest(kind)}; give "
+            "the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab"
+        )
+    return family, like
+
+
+def _nearest(kind: str) -> str:
+    from difflib import get_close_matches
+
+    from gpudoctor.estimate.presets import families
+
+    near = get_close_matches(kind, [*families(), *_SAME], n=3, cutoff=0.5)
+    return f"; the nearest known are {', '.join(near)}" if near else ""
+
+
+def _head_dim(hidden: int, heads: int, name: str) -> int:
+    if not heads or hidden % heads:
+        raise UsageError(
+            f"{name}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and head_dim is "
+            f"missing"
+        )
+    return hidden // heads
+
+
+def _kv_heads(read: _Reader, family: str, heads: int) -> int:
+    if family == "falcon" and not read.switch("new_decoder_architecture", False):
+        return 1 if read.switch("multi_query", True) else heads
+    if family == "gpt_bigcode":
+        return 1 if read.switch("multi_query", True) else heads
+    return read.number("kv_heads") or heads
+
+
+def _mlp(read: _Reader, family: str, hidden: int) -> int:
+    if family == "llama4_text" and read.number_of("intermediate_size_mlp"):
+        return read.number_of("intermediate_size_mlp") or 0
+    if family == "mpt":
+        return hidden * (read.number_of("expansion_ratio") or 4)
+    width = read.number("mlp")
+    if width is None:
+        return 4 * hidden  # the default of GPT-2, GPT-J, BLOOM, Falcon
+    return width // 2 if family == "qwen" else width  # Qwen 1 writes gate and up together
+
+
+def _vocab(read: _Reader, like: ModelShape) -> int:
+    if like.kind == "vision":
+        labels = read.config.get("id2label")
+        return len(labels) if isinstance(labels, Mapping) and labels else read.number_of("num_labels") or 2
+    return read.needed("vocab")
+
+
+def _positions(read: _Reader, like: ModelShape) -> int:
+    image, patch = read.number_of("image_size"), read.number_of("patch_size")
+    if like.kind == "vision" and image and patch:
+        return (image // patch) ** 2 + 1  # one a patch, and the class token
+    return read.number("max_positions") or like.max_positions
+
+
+def _window(read: _Reader) -> int | None:
+    if read.config.get("use_sliding_window") is False:
+        return None
+    return read.number("window") or None
+
+
+def _biases(read: _Reader, family: str, like: ModelShape) -> tuple[str, ...]:
+    found = list(like.biases)
+    if read.switch("attention_bias", False) and not found:
+        found += ["qkv", "o"]
+    if read.switch("mlp_bias", False):
+        found.append("mlp")
+    if family == "mpt" and not read.switch("no_bias", True):
+        found = ["qkv", "o", "mlp"]
+    return tuple(dict.fromkeys(found))
+
+
+def _gated(config: Config, family: str, like: ModelShape) -> bool:
+    kind = config.get("feed_forward_proj")
+    if family in {"t5", "mt5"}:
+        return isinstance(kind, str) and kind.startswith("gated") if kind is not None else like.gated
+    return like.gated
+
+
+def _experts(read: _Reader, family: str, experts: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The mixture-of-experts part."""
+    layers, width = values["layers"], read.number("expert_mlp") or values["mlp"]
+    if family == "llama4_text":
+        width = read.number("mlp") or width
+    shared = read.number_of("shared_expert_intermediate_size") or read.number_of("shared_intermediate_size")
+    if shared is None:
+        shared = width * (1 if family == "llama4_text" else read.number_of("n_shared_experts") or 0)
+    step = read.number_of("interleave_moe_layer_step") or read.number_of("decoder_sparse_step") or 1
+    dense = read.number_of("first_k_dense_replace") or layers - layers // max(step, 1)
+    return {
+        "experts": experts, "top_k": read.number("top_k") or 1, "expert_mlp": width, "shared_mlp": shared,
+        "dense_layers": dense,
+    }  # fmt: skip
+
+
+def _latent(read: _Reader) -> dict[str, Any]:
+    numbers = {}
+    for key in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+        number = read.number_of(key)
+        if not number:
+            raise UsageError(f"{read.name}: {key} is missing or 0; latent attention needs it")
+        numbers[key] = number
+    latent = Latent(
+        q_rank=read.number_of("q_lora_rank"), kv_rank=numbers["kv_lora_rank"],
+        nope=numbers["qk_nope_head_dim"], rope=numbers["qk_rope_head_dim"], value=numbers["v_head_dim"],
+    )  # fmt: skip
+    return {"latent": latent, "head_dim": latent.value}
+
+
+def _extra(what: str, config: Config, values: Mapping[str, Any]) -> int:
+    """Parameters that a preset of this architecture lists by name, for other widths."""
+    hidden, heads, layers = int(values["hidden"]), int(values["heads"]), int(values["layers"])
+    read = _Reader(config, values["name"])
+    patch = read.number_of("patch_size") or 16
+    return {
+        "two spare positions": 2 * hidden,
+        "norm of the embedding": 2 * hidden,
+        "attention sinks": layers * heads,
+        "token types": (read.number_of("type_vocab_size") or 2) * hidden,
+        "norm and biases of the masked-language head": 3 * hidden,
+        "relative positions": 2 * heads * (read.number_of("relative_attention_num_buckets") or 32),
+        "class token": hidden,
+        "patch convolution": ((read.number_of("num_channels") or 3) * patch * patch + 1) * hidden,
+        "bias of the classifier": int(values["vocab"]),
+        "layer scales": 2 * layers * hidden,
+    }.get(what, 0)
+
+
+def _extra_linear(like: ModelShape, values: Mapping[str, int]) -> int:
+    if like.kind == "vision":
+        return values["hidden"] * values["vocab"]
+    return values["hidden"] ** 2 if like.extra_linear else 0

@@ -1,0 +1,60 @@
+"""The estimate as Markdown: a verdict and two tables that fit a comment."""
+
+from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.estimate.fit import step_of
+from gpudoctor.report import estimate_words as words
+from gpudoctor.report.markdown import escape
+
+
+def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
+    """The answer; `explain` adds formulas and sources to the lines."""
+    shown = answer.shown
+    rows = [f"### gpudoctor estimate: {escape(answer.shape.name)}, {words.parameters_text(answer.shape)}", ""]
+    rows += [escape(words.headline(answer)), "", escape(words.job_text(shown.job)), ""]
+    rows += ["| method | allocated | the card shows | verdict | peak in |", "|---|--:|--:|---|---|"]
+    for each in answer.estimates:
+        row = (
+            label(each), words.gib(each.total_bytes), words.interval_text(each),
+            words.verdict_text(each.card.verdict) or "no card named", each.peak.title,
+        )  # fmt: skip
+        rows.append(f"| {' | '.join(row)} |")
+    rows += ["", f"{label(shown)} by line, at {shown.peak.title}:", ""]
+    rows += ["| line | bytes | share |" + (" formula | source |" if explain else "")]
+    rows += ["|---|--:|--:|" + ("---|---|" if explain else "")]
+    for line in shown.peak.lines:
+        cells = [line.kind, words.gib(line.bytes), f"{line.bytes / max(shown.peak.bytes, 1):.0%}"]
+        if explain:
+            cells += [escape(line.formula), escape(f"{line.source} ({line.provenance.value})")]
+        rows.append(f"| {' | '.join(cells)} |")
+    rows += _more(answer)
+    rows += [""] + [f"- assumed: {escape(text)}" for text in answer.assumptions]
+    rows += [f"- note: {escape(text)}" for text in shown.notes]
+    return "\n".join(rows).rstrip("\n") + "\n"
+
+
+def _more(answer: Answer) -> list[str]:
+    """Tables of --fit, --vary, --compare, and single changes."""
+    rows: list[str] = []
+    if answer.found is not None and answer.found.best:
+        rows += ["", "| what fits | allocated | gives back | speed |", "|---|--:|--:|--:|"]
+        for fit in answer.found.best:
+            peak, back = words.gib(fit.estimate.total_bytes), words.gib(fit.gives_back)
+            rows.append(f"| `{words.flags_text(fit.changes)}` | {peak} | {back} | {step_of(fit.speed):.2f} |")
+    if answer.varied is not None:
+        key, variations = answer.varied
+        names = [label(each) for each in variations[0].estimates] if key != "method" else ["allocated"]
+        rows += ["", f"| {key} | {' | '.join(names)} |", "|--:|" + "--:|" * len(names)]
+        for row in variations:
+            cells = " | ".join(words.gib(each.total_bytes) for each in row.estimates)
+            rows.append(f"| {escape(row.value)} | {cells} |")
+    if answer.rivals:
+        rows += ["", "| formula of | answer | why it differs |", "|---|--:|---|"]
+        for rival in answer.rivals:
+            size = "none" if rival.bytes is None else words.gib(rival.bytes)
+            rows.append(f"| {rival.name} | {size} | {escape(rival.why)} |")
+    if answer.cuts:
+        rows += ["", "| one change | gives back | then |", "|---|--:|---|"]
+        for cut in answer.cuts:
+            change, back = words.flags_text(cut.changes), words.gib(cut.gives_back)
+            rows.append(f"| `{change}` | {back} | {words.verdict_text(cut.verdict)} |")
+    return rows

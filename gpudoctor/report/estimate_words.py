@@ -1,0 +1,136 @@
+"""Words and numbers of an estimate for people: the same in text, Markdown and plots.
+
+Imports nothing of the report on findings: an estimate has to be there in a tenth of a second.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.estimate.fit import Room
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.result import Device, Estimate, Verdict
+from gpudoctor.estimate.shapes import ModelShape
+
+GIB = 1 << 30
+_CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
+
+
+def gib(count: float) -> str:
+    """Bytes as GiB with three digits: 6.43 GiB, 62.8 GiB, 1,240 GiB; small amounts in MiB or KiB."""
+    size = abs(count) / GIB
+    if 0 < size < 0.1:
+        step, unit = (1 << 20, "MiB") if abs(count) >= 1 << 20 else (1 << 10, "KiB")
+        return f"{count / step:,.1f} {unit}" if abs(count) >= 1 << 10 else f"{count:,} B"
+    digits = 2 if size < 10 else 1 if size < 1000 else 0
+    return f"{count / GIB:,.{digits}f} GiB"
+
+
+def parameters_text(shape: ModelShape) -> str:
+    """`6.74 B parameters`."""
+    count = shape.parameters.total
+    for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if count >= size:
+            return f"{count / size:.3g} {unit} parameters"
+    return f"{count:,} parameters"
+
+
+def card_text(card: Device) -> str:
+    """`RTX 4090, 24.0 GiB`; a size alone is not said twice."""
+    size = gib(card.bytes)
+    return size if size.replace(" ", "") == card.name.replace("GiB", ".0GiB") else f"{card.name}, {size}"
+
+
+def job_text(job: TrainingJob) -> str:
+    """What the job is, the defaults included."""
+    if job.mode == "inference":
+        parts = [
+            "inference", f"context {job.context or job.seq:,}", f"{job.concurrency:,} at a time", job.dtype,
+            f"cache {job.kv_dtype}",
+        ]  # fmt: skip
+        return ", ".join(parts)
+    parts = [f"sequence {job.seq:,}", f"batch {job.batch:,}", job.dtype]
+    if job.mixed_precision != "no":
+        parts.append(f"autocast {job.mixed_precision}")
+    if job.accumulate > 1:
+        parts.append(f"accumulate {job.accumulate:,}")
+    parts += [
+        job.optimizer,
+        _CHECKPOINTING.get(job.checkpointing, f"{job.checkpointing} checkpointing"),
+        f"{job.attention} attention",
+        f"{job.loss} loss",
+    ]
+    if job.world > 1 or job.parallel != "none":
+        parts.append(f"{job.world:,} GPUs, {job.parallel}")
+        parts += [f"{name} {getattr(job, name)}" for name in ("tp", "pp", "cp", "ep") if getattr(job, name) > 1]
+    if job.offload != "none":
+        parts.append(f"{job.offload} on the host")
+    return ", ".join([*parts, f"libraries {job.stack}"])
+
+
+def verdict_text(verdict: Verdict | None) -> str:
+    """The verdict's words."""
+    return verdict.value if verdict is not None else ""
+
+
+def headline(answer: Answer) -> str:
+    """The answer in a sentence."""
+    estimates, card = answer.estimates, answer.device
+    if card is None:
+        needs = ", ".join(f"{label(each)} {gib(each.total_bytes)}" for each in estimates)
+        return f"Allocated at the peak, on one GPU: {needs}."
+    if len(estimates) == 1:
+        reading = estimates[0].card
+        return f"{_start(label(estimates[0]))} {verdict_text(reading.verdict)}: {reading.reason}."
+    said = []
+    for verdict, one, many in (
+        (Verdict.FITS, "fits", "fit"),
+        (Verdict.TIGHT, "is tight", "are tight"),
+        (Verdict.DOES_NOT_FIT, "does not fit", "do not fit"),
+    ):
+        names = [label(each) for each in estimates if each.card.verdict is verdict]
+        if names:
+            said.append(f"{joined(names)} {one if len(names) == 1 else many}")
+    return f"{_start('; '.join(said))} ({card_text(card)})."
+
+
+def _start(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def joined(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def room_text(room: Room, job: TrainingJob) -> str:
+    """What else there is room for."""
+    what, unit = ("sequences at a time", "context") if job.mode == "inference" else ("batch", "sequence")
+    parts = []
+    now = job.concurrency if job.mode == "inference" else job.batch
+    if room.batch is not None and room.batch > now:
+        parts.append(f"{room.batch:,} {what}" if job.mode == "inference" else f"{what} {room.batch:,}")
+    if room.seq is not None and room.seq > (job.context or job.seq):
+        parts.append(f"{unit} {room.seq:,}")
+    return f"room for {' or '.join(parts)}" if parts else ""
+
+
+def flags_text(changes: Mapping[str, Any]) -> str:
+    """Changes to a job as they are typed: `--method lora --no-checkpointing`."""
+    words = []
+    for name, value in changes.items():
+        if name == "checkpointing":
+            words.append(
+                {"none": "--no-checkpointing", "layer": "--checkpointing"}.get(
+                    value, f"--checkpoint-kind {value}"
+                )
+            )
+        else:
+            words.append(f"--{name.replace('_', '-')} {value}")
+    return " ".join(words) or "as asked"
+
+
+def interval_text(estimate: Estimate) -> str:
+    """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
+    low, high = map(gib, estimate.card.used)
+    return low if low == high else f"{low.removesuffix(' GiB')} to {high}"

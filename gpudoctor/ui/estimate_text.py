@@ -1,0 +1,265 @@
+"""The estimate on a terminal: the verdict, each method, the lines at the peak, what to change.
+
+Plain strings and not Rich, whose import would take a third of the command's time.
+"""
+
+import textwrap
+from collections.abc import Sequence
+
+from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.estimate.fit import step_of
+from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
+from gpudoctor.report import estimate_words as words
+
+_COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
+"""Colour carries severity and nothing else."""
+_FULL, _EMPTY = "█", "░"
+
+
+def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: bool = False) -> str:
+    """The answer for people, `width` columns wide."""
+    page = _Page(max(width, 40), colour)
+    _heading(page, answer)
+    if len(answer.estimates) > 1:
+        _methods(page, answer)
+    if answer.common:
+        _common(page, answer)
+    _breakdown(page, answer)
+    _next(page, answer)
+    if answer.varied is not None:
+        _varied(page, answer)
+    if answer.found is not None:
+        _found(page, answer)
+    if answer.rivals:
+        _rivals(page, answer)
+    if explain:
+        _explained(page, answer.shown)
+    _small_print(page, answer, explain)
+    return page.text()
+
+
+class _Page:
+    """Lines of text; tables are aligned, prose is wrapped."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width, self.colour = width, colour
+        self.lines: list[str] = []
+
+    def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
+        """Wrapped prose."""
+        self.lines += textwrap.wrap(
+            text, self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
+            break_long_words=False, break_on_hyphens=False,
+        ) or [""]  # fmt: skip
+
+    def blank(self) -> None:
+        """An empty line."""
+        self.lines.append("")
+
+    def table(self, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+        """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
+        sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            cells = [
+                cell.rjust(size) if at in right else cell.ljust(size)
+                for at, (cell, size) in enumerate(zip(row, sizes, strict=True))
+            ]
+            head = "  " + "  ".join(cells[:-1])
+            last = cells[-1].rstrip() if len(rows[0]) - 1 not in right else cells[-1]
+            room = self.width - len(head) - 2
+            if room < 20:
+                self.lines += [head.rstrip(), *textwrap.wrap(last, self.width - 4, initial_indent="    ")]
+                continue
+            first, *others = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
+            self.lines.append(f"{head}  {first if last.strip() else ''}".rstrip())
+            self.lines += [" " * (len(head) + 2) + other for other in others]
+
+    def text(self) -> str:
+        """Everything, ending in one line feed; words of verdicts are coloured last, so that widths hold."""
+        whole = "\n".join(self.lines).rstrip("\n") + "\n"
+        if self.colour:
+            for verdict, start in _COLOURS.items():
+                whole = whole.replace(verdict.value, f"{start}{verdict.value}\x1b[0m")
+        return whole
+
+
+def _heading(page: _Page, answer: Answer) -> None:
+    card = [words.card_text(answer.device)] if answer.device is not None else []
+    page.say(" · ".join(["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
+    page.blank()
+    page.say(words.headline(answer))
+    page.say(words.job_text(answer.shown.job), hang=2)
+
+
+def _methods(page: _Page, answer: Answer) -> None:
+    page.blank()
+    rows = [("", "allocated", "the card shows", "" if answer.device is None else "verdict", "peak in")]
+    for each in answer.estimates:
+        rows.append(
+            (
+                label(each),
+                words.gib(each.total_bytes),
+                words.interval_text(each),
+                words.verdict_text(each.card.verdict),
+                each.peak.title,
+            )
+        )
+    if answer.device is None:
+        page.table([(*row[:3], row[4]) for row in rows], right=(1, 2))
+    else:
+        page.table(rows, right=(1, 2))
+
+
+def _common(page: _Page, answer: Answer) -> None:
+    """Common cards against each method."""
+    page.blank()
+    rows = [("card", "memory", *map(label, answer.estimates))]
+    for card, verdicts in answer.common:
+        rows.append((card.name, words.gib(card.bytes), *map(words.verdict_text, verdicts)))
+    page.table(rows, right=(1,))
+
+
+def _breakdown(page: _Page, answer: Answer) -> None:
+    """The lines at the peak with bars, and the whole against the card."""
+    shown = answer.shown
+    page.blank()
+    page.say(f"{label(shown)} by line, at {shown.peak.title}")
+    size = max(page.width - 46, 10)
+    most = max((line.bytes for line in shown.peak.lines), default=1) or 1
+    rows = []
+    for line in shown.peak.lines:
+        share = line.bytes / max(shown.peak.bytes, 1)
+        rows.append((line.kind, words.gib(line.bytes), f"{share:.0%}", _FULL * round(size * line.bytes / most)))
+    rows.append(("allocated", words.gib(shown.peak.bytes), "", _against(shown, size)))
+    page.table(rows, right=(1, 2))
+    beside = " and ".join(line.kind for line in shown.card.lines if line.bytes)
+    of = f" of {words.gib(answer.device.bytes)}" if answer.device is not None else ""
+    page.say(f"the card will show {words.interval_text(shown)}{of} (with {beside})", indent=2, hang=2)
+    page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)
+
+
+def _instant(instant: Instant, shown: Estimate) -> str:
+    peak = " (the peak)" if instant is shown.peak else ""
+    return f"{instant.name} {words.gib(instant.bytes).removesuffix(' GiB')}{peak}"
+
+
+def _against(shown: Estimate, size: int) -> str:
+    """The peak as a bar over the card, with a mark where the card ends; empty without a card."""
+    card = shown.card.device
+    if card is None:
+        return ""
+    scale = max(card.bytes, shown.peak.bytes)
+    filled, end = round(size * shown.peak.bytes / scale), round(size * card.bytes / scale)
+    bar = _FULL * filled + _EMPTY * (size - filled)
+    return f"{bar[:end]}|{bar[end:]}"
+
+
+def _varied(page: _Page, answer: Answer) -> None:
+    if answer.varied is None:
+        return
+    key, rows = answer.varied
+    page.blank()
+    names = [label(each) for each in rows[0].estimates] if key != "method" else ["allocated"]
+    table = [(key.replace("_", "-"), *names)]
+    for row in rows:
+        cells = []
+        for each in row.estimates:
+            verdict = words.verdict_text(each.card.verdict)
+            cells.append(words.gib(each.total_bytes) + (f" {verdict}" if verdict else ""))
+        table.append((row.value, *cells))
+    page.table(table, right=(0,))
+
+
+def _found(page: _Page, answer: Answer) -> None:
+    """What --fit found."""
+    if answer.found is None:
+        return
+    page.blank()
+    if not answer.found.best:
+        page.say("Nothing that was tried fits this card.")
+    else:
+        page.say("What fits, fastest first (speed by operation counts: an order, no promise)")
+        rows = [("speed", "allocated", "gives back", "changes")]
+        for fit in answer.found.best:
+            peak, back = words.gib(fit.estimate.total_bytes), words.gib(fit.gives_back)
+            rows.append((f"{step_of(fit.speed):.2f}", peak, back, words.flags_text(fit.changes)))
+        page.table(rows, right=(0, 1, 2))
+    page.blank()
+    card = answer.device.name if answer.device is not None else ""
+    table = [("as asked", "largest batch", "longest sequence", f"{card} cards, fully sharded")]
+    for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
+        batch = f"{room.batch:,}" if room.batch is not None else "none"
+        seq = f"{room.seq:,}" if room.seq is not None else "none"
+        table.append((method, batch, seq, f"{cards:,}" if cards is not None else "more than 256"))
+    page.table(table, right=(1, 2))
+
+
+def _next(page: _Page, answer: Answer) -> None:
+    """Room, or the changes that would do."""
+    shown = answer.shown
+    if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
+        page.say(f"{label(shown)}: {text}", indent=2, hang=2)
+    if answer.cuts:
+        page.blank()
+        page.say(f"What one change gives back to {label(shown)}")
+        rows = [
+            (words.flags_text(cut.changes), words.gib(cut.gives_back), words.verdict_text(cut.verdict))
+            for cut in answer.cuts
+        ]
+        page.table(rows, right=(1,))
+
+
+def _rivals(page: _Page, answer: Answer) -> None:
+    page.blank()
+    shown = answer.shown
+    page.say(f"What other formulas say of {label(shown)} (ours: {words.gib(shown.total_bytes)})")
+    rows = [("", "answer", "over ours", "formula, and why it differs")]
+    for rival in answer.rivals:
+        if rival.bytes is None:
+            rows.append((rival.name, "none", "", rival.why))
+        else:
+            ratio = f"{rival.bytes / max(shown.total_bytes, 1):.2f}"
+            rows.append((rival.name, words.gib(rival.bytes), ratio, f"{rival.formula}: {rival.why}"))
+    page.table(rows, right=(1, 2))
+
+
+def _explained(page: _Page, shown: Estimate) -> None:
+    """Every formula once: those of the peak, then what the other instants add, then what surrounds them."""
+    seen: set[Line] = set()
+    for instant in (shown.peak, *(each for each in shown.instants if each is not shown.peak)):
+        fresh = [line for line in instant.lines if line not in seen]
+        page.blank()
+        also = (
+            "" if len(fresh) == len(instant.lines) else f", of it {len(instant.lines) - len(fresh)} lines above"
+        )
+        page.say(f"{instant.title}: {words.gib(instant.bytes)}{also}", hang=2)
+        for line in fresh:
+            _formula(page, line)
+        seen |= set(fresh)
+    page.blank()
+    page.say("beside the allocated bytes")
+    for line in shown.card.lines:
+        _formula(page, line)
+
+
+def _formula(page: _Page, line: Line) -> None:
+    page.say(f"{line.kind} {words.gib(line.bytes)} = {line.formula}", indent=2, hang=4)
+    page.say(f"from: {line.source} ({line.provenance.value})", indent=6, hang=2)
+
+
+def _small_print(page: _Page, answer: Answer, explain: bool) -> None:
+    page.blank()
+    for text in answer.assumptions:
+        page.say(f"assumed: {text}", hang=2)
+    for text in answer.shown.notes:
+        page.say(f"note: {text}", hang=2)
+    page.say(
+        "allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, computed by formula; "
+        "nothing was run",
+        hang=2,
+    )
+    if not explain:
+        more = "formulas: --explain"
+        if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
+            more += "   what else fits: --fit"
+        page.say(more)
