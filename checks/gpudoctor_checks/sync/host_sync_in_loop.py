@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.reading.cadence import brief, measures
+from gpudoctor.model.reading.cadence import brief, measures, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
+from gpudoctor.model.reading.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
@@ -39,7 +40,8 @@ class HostSyncInLoop(Check):
         three or more a warning.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
-        explicit synchronize, or in a script that trains on the CPU are silent.
+        explicit synchronize, or in a script that trains on the CPU are silent; those of metrics and of loops
+        over the samples of a batch are SYNC004's.
     Remedies:
         Add up on the device and read every N steps; ask for several values in one transfer.
     References:
@@ -109,17 +111,17 @@ class HostSyncInLoop(Check):
 
 def _reads(script: Script, loop: Loop) -> list[_Read]:
     tensors = DeviceTensors(script, loop)
-    stepped = _arguments_of_steps(loop)
+    elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
     found: dict[tuple[str, int, int], _Read] = {}
     drained = False
     for event in loop.events:
         if event.call is not None and event.call.name in _SYNCHRONIZES and event.every_pass:
             drained = True
         rate = _rate(event, loop)
-        if drained or rate == 0 or id(event.node) in stepped:
+        if drained or rate == 0 or id(event.node) in elsewhere:
             continue
         word = _word(event, loop, tensors)
-        if word:
+        if word and not (_often(event) and samples_around(script, loop, event)):  # SYNC004 tells of that loop
             key = (event.span.path, event.span.line, event.span.column)
             found.setdefault(key, _Read(span=event.span, word=word, rate=rate))
     return list(found.values())
@@ -175,6 +177,18 @@ def _shows(value: ast.expr, event: Event, tensors: DeviceTensors) -> bool:
     if isinstance(value, ast.Dict):
         return any(_shows(item, event, tensors) for item in value.values)
     return tensors.holds(value, event)
+
+
+def _often(event: Event) -> bool:
+    """Whether it runs so often that metrics there are an ailment of their own (SYNC004)."""
+    period = step_period(event)
+    return period is not None and period < OFTEN
+
+
+def _parts_of_metrics(loop: Loop) -> set[int]:
+    """Nodes of calls of CPU metric libraries: SYNC004 tells of them, with the reads that they need."""
+    calls = [event.call.node for event in loop.events if event.call and is_metric(event.call) and _often(event)]
+    return {id(node) for call in calls for node in ast.walk(call)}
 
 
 def _arguments_of_steps(loop: Loop) -> set[int]:

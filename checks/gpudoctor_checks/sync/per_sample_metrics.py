@@ -1,28 +1,18 @@
 """SYNC004 per-sample-metrics."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
-from gpudoctor.model.reading.program import bound, loop_node
-from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
+from gpudoctor.model.reading.metrics import is_metric, samples_around
+from gpudoctor.model.reading.program import bound
+from gpudoctor.model.signs.source import Call, Event, Loop, Script
 
-_PACKAGES = ("sklearn.metrics.", "scipy.stats.", "nltk.translate.", "sacrebleu.", "rouge.", "rouge_score.",
-             "pycocotools.", "seqeval.metrics.", "jiwer.", "skimage.metrics.", "evaluate.", "bert_score.",
-             "editdistance.", "Levenshtein.", "pycocoevalcap.")  # fmt: skip
-_NO_METRICS = frozenset(
-    {"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"}
-)
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
-_SAMPLES = re.compile(
-    r"pred|label|target|output|logit|sample|batch|input|mask|image|img|score|prob|caption|sentence|token|answer"
-)
-_BATCH_SIZE = re.compile(r"(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|batch_len)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +100,7 @@ class PerSampleMetrics(Check):
     def _library(self, loop: Loop) -> Iterator[_Metric]:
         for event in loop.events:
             call = event.call
-            if call is None or not _metric(call):
+            if call is None or not is_metric(call):
                 continue
             period = step_period(event)
             if period is not None and period < self.limit("metric_period"):
@@ -119,7 +109,7 @@ class PerSampleMetrics(Check):
     def _loops(self, script: Script, loop: Loop) -> Iterator[_Metric]:
         tensors: DeviceTensors | None = None
         for event in loop.events:
-            samples = _samples(script, loop, event)
+            samples = samples_around(script, loop, event)
             if event.call is None or samples is None:
                 continue
             period = step_period(event)
@@ -131,54 +121,6 @@ class PerSampleMetrics(Check):
                 yield _Metric(
                     event, period, f"a Python loop over {samples} reads the GPU sample by sample ({word})"
                 )
-
-
-def _metric(call: Call) -> bool:
-    return (
-        call.name.startswith(_PACKAGES) and call.method not in _NO_METRICS and not call.name.endswith("_Score")
-    )
-
-
-def _samples(script: Script, loop: Loop, event: Event) -> str | None:
-    """The iterable of the innermost loop around an event when it runs over the samples of a batch."""
-    inner = [item for item in event.inner if item is not loop]
-    if not inner or inner[-1].role is not LoopRole.OTHER:
-        return None
-    last = inner[-1]
-    node = loop_node(script, last) if last.span.path == script.path else None
-    if not isinstance(node, ast.For):
-        return None
-    return last.iterates if _over_samples(node.iter, event) else None
-
-
-def _over_samples(node: ast.expr, event: Event) -> bool:
-    if isinstance(node, ast.Call):
-        name = ast.unparse(node.func)
-        if name in {"enumerate", "tqdm", "zip"}:
-            return any(_over_samples(item, event) for item in node.args)
-        if name == "range" and node.args:
-            return _counts_samples(node.args[-1] if len(node.args) < 3 else node.args[1], event)
-        return False
-    return isinstance(node, ast.Name | ast.Attribute) and event.types.get(ast.unparse(node)) == "torch.Tensor"
-
-
-def _counts_samples(node: ast.expr, event: Event) -> bool:
-    """`len(preds)`, `labels.size(0)`, `x.shape[0]`, `batch_size`."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args:
-        return _tensor(node.args[0], event)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
-        return [ast.unparse(item) for item in node.args] == ["0"]
-    if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
-        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
-    return isinstance(node, ast.Name | ast.Attribute) and bool(_BATCH_SIZE.search(ast.unparse(node).lower()))
-
-
-def _tensor(node: ast.expr, event: Event) -> bool:
-    text = ast.unparse(node)
-    kind = event.types.get(text)
-    if kind is not None:
-        return kind == "torch.Tensor"
-    return isinstance(node, ast.Name | ast.Attribute) and bool(_SAMPLES.search(text.rpartition(".")[2].lower()))
 
 
 def _read(call: Call, event: Event, tensors: DeviceTensors) -> str:

@@ -19,7 +19,6 @@ def test_sick_script(path):
     [
         ("sick_three_reads.py", Severity.WARNING, 3),
         ("sick_print_every_step.py", Severity.WARNING, 3),
-        ("sick_per_sample.py", Severity.WARNING, 6),
         ("sick_progress_bar.py", Severity.NOTE, 1),
         ("sick_training_step_lightning.py", Severity.NOTE, 1),
     ],
@@ -57,3 +56,37 @@ def test_sick_short_period_counts_in_part():
 @pytest.mark.parametrize("path", healthy_scripts("SYNC001"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(HostSyncInLoop, script_patient(path)) == []
+
+
+METRICS = """
+import torch
+from sklearn.metrics import f1_score
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.utils.data.DataLoader(torch.load("rows.pt"), batch_size=64):
+    out = model(x.cuda())
+    loss = out.mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    {metrics}
+"""
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        "score = f1_score(y.tolist(), out.argmax(1).tolist())",
+        "correct = 0\n    for i in range(len(out)):\n        correct += out[i].argmax().item()",
+    ],
+)
+def test_healthy_reads_for_metrics_have_an_owner_of_their_own(metrics):
+    """SYNC004 tells of them; the same read outside of a metric is told here."""
+    from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics
+
+    patient = script_patient(METRICS.format(metrics=metrics))
+    assert examine(HostSyncInLoop, patient) == []
+    assert len(examine(PerSampleMetrics, patient)) == 1
+    [finding] = examine(HostSyncInLoop, script_patient(METRICS.format(metrics="total = loss.item()")))
+    assert ".item()" in finding.message

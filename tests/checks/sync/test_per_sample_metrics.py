@@ -10,6 +10,7 @@ from gpudoctor_rules.sync.per_sample_metrics import PerSampleMetricsRule
 FOLDER = PATIENTS / "SYNC004"
 GUILTY = {
     "sick_bleu_statement": (13, "corpus_bleu"),
+    "sick_in_a_method": (25, "range(len(y))"),
     "sick_sample_loop": (13, "range(labels.size(0))"),
     "sick_sklearn": (19, "accuracy_score"),
 }
