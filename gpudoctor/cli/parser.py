@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 EPILOG = """\
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
-Nothing is ever sent anywhere."""
+Nothing of yours is ever sent anywhere."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -76,12 +76,13 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
             raise UsageError(
                 f"no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing"
             )
+    for name in ("hidden", "head_dim", "heads"):
+        value = numbers.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} is {value!r}; it must be a whole number of at least 1")
     hidden = numbers["hidden"]
-    if not isinstance(hidden, int) or hidden < 1:
-        raise UsageError(f"--hidden is {hidden!r}; it must be a whole number of at least 1")
-    heads = numbers.get("heads", max(hidden // numbers.get("head_dim", 128), 1))
-    if not isinstance(heads, int) or heads < 1:
-        raise UsageError(f"--heads is {heads!r}; it must be a whole number of at least 1")
+    heads = numbers.get("heads") or _usual_heads(hidden, numbers.get("head_dim", 128))
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(f"--heads {heads} must divide --hidden {hidden}, or --head-dim be given")
     given = {
@@ -91,3 +92,9 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]
     said = ", ".join(f"{key.replace('_', ' ')} {given[key]:,}" for key in guessed)
     return ModelShape(**given), f"not given and taken as in Llama: {said}" if guessed else ""
+
+
+def _usual_heads(hidden: int, width: int) -> int:
+    """As many heads of about this width as divide the model's width."""
+    most = min(max(hidden // width, 1), 4096)
+    return next(count for count in range(most, 0, -1) if hidden % count == 0)

@@ -142,8 +142,11 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
         raise UsageError(f"{name}: model_type is missing or no text; the config.json of transformers has one")
-    family = _SAME.get(kind, kind)
-    like = family_shape(family)
+    spellings = (kind, kind.removesuffix("_text"), f"{kind}_text")
+    families = [_SAME.get(spelling, spelling) for spelling in spellings]
+    family, like = next(
+        ((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None)
+    )
     if like is None:
         raise UsageError(
             f"{name}: model_type {kind!r} is an architecture that estimate does not know{_nearest(kind)}; give "

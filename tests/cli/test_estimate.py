@@ -1,0 +1,344 @@
+"""`gpudoctor estimate`: what it prints, in which width, with which exit code, and how fast."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from command import gpudoctor
+
+import gpudoctor.estimate as api
+from gpudoctor.cli import estimate as command
+from gpudoctor.cli import main
+from gpudoctor.estimate import TrainingJob
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def no_card(monkeypatch, tmp_path):
+    """The machine's own card must not decide what these tests see."""
+    monkeypatch.setattr(command, "_own_card", lambda: (None, ""))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+
+
+@pytest.fixture
+def ask(capsys):
+    def run(*words):
+        code = main(["estimate", *words])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def data(ask):
+    def run(*words):
+        code, out, err = ask(*words, "--format", "json")
+        assert code in (0, 1), err
+        return json.loads(out)
+
+    return run
+
+
+def test_a_size_says_what_it_assumed_and_shows_three_methods(ask):
+    code, out, _ = ask("--model", "7b")
+    assert code == 0
+    assert "assumed: the size '7b' is taken for llama-2-7b" in out
+    for word in ("full", "LoRA r16", "QLoRA r16", "RTX 4090", "H100 80GB", "sequence 2,048", "checkpointing"):
+        assert word in out
+
+
+def test_the_verdict_comes_first(ask):
+    code, out, _ = ask("--model", "7b", "--gpu", "24GiB")
+    assert code == 0
+    assert out.splitlines()[2] == "LoRA r16 and QLoRA r16 fit; full does not fit (24.0 GiB)."
+    assert "room for batch 6 or sequence" in out
+    assert "the card will show" in out
+    assert "(the peak)" in out
+
+
+def test_a_named_card_that_does_not_hold_it_gives_1(ask):
+    code, out, _ = ask("--model", "7b", "--method", "full", "--gpu", "RTX 4090")
+    assert code == 1
+    assert out.splitlines()[2].startswith("Full does not fit: 62.8 GiB allocated at the optimizer step")
+    assert "--method lora" in out
+    assert "gives back" in out
+
+
+def test_the_machines_own_card_is_taken_and_never_fails_a_script(ask, monkeypatch):
+    card = api.device("RTX 3060")
+    monkeypatch.setattr(command, "_own_card", lambda: (card, "the card is this machine's own, RTX 3060"))
+    code, out, _ = ask("--model", "70b", "--method", "full")
+    assert code == 0
+    assert "does not fit" in out
+    assert "this machine's own" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--model", "7b"),
+        ("--model", "70b", "--gpu", "H100", "--fit"),
+        (
+            "--model",
+            "deepseek-v3",
+            "--gpus",
+            "8",
+            "--nodes",
+            "16",
+            "--parallel",
+            "fsdp2",
+            "--ep",
+            "8",
+            "--explain",
+        ),
+        ("--model", "qwen2.5-7b", "--method", "qlora", "--gpu", "T4", "--compare"),
+        ("--model", "7b", "--vary", "seq=1k,2k,4k,8k", "--gpu", "24GiB"),
+        ("--model", "7b", "--mode", "inference", "--context", "8k", "--concurrency", "16", "--gpu", "L4"),
+    ],
+)
+def test_eighty_columns_without_colour_when_piped(words):
+    done = gpudoctor("estimate", *words, COLUMNS="200", HF_HUB_OFFLINE="1")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert done.stdout.endswith("\n")
+
+
+def test_an_encoding_without_blocks():
+    done = gpudoctor("estimate", "--model", "7b", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "###" in done.stdout
+
+
+def test_colour_says_the_verdict_only(ask):
+    _, out, _ = ask("--model", "7b", "--gpu", "24GiB", "--color", "always")
+    assert "\x1b[31mdoes not fit\x1b[0m" in out
+    assert set(re.findall("\x1b\\[[0-9]+m", out)) == {"\x1b[31m", "\x1b[0m"}
+
+
+JOB_FLAGS = {
+    "--method lora": ("method", "lora"), "--dtype fp32": ("dtype", "fp32"),
+    "--dtype fp32 --mixed-precision bf16": ("mixed_precision", "bf16"),
+    "--optimizer adamw-8bit": ("optimizer", "adamw-8bit"), "--seq 4k": ("seq", 4096), "--batch 3": ("batch", 3),
+    "--accumulate 4": ("accumulate", 4), "--checkpointing": ("checkpointing", "layer"),
+    "--no-checkpointing": ("checkpointing", "none"), "--checkpoint-kind selective": ("checkpointing", "selective"),
+    "--checkpoint-every 2": ("checkpoint_every", 2), "--attention eager": ("attention", "eager"),
+    "--attention flash": ("attention", "flash"), "--loss chunked": ("loss", "chunked"),
+    "--method qlora --kbit-prepare": ("kbit_prepare", True),
+    "--method qlora --no-kbit-prepare": ("kbit_prepare", False),
+    "--method qlora --quant fp4": ("quant", "fp4"), "--method qlora --no-double-quant": ("double_quant", False),
+    "--method int8-lora": ("method", "int8-lora"), "--method gptq-lora": ("method", "gptq-lora"),
+    "--method freeze --freeze-layers 3": ("freeze_layers", 3), "--method lora --lora-rank 64": ("lora_rank", 64),
+    "--method lora --lora-targets q_proj,v_proj": ("lora_targets", ["q", "v"]),
+    "--method lora --lora-dropout 0.1": ("lora_dropout", 0.1), "--method lora --lora-dora": ("lora_dora", True),
+    "--method lora --train-embeddings": ("train_embeddings", True), "--master-weights": ("master_weights", True),
+    "--fused-norm": ("fused_norm", True), "--compiled": ("compiled", True), "--stack torchtune": ("stack", "torchtune"),
+    "--gpus 8 --parallel ddp": ("gpus", 8), "--gpus 8 --nodes 2 --parallel zero2": ("nodes", 2),
+    "--gpus 8 --parallel zero1": ("parallel", "zero1"), "--gpus 8 --parallel zero3": ("parallel", "zero3"),
+    "--gpus 8 --parallel fsdp": ("parallel", "fsdp"), "--gpus 8 --parallel fsdp2": ("parallel", "fsdp2"),
+    "--gpus 8 --tp 8": ("tp", 8), "--gpus 8 --pp 8": ("pp", 8), "--gpus 8 --cp 8": ("cp", 8),
+    "--gpus 8 --parallel zero3 --offload params": ("offload", "params"),
+    "--mode inference": ("mode", "inference"), "--mode inference --context 8k": ("context", 8192),
+    "--mode inference --concurrency 4": ("concurrency", 4), "--mode inference --kv-dtype fp8": ("kv_dtype", "fp8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", JOB_FLAGS)
+def test_every_flag_reaches_the_job(data, flags):
+    name, value = JOB_FLAGS[flags]
+    method = () if "--method" in flags or "inference" in flags else ("--method", "full")
+    got = data("--model", "llama-3-8b", *flags.split(), *method)
+    assert got["job"][name] == value
+    assert got["total_bytes"] == max(instant["bytes"] for instant in got["instants"])
+    assert got["total_bytes"] == sum(line["bytes"] for line in got["lines"])
+
+
+def test_experts_in_parallel(data):
+    one = data("--model", "mixtral-8x7b", "--method", "full", "--gpus", "8", "--parallel", "ddp")
+    eight = data("--model", "mixtral-8x7b", "--method", "full", "--gpus", "8", "--parallel", "ddp", "--ep", "8")
+    assert eight["job"]["ep"] == 8
+    assert eight["total_bytes"] < one["total_bytes"]
+
+
+def test_flags_have_the_names_of_the_function(data):
+    from gpudoctor.cli.estimate_flags import _JOB_CHOICES, _JOB_NUMBERS, _SWITCHES
+    from gpudoctor.estimate.job import FIELDS
+
+    flags = {*_JOB_NUMBERS, *_JOB_CHOICES, *_SWITCHES, "lora_targets", "lora_dropout", "checkpointing"}
+    assert flags <= FIELDS
+    assert FIELDS - flags == {"quant_group", "experts_quantized", "lora_dtype", "outputs_kept", "lora_fused"}
+    got = data("--model", "7b", "--method", "qlora", "--batch", "2", "--gpu", "24GiB")
+    same = api.estimate("7b", method="qlora", batch=2, gpu="24GiB")
+    assert got["total_bytes"] == same.total_bytes
+    assert tuple(got["card"]["used_bytes"]) == same.card.used
+
+
+def test_numbers_instead_of_a_name(data):
+    llama = {"hidden": 4096, "layers": 32, "heads": 32, "kv-heads": 8, "intermediate": 14336, "vocab": 128256}
+    got = data(
+        "--method", "full", *(word for name, value in llama.items() for word in (f"--{name}", str(value)))
+    )
+    assert got["model"]["parameters"] == api.lookup("llama-3-8b").preset.parameters
+    got = data("--hidden=1024", "--layers=2", "--heads=4", "--head-dim=64", "--method=full")
+    assert got["model"]["head_dim"] == 64
+    assert any("taken as in Llama" in said for said in got["assumptions"])
+
+
+@pytest.mark.parametrize("hidden", [1, 64, 1000, 1009, 4160])
+def test_heads_that_are_not_given_divide_the_width(data, hidden):
+    got = data(f"--hidden={hidden}", "--layers=2", "--method=full")
+    assert hidden % got["model"]["heads"] == 0
+
+
+def test_a_png_without_matplotlib_says_what_does_without(ask, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = ask("--model", "7b", "--plot", str(tmp_path / "memory.png"))
+    assert (code, out) == (2, "")
+    assert ".svg needs nothing" in err
+
+
+def test_defaults_are_stated(ask):
+    _, out, _ = ask("--model", "llama-3-8b", "--method", "full")
+    said = " ".join(out.split())
+    assert (
+        "sequence 2,048, batch 1, bf16, adamw, checkpointing, sdpa attention, stock loss, libraries hf" in said
+    )
+
+
+def test_explain_prints_every_formula(ask, data):
+    words = ("--model", "llama-3-8b", "--method", "lora", "--gpu", "24GiB")
+    _, out, _ = ask(*words, "--explain")
+    said = " ".join(out.split())
+    for instant in data(*words)["instants"]:
+        for line in instant["lines"]:
+            assert " ".join(line["formula"].split()) in said
+            assert f"from: {' '.join(line['source'].split())} (analytic)" in said
+
+
+def test_vary(ask, data):
+    got = data("--model", "7b", "--vary", "seq=1k,2k,4k")
+    assert got["vary"]["key"] == "seq"
+    assert [row["value"] for row in got["vary"]["rows"]] == ["1k", "2k", "4k"]
+    same = api.estimate("7b", method="lora", seq=4096)
+    assert got["vary"]["rows"][2]["estimates"][1]["total_bytes"] == same.total_bytes
+    _, out, _ = ask("--model", "7b", "--vary", "lora-rank=8,64", "--method", "lora", "--gpu", "A100")
+    assert "lora-rank" in out
+    got = data("--model", "7b", "--vary", "method=full,qlora", "--method", "full")
+    assert [row["estimates"][0]["method"] for row in got["vary"]["rows"]] == ["full", "qlora"]
+    got = data("--model", "7b", "--vary", "double_quant=yes,no", "--method", "qlora")
+    yes, no = (row["estimates"][0]["total_bytes"] for row in got["vary"]["rows"])
+    assert yes < no
+
+
+def test_compare_names_the_others_and_why(ask, data):
+    got = data("--model", "7b", "--method", "full", "--compare")
+    by_name = {row["name"]: row for row in got["compare"]}
+    count = api.lookup("7b").preset.parameters
+    assert by_name["accelerate"]["bytes"] == 8 * count
+    assert by_name["DeepSpeed helper"]["bytes"] == 20 * count
+    assert all(row["why"] for row in got["compare"])
+    got = data("--model", "7b", "--method", "qlora", "--compare")
+    assert {row["name"]: row for row in got["compare"]}["DeepSpeed helper"]["bytes"] is None
+    _, out, _ = ask("--model", "7b", "--method", "full", "--compare")
+    assert "rule of thumb" in out
+
+
+def test_fit(ask, data):
+    got = data("--model", "7b", "--gpu", "24GiB", "--fit")
+    best = got["fit"]["best"]
+    assert best[0]["speed"] == 1.0
+    assert {item["job"]["method"] for item in best} == {"lora", "qlora"}
+    for item in best:
+        fields = {**item["job"], "lora_targets": tuple(item["job"]["lora_targets"])}
+        again = api.estimate("7b", gpu="24GiB", **fields)
+        assert again.total_bytes == item["total_bytes"]
+        assert again.card.verdict is api.Verdict.FITS
+    full, lora, _ = got["fit"]["methods"]
+    assert full["largest_batch"] is None
+    assert full["cards"] == 4
+    assert lora["cards"] == 1
+    code, out, _ = ask("--model", "70b", "--method", "full", "--gpu", "T4", "--fit")
+    assert code == 1
+    assert "Nothing that was tried fits" in out
+
+
+def test_plot(ask, tmp_path):
+    target = tmp_path / "memory.svg"
+    code, _, _ = ask("--model", "7b", "--gpu", "24GiB", "--plot", str(target), "--vary", "seq=1k,2k")
+    assert code == 0
+    drawing = ElementTree.fromstring(target.read_text("utf-8"))
+    said = " ".join(drawing.itertext())
+    assert "24GiB" in said
+    assert "QLoRA r16" in said
+    assert "1k" in said
+    code, _, _ = ask("--model", "7b", "--plot", str(tmp_path / "batch.svg"))
+    assert code == 0
+    assert "over batch" in (tmp_path / "batch.svg").read_text("utf-8")
+
+
+def test_markdown_and_output(ask, tmp_path):
+    target = tmp_path / "estimate.md"
+    code, out, _ = ask(
+        "--model", "7b", "--gpu", "24GiB", "--format", "markdown", "--output", str(target), "--explain", "--fit",
+        "--compare", "--vary", "batch=1,2",
+    )  # fmt: skip
+    assert code == 0
+    assert out == ""
+    text = target.read_text("utf-8")
+    assert text.startswith("### gpudoctor estimate: llama-2-7b")
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|")
+
+
+def test_trace_and_measure_are_not_there_yet(ask):
+    for flag in ("--trace", "--measure"):
+        code, _, err = ask("--model", "7b", flag)
+        assert code == 2
+        assert flag in err
+
+
+def test_the_sequence_of_a_model_with_few_positions(data):
+    got = data("--model", "bert-base-uncased", "--method", "full")
+    assert got["job"]["seq"] == 512
+    assert any("positions" in said for said in got["assumptions"])
+
+
+def test_whole_process_is_fast():
+    """The bar is 0.15 s on this project's machines; a loaded one gets four times that."""
+    fastest = 10.0
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "gpudoctor", "estimate", "--model", "7b"], check=True, capture_output=True
+        )
+        fastest = min(fastest, time.perf_counter() - start)
+    assert fastest < 0.6
+
+
+def test_nothing_heavy_is_imported():
+    code = (
+        "import sys; from gpudoctor.cli import main; main(['estimate', '--model', '7b', '--gpu', '24GiB', '--fit']);"
+        "heavy = {'torch', 'transformers', 'rich', 'libcst', 'pynvml', 'numpy', 'yaml', 'ruamel', 'psutil'};"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_thousand_estimates_in_a_second():
+    shape = api.lookup("7b").preset.shape
+    start = time.perf_counter()
+    for batch in range(1, 501):
+        api.estimate_job(shape, TrainingJob(batch=batch, method="lora"))
+    assert time.perf_counter() - start < 2.0  # 1,000 in a second on a quiet machine

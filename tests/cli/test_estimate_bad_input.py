@@ -1,0 +1,233 @@
+"""`gpudoctor estimate` refuses what cannot be in a sentence with the field and what it may be; exit code 2."""
+
+import json
+import os
+
+import pytest
+
+from gpudoctor.cli import estimate as command
+from gpudoctor.cli import estimate_model, main
+
+
+@pytest.fixture(autouse=True)
+def no_card_and_no_network(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "_own_card", lambda: (None, ""))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+
+
+@pytest.fixture
+def refused(capsys):
+    def run(*words):
+        code = main(["estimate", *words])
+        said = capsys.readouterr()
+        assert code == 2, (code, said)
+        assert said.out == ""
+        assert said.err.startswith("gpudoctor: ")
+        assert len(said.err.splitlines()) == 1, said.err
+        return said.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "no model"),
+        ("--model ''", "--model is empty"),
+        ("--model lama-3-8b", "nearest known are llama-3-8b"),
+        ("--model quen2.5-7b", "qwen2.5-7b"),
+        ("--model 7b --batch 0", "--batch is 0; it must be a whole number from 1"),
+        ("--model 7b --batch -3", "--batch is -3"),
+        ("--model 7b --batch 1.5", "'1.5' is not a whole number"),
+        ("--model 7b --seq nan", "'nan' is not a whole number"),
+        ("--model 7b --seq 0", "--seq is 0"),
+        ("--model 7b --seq 1000000000000000", "--seq is 1000000000000000"),
+        ("--model 7b --accumulate 0", "--accumulate is 0"),
+        ("--model 7b --lora-dropout nan --method lora", "--lora-dropout is nan"),
+        ("--model 7b --lora-dropout 1 --method lora", "--lora-dropout is 1"),
+        ("--model 7b --lora-dropout x", "--lora-dropout"),
+        ("--model 7b --lora-rank 0", "--lora-rank is 0"),
+        ("--model 7b --lora-targets=", "--lora-targets"),
+        ("--model 7b --lora-targets zzz", "allowed are all-linear"),
+        ("--model 7b --optimizer adamx", "adamw-8bit"),
+        ("--model 7b --method lorra", "qlora"),
+        ("--model 7b --dtype int7", "bf16"),
+        ("--model 7b --dtype fp16 --mixed-precision bf16 --method full", "mixes two 16-bit types"),
+        ("--model 7b --checkpointing --no-checkpointing", "not allowed with"),
+        ("--model 7b --gpus 3 --tp 3", "--tp 3 must divide the 32 heads"),
+        ("--model 7b --gpus 8", "--parallel none leaves 8 of 8 GPUs without a part"),
+        ("--model 7b --gpus 0", "--gpus is 0"),
+        ("--model 7b --gpus 8 --tp 3", "must divide the 8 GPUs"),
+        ("--model 7b --gpus 64 --pp 64", "more than the 32 layers"),
+        ("--model 7b --gpus 2 --parallel ddp --ep 2", "has no experts"),
+        ("--model 7b --offload optimizer", "needs --parallel"),
+        ("--model 7b --method gptq-lora --gpus 2 --parallel zero3", "cannot be sharded"),
+        ("--model 7b --method int8-lora --gpus 2 --parallel fsdp", "cannot be sharded"),
+        ("--model 7b --optimizer lomo --accumulate 2 --method full", "steps inside the backward"),
+        ("--model 7b --method freeze --freeze-layers 99", "has 32 layers"),
+        ("--model bert --mode inference", "--mode inference is for causal decoders"),
+        ("--model bert --seq 4096 --method full", "at most 512"),
+        ("--model 7b --gpu 12parsec", "--gpu '12parsec' is not known"),
+        ("--model 7b --gpu H1000", "the nearest known are"),
+        ("--model 7b --gpu 0", "256 MiB to 16 TiB"),
+        ("--model 7b --gpu -24GiB", "--gpu"),
+        ("--model 7b --gpu nan", "not known"),
+        ("--model 7b --gpu 24", "give a unit"),
+        ("--model 7b --hidden 4096", "--model and --hidden are both given"),
+        ("--model 7b --intermediate 4096", "--model and --intermediate are both given"),
+        ("--hidden 4096", "--layers is missing"),
+        ("--hidden 0 --layers 2", "--hidden is 0"),
+        ("--hidden -1 --layers 2", "--hidden is -1"),
+        ("--hidden 4096 --layers 32 --heads 7", "--heads 7 must divide"),
+        ("--hidden 4096 --layers 32 --heads 32 --kv-heads 5", "multiple of the key-value heads"),
+        ("--hidden 4096 --layers 32 --heads 32 --head-dim 0", "--head-dim is 0"),
+        ("--hidden 10000000 --layers 100000", "is taken for a mistake"),
+        ("--model 7b --vary seq", "give a flag and its values"),
+        ("--model 7b --vary seq=", "give a flag and its values"),
+        ("--model 7b --vary speed=1,2", "--vary speed: no such flag"),
+        ("--model 7b --vary seq=1k,many", "'many' is no value for it"),
+        ("--model 7b --vary batch=1,0", "--batch is 0"),
+        ("--model 7b --vary dtype=bf16,int7", "--dtype is 'int7'"),
+        ("--model 7b --vary compiled=perhaps", "'perhaps' is no value"),
+        ("--model 7b --fit", "--fit needs a card"),
+        ("--model 7b --mode inference --gpu H100 --fit", "--fit searches training jobs"),
+        ("--model 7b --plot memory.pdf", "must end in .svg or .png"),
+        ("--model 7b --plot /nowhere/at/all/memory.svg", "does not exist"),
+        ("--model 7b --output /nowhere/at/all/x", "does not exist"),
+        ("--model 7b --format yaml", "invalid choice"),
+        ("--model meta/unheard-of", "HF_HUB_OFFLINE"),
+        ("--model ./nowhere", "no such file"),
+        ("--model nowhere/config.json", "no such file"),
+        ("nowhere.yaml", "no such file"),
+        ("train.py", "a script; estimate reads training configs"),
+    ],
+)
+def test_sentences(refused, words, said):
+    assert said in refused(*[word.replace("''", "") for word in words.split()])
+
+
+def test_more_values_than_anybody_reads(refused):
+    assert "at most 40" in refused("--model", "7b", "--vary", "seq=" + ",".join(map(str, range(1, 99))))
+
+
+def test_arguments_for_a_script(refused):
+    assert "nothing belongs after --" in refused("--model", "7b", "--", "--lr", "3")
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"[]", "an object was expected"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"[" * 100_000, "config.json"),
+        (b"{}", "model_type is missing"),
+        (b'{"model_type": "mamba9"}', "model_type 'mamba9' is an architecture that estimate does not know"),
+        (b'{"model_type": "llama", "hidden_size": NaN}', "hidden_size is nan"),
+        (b'{"model_type": "llama", "hidden_size": 1e999}', "hidden_size is inf"),
+        (b'{"_class_name": "AutoencoderKL"}', "a diffusers config"),
+    ],
+)
+def test_a_broken_config_json(refused, tmp_path, raw, said):
+    (tmp_path / "config.json").write_bytes(raw)
+    assert said in refused("--model", str(tmp_path / "config.json"))
+    assert said in refused("--model", str(tmp_path))
+
+
+def test_a_huge_file_called_config_json(refused, tmp_path):
+    with (tmp_path / "config.json").open("wb") as stream:
+        os.truncate(stream.fileno(), 5 << 20)
+    assert "larger than any config.json" in refused("--model", str(tmp_path))
+
+
+def test_folders_that_hold_no_model(refused, tmp_path):
+    assert "no config.json in this folder" in refused("--model", str(tmp_path))
+    (tmp_path / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
+    assert "a diffusers pipeline" in refused("--model", str(tmp_path))
+    assert "a diffusers pipeline" in refused(str(tmp_path))
+
+
+def test_a_config_that_trains_nothing(refused, tmp_path):
+    path = tmp_path / "package.json"
+    path.write_text(json.dumps({"name": "x", "scripts": {}, "dependencies": {}}))
+    assert "no training config that is known" in refused(str(path))
+    path.write_text("{'")
+    assert "line 1" in refused(str(path))
+
+
+def test_a_config_that_names_no_model(refused, tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}))
+    assert "names no model; add --model" in refused(str(path))
+
+
+class Answer:
+    def __init__(self, raw):
+        self.raw = raw
+
+    def read(self, size):
+        return self.raw[:size]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def test_the_hub_is_asked_for_a_config_only_when_the_id_is_not_known(monkeypatch, capsys):
+    asked = []
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "intermediate_size": 128, "vocab_size": 1000}  # fmt: skip
+
+    def fetch(request, timeout):
+        asked.append(request.full_url)
+        return Answer(json.dumps(config).encode())
+
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
+    monkeypatch.setattr("urllib.request.urlopen", fetch)
+    assert main(["estimate", "--model", "nobody/tiny-thing", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["name"] == "nobody/tiny-thing"
+    assert asked == ["https://hub.invalid/nobody/tiny-thing/resolve/main/config.json"]
+    assert main(["estimate", "--model", "meta-llama/Llama-2-7b-hf"]) == 0
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("code", "said"), [(404, "misspelt, gated or private"), (503, "HTTP 503")])
+def test_a_hub_that_says_no(monkeypatch, refused, code, said):
+    import urllib.error
+
+    def fetch(request, timeout):
+        raise urllib.error.HTTPError(request.full_url, code, "no", {}, None)
+
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr("urllib.request.urlopen", fetch)
+    assert said in refused("--model", "nobody/tiny-thing")
+
+
+def test_a_hub_that_cannot_be_reached(monkeypatch, refused, capsys):
+    def fetch(request, timeout):
+        raise OSError("no route to host")
+
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr("urllib.request.urlopen", fetch)
+    assert "the hub cannot be reached from here" in refused("--model", "nobody/tiny-thing")
+    assert main(["estimate", "--model", "somebody/qwen2.5-7b-merged"]) == 0
+    assert "is taken for qwen2.5-7b: the hub cannot be reached" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_cache_comes_before_the_network(monkeypatch, tmp_path, capsys):
+    folder = tmp_path / "hf/hub/models--nobody--cached/snapshots/abc"
+    folder.mkdir(parents=True)
+    config = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "intermediate_size": 128, "vocab_size": 1000,
+              "quantization_config": {"quant_method": "gptq", "bits": 4}}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(estimate_model, "_download", lambda name: pytest.fail("asked the hub"))
+    assert main(["estimate", "--model", "nobody/cached", "--format", "json"]) == 0
+    got = json.loads(capsys.readouterr().out)
+    assert got["model"]["name"] == "nobody/cached"
+    assert got["method"] == "gptq-lora"
