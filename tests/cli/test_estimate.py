@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from command import gpudoctor
@@ -299,6 +300,12 @@ def test_markdown_and_output(ask, tmp_path):
     for line in text.splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
+
+
+def test_the_readme_shows_what_is_printed(ask):
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    shown = readme.split("$ gpudoctor estimate --model 7b --gpu 24GiB\n", 1)[1].split("```", 1)[0]
+    assert ask("--model", "7b", "--gpu", "24GiB")[1] == shown
 
 
 def test_trace_and_measure_are_not_there_yet(ask):
