@@ -2,7 +2,18 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
+from gpudoctor.model import (
+    Crashed,
+    Outcome,
+    Passed,
+    Patient,
+    PatientKind,
+    Ranked,
+    Setting,
+    Severity,
+    Skipped,
+    SourceSpan,
+)
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -34,10 +45,15 @@ def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]
     counts = count(len(errors), "error") + (f", {count(len(warnings), 'warning')}" if warnings else "")
     if patient.kind is PatientKind.MACHINE:
         return f"This machine is not fit for training ({counts})."
-    machine = [item for item in errors if item.finding.span is None]
+    machine = [item for item in errors if not _in_a_file(item)]
     if machine and len(machine) == len(errors):
         return f"{patient.title} will not run well on this machine ({counts})."
     return f"{patient.title} will fail or give a wrong result ({counts})."
+
+
+def _in_a_file(item: Ranked) -> bool:
+    """Whether the user's own script or config is at fault, and not the machine."""
+    return any(isinstance(part, SourceSpan | Setting) and part.path for part in item.finding.evidence)
 
 
 def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:

@@ -126,6 +126,16 @@ class PrecisionConflict(Check):
         """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
         both = sorted(both, key=lambda item: not item.engine.on)
         certain = all(item.certain for item in both)
+        others = _other_half(both)
+        if others is not None:
+            return self._found(
+                f"{both[0].link.deepspeed.title} says {both[0].engine.key}={both[0].engine.shown}, "
+                f"{both[0].link.arguments.title} says {others.key}={others.shown}.",
+                (both[0].engine, others),
+                breaks="transformers refuses the mismatch when the run starts",
+                certain=certain and others.sure,
+                cure="auto",
+            )
         if len(both) == 2 and all(item.argument is not None for item in both):
             text = both[0].sentence
         else:
@@ -267,6 +277,13 @@ class PrecisionConflict(Check):
             subject=f"{places[0].path}:{places[0].line}",
             facts=(("cure", cure),),
         )
+
+
+def _other_half(both: list[Mismatch]) -> Written | None:
+    """The half precision that the arguments switch on instead of DeepSpeed's, when that is all that differs."""
+    if len(both) != 1 or both[0].argument is not None or not both[0].engine.on:
+        return None
+    return both[0].link.arguments.on("bf16" if both[0].name == "fp16" else "fp16")
 
 
 def _section(item: Written) -> tuple[str, ...]:

@@ -149,3 +149,20 @@ def test_every_finding_has_a_remedy() -> None:
         for finding in examine(PrecisionConflict, patient):
             [remedy] = prescribe(PrecisionConflictRule, finding, patient)
             assert remedy.steps
+
+
+def test_sick_the_other_half_is_named(tmp_path, monkeypatch, capsys):
+    """fp16 in the engine's file and bf16=True in the call: both are said, and the machine is not blamed."""
+    from gpudoctor.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text('{"fp16": {"enabled": true}}')
+    (tmp_path / "train.py").write_text(
+        "from transformers import Trainer, TrainingArguments\n"
+        'args = TrainingArguments(output_dir="out", bf16=True, deepspeed="ds.json")\n'
+        "Trainer(model=None, args=args).train()\n"
+    )
+    assert main(["check", "train.py", "--select", "CFG001"]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "ds.json says fp16.enabled=true, train.py:2 says bf16=True." in printed
+    assert "train.py will fail or give a wrong result (1 error)." in printed
