@@ -11,11 +11,12 @@ from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.estimate_model import Found
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
     from gpudoctor.estimate.answer import Answer
+    from gpudoctor.estimate.find import Found
 
 FORMATS = ("text", "json", "markdown")
+_DRIVER = Path("/proc/driver/nvidia/gpus")
 _FILES = {".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".sh", ".sbatch"}
 USUAL = ("full", "lora", "qlora")
 """Methods that stand side by side when none is named."""
@@ -182,13 +183,13 @@ def _estimates(
     return tuple(done), left_out
 
 
-def _own_card() -> tuple["Device | None", str]:
+def _own_card(root: Path = _DRIVER) -> tuple["Device | None", str]:
     """The machine's own card by the driver's files: NVML would take longer than the whole answer."""
     from gpudoctor.estimate import device as find_device
 
     names = []
     try:
-        for card in sorted(Path("/proc/driver/nvidia/gpus").iterdir()):
+        for card in sorted(root.iterdir()):
             lines = (card / "information").read_text("utf-8", "replace").splitlines()
             names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     except OSError:

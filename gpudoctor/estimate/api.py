@@ -6,6 +6,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic import inference_instants, training_instants
 from gpudoctor.estimate.card import read_card
+from gpudoctor.estimate.find import find_path, is_path
 from gpudoctor.estimate.gpus import device as find_device
 from gpudoctor.estimate.job import FIELDS as JOB_FIELDS
 from gpudoctor.estimate.job import TrainingJob
@@ -35,11 +36,13 @@ def estimate(
 ) -> Estimate:
     """Estimate the GPU memory of a training or inference job; names are those of `gpudoctor estimate`'s flags.
 
-    `model` is a preset's name, a size, or a `ModelShape`; without it the shape's numbers are given
-    (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with the field
+    `model` is a name, a size, a config.json or its folder, or a `ModelShape`; without it the shape's numbers
+    are given (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with the field
     and the allowed values.
     """
     named = {key: value for key, value in options.items() if value is not None}
+    if "intermediate" in named:
+        named["mlp"] = named.pop("intermediate")
     unknown = sorted(set(named) - JOB_FIELDS - SHAPE_FIELDS)
     if unknown:
         raise UsageError(
@@ -63,6 +66,9 @@ def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[
             raise UsageError(
                 f"model and {sorted(numbers)[0]} are both given; give a model's name or its numbers"
             )
+        if is_path(model):
+            read = find_path(model)
+            return read.shape, "; ".join(read.assumptions)
         found = lookup(model)
         return found.preset.shape, found.assumption
     return from_numbers(numbers)

@@ -16,7 +16,7 @@ from gpudoctor.cli import estimate as command
 from gpudoctor.cli import main
 from gpudoctor.estimate import TrainingJob
 
-GIB = 1 << 30
+READ_CARD = command._own_card
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,17 @@ def test_the_machines_own_card_is_taken_and_never_fails_a_script(ask, monkeypatc
     assert code == 0
     assert "does not fit" in out
     assert "this machine's own" in out
+
+
+def test_the_own_card_is_read_from_the_drivers_files(tmp_path):
+    (tmp_path / "0000:01:00.0").mkdir()
+    (tmp_path / "0000:01:00.0/information").write_text("Model: \t\t NVIDIA A100-SXM4-80GB\nIRQ:   \t\t 16\n")
+    card, said = READ_CARD(tmp_path)
+    assert card.name == "A100 80GB"
+    assert "NVIDIA A100-SXM4-80GB" in said
+    (tmp_path / "0000:01:00.0/information").write_text("Model: \t\t NVIDIA Unheard 9000\n")
+    assert READ_CARD(tmp_path) == (None, "")
+    assert READ_CARD(tmp_path / "nothing") == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -182,6 +193,15 @@ def test_flags_have_the_names_of_the_function(data):
     same = api.estimate("7b", method="qlora", batch=2, gpu="24GiB")
     assert got["total_bytes"] == same.total_bytes
     assert tuple(got["card"]["used_bytes"]) == same.card.used
+
+
+def test_the_function_reads_a_config_json_too(data, tmp_path):
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "intermediate_size": 128, "vocab_size": 1000}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    same = api.estimate(str(tmp_path), method="lora")
+    assert data("--model", str(tmp_path), "--method", "lora")["total_bytes"] == same.total_bytes
+    assert api.estimate(hidden=64, layers=2, intermediate=128).shape.mlp == 128
 
 
 def test_numbers_instead_of_a_name(data):
@@ -349,3 +369,9 @@ def test_a_thousand_estimates_in_a_second():
     for batch in range(1, 501):
         api.estimate_job(shape, TrainingJob(batch=batch, method="lora"))
     assert time.perf_counter() - start < 2.0  # 1,000 in a second on a quiet machine
+
+
+def test_a_folder_that_is_called_like_a_model(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "7b").mkdir()
+    assert data("--model", "7b")["model"]["name"] == "llama-2-7b"

@@ -1,0 +1,92 @@
+"""A model by a local config.json, its folder, or Hugging Face's cache; nothing here touches the network."""
+
+import json
+import os
+from dataclasses import dataclass
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.config_json import shape_of_config
+from gpudoctor.estimate.shapes import ModelShape
+
+LARGEST = 4 << 20
+"""Bytes of a config.json beyond which it is something else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The model, and what was assumed to find it."""
+
+    shape: ModelShape
+    """Its shape."""
+    assumptions: tuple[str, ...] = ()
+    """A sentence each."""
+    quantized: str | None = None
+    """How its checkpoint is quantized already (`gptq`, `awq`, `bitsandbytes`...); None where it is not."""
+
+
+def is_path(name: str) -> bool:
+    """Whether a model's name is meant as a file or folder; a folder `7b` without a config is not."""
+    if name.endswith(".json") or name.startswith((".", "/", "~")) or os.path.isfile(name):
+        return True
+    return any(os.path.exists(os.path.join(name, inside)) for inside in ("config.json", "model_index.json"))
+
+
+def find_path(path: str) -> Found:
+    """The model of a config.json, or of the folder that holds one. Raises `UsageError`."""
+    path = os.path.expanduser(path)
+    if os.path.isdir(path):
+        inside = os.path.join(path, "config.json")
+        if os.path.exists(os.path.join(path, "model_index.json")):
+            raise UsageError(
+                f"{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
+                f"transformers of text and images, or plain numbers: --hidden, --layers"
+            )
+        if not os.path.isfile(inside):
+            raise UsageError(f"{path}: no config.json in this folder; name the folder of a transformers model")
+        path = inside
+    return parse_config(_read(path), path)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; give a config.json, its folder, or a model's name") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(raw) > LARGEST:
+        raise UsageError(f"{path}: larger than any config.json ({LARGEST >> 20} MiB); is it the weights?")
+    return raw
+
+
+def parse_config(raw: bytes, name: str) -> Found:
+    """The model of a config.json's text. Raises `UsageError`."""
+    try:
+        config = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: not UTF-8 text; is it the config.json of a transformers model?") from None
+    except RecursionError:
+        raise UsageError(f"{name}: nested too deeply for a config.json") from None
+    except ValueError as error:
+        raise UsageError(f"{name}: not valid JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise UsageError(f"{name}: not the config.json of a model: an object was expected")
+    shape, notes = shape_of_config(config, name)
+    quantization = config.get("quantization_config")
+    method = quantization.get("quant_method", "other") if isinstance(quantization, dict) else None
+    return Found(shape=shape, assumptions=notes, quantized=str(method) if method else None)
+
+
+def find_cached(name: str) -> str | None:
+    """Path of the newest config.json of a hub model in Hugging Face's cache; None where it has none."""
+    home = os.environ.get("HF_HUB_CACHE") or os.path.join(
+        os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface"), "hub"
+    )
+    snapshots = os.path.join(home, "models--" + name.replace("/", "--"), "snapshots")
+    try:
+        paths = [os.path.join(snapshots, entry, "config.json") for entry in os.listdir(snapshots)]
+    except OSError:
+        return None
+    present = [path for path in paths if os.path.isfile(path)]
+    return max(present, key=os.path.getmtime) if present else None
