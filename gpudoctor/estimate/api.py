@@ -37,8 +37,8 @@ def estimate(
     """Estimate the GPU memory of a training or inference job; names are those of `gpudoctor estimate`'s flags.
 
     `model` is a name, a size, a config.json or its folder, or a `ModelShape`; without it the shape's numbers
-    are given (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with the field
-    and the allowed values.
+    are given (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with
+    the field and the allowed values.
     """
     named = {key: value for key, value in options.items() if value is not None}
     if "intermediate" in named:

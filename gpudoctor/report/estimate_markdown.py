@@ -29,6 +29,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     rows += _more(answer)
     rows += [""] + [f"- assumed: {escape(text)}" for text in answer.assumptions]
     rows += [f"- note: {escape(text)}" for text in shown.notes]
+    rows.append(f"- {escape(words.libraries_text(shown.job))}")
     return "\n".join(rows).rstrip("\n") + "\n"
 
 

@@ -11,6 +11,7 @@ from gpudoctor.estimate.fit import Room
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.stack import stack
 
 GIB = 1 << 30
 _CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
@@ -65,7 +66,12 @@ def job_text(job: TrainingJob) -> str:
         parts += [f"{name} {getattr(job, name)}" for name in ("tp", "pp", "cp", "ep") if getattr(job, name) > 1]
     if job.offload != "none":
         parts.append(f"{job.offload} on the host")
-    return ", ".join([*parts, f"libraries {job.stack}"])
+    return ", ".join(parts)
+
+
+def libraries_text(job: TrainingJob) -> str:
+    """Whose code is taken to run, in which releases."""
+    return f"libraries: {stack(job.stack).title} (--stack {job.stack})"
 
 
 def verdict_text(verdict: Verdict | None) -> str:

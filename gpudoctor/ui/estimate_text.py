@@ -48,7 +48,7 @@ class _Page:
     def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Wrapped prose."""
         self.lines += textwrap.wrap(
-            text, self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
+            _printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
             break_long_words=False, break_on_hyphens=False,
         ) or [""]  # fmt: skip
 
@@ -58,6 +58,7 @@ class _Page:
 
     def table(self, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
         """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
+        rows = [[_printable(cell) for cell in row] for row in rows]
         sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             cells = [
@@ -81,6 +82,13 @@ class _Page:
             for verdict, start in _COLOURS.items():
                 whole = whole.replace(verdict.value, f"{start}{verdict.value}\x1b[0m")
         return whole
+
+
+def _printable(text: str) -> str:
+    """The text without control characters: a path or a config may hold escape sequences."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _heading(page: _Page, answer: Answer) -> None:
@@ -253,6 +261,7 @@ def _small_print(page: _Page, answer: Answer, explain: bool) -> None:
         page.say(f"assumed: {text}", hang=2)
     for text in answer.shown.notes:
         page.say(f"note: {text}", hang=2)
+    page.say(words.libraries_text(answer.shown.job), hang=2)
     page.say(
         "allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, computed by formula; "
         "nothing was run",

@@ -232,7 +232,8 @@ def test_defaults_are_stated(ask):
     _, out, _ = ask("--model", "llama-3-8b", "--method", "full")
     said = " ".join(out.split())
     assert (
-        "sequence 2,048, batch 1, bf16, adamw, checkpointing, sdpa attention, stock loss, libraries hf" in said
+        "sequence 2,048, batch 1, bf16, adamw, checkpointing, sdpa attention, stock loss" in said
+    assert "libraries: transformers 5, PEFT 0.19" in said
     )
 
 
@@ -375,3 +376,13 @@ def test_a_folder_that_is_called_like_a_model(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "7b").mkdir()
     assert data("--model", "7b")["model"]["name"] == "llama-2-7b"
+
+
+def test_a_path_with_an_escape_sequence(ask, tmp_path):
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "intermediate_size": 128, "vocab_size": 1000}  # fmt: skip
+    folder = tmp_path / "a\x1b[31mb"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    _, out, _ = ask("--model", str(folder))
+    assert "\x1b" not in out
