@@ -118,7 +118,7 @@ def _card_line(answer: Answer, top: float) -> list[str]:
     return [
         f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" '
         'stroke-dasharray="6 4"/>',
-        _text(WIDTH - _RIGHT + 4, y + 4, card.name, colour="#444444"),
+        _text(_LEFT + 6, y - 5, f"{card.name}: the card ends here", colour="#444444"),
     ]
 
 

@@ -231,10 +231,8 @@ def test_a_png_without_matplotlib_says_what_does_without(ask, tmp_path, monkeypa
 def test_defaults_are_stated(ask):
     _, out, _ = ask("--model", "llama-3-8b", "--method", "full")
     said = " ".join(out.split())
-    assert (
-        "sequence 2,048, batch 1, bf16, adamw, checkpointing, sdpa attention, stock loss" in said
+    assert "sequence 2,048, batch 1, bf16, adamw, checkpointing, sdpa attention, stock loss" in said
     assert "libraries: transformers 5, PEFT 0.19" in said
-    )
 
 
 def test_explain_prints_every_formula(ask, data):
