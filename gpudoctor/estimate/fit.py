@@ -66,10 +66,10 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """One change to a job, and what it gives back."""
+    """A change to a job, or several together, and what they give back."""
 
     changes: dict[str, Any]
-    """The field and its new value."""
+    """Fields and their new values."""
     gives_back: int
     """Bytes of the peak."""
     verdict: Verdict | None
@@ -117,21 +117,51 @@ def _fits_with(shape: ModelShape, job: TrainingJob, device: Device, name: str) -
 
 
 def cuts(estimate: Estimate, device: Device) -> tuple[Cut, ...]:
-    """Single changes that lower the peak, in the order in which they are advised."""
+    """Single changes that lower the peak, in the order in which they are advised; last, where none of them is
+    enough, the fewest of them that together are."""
     found = []
     for changes in _CUTS:
-        job = estimate.job
-        if all(getattr(job, name) == value for name, value in changes.items()):
-            continue
-        if "method" in changes and (job.method != "full" and changes["method"] != "qlora"):
-            continue
-        if "optimizer" in changes and not job.optimizer.startswith("adamw"):
-            continue
-        changed = _tried(estimate.shape, job, changes, device)
-        if changed is not None and changed.total_bytes < estimate.total_bytes:
-            saved = estimate.total_bytes - changed.total_bytes
-            found.append(Cut(changes=changes, gives_back=saved, verdict=changed.card.verdict))
+        changed = _lower(estimate, changes, device)
+        if changed is not None:
+            found.append(_cut(estimate, changes, changed))
+    if not any(cut.verdict is Verdict.FITS for cut in found):
+        found += _together(estimate, device)
     return tuple(found)
+
+
+def _cut(estimate: Estimate, changes: dict[str, Any], changed: Estimate) -> Cut:
+    saved = estimate.total_bytes - changed.total_bytes
+    return Cut(changes=changes, gives_back=saved, verdict=changed.card.verdict)
+
+
+def _lower(estimate: Estimate, changes: dict[str, Any], device: Device) -> Estimate | None:
+    """The changed job's memory; None where the change is none, is no step down, or lowers nothing."""
+    job = estimate.job
+    if "method" in changes and (job.method != "full" and changes["method"] != "qlora"):
+        return None
+    if "optimizer" in changes and not job.optimizer.startswith("adamw"):
+        return None
+    changed = _tried(estimate.shape, job, changes, device)
+    return changed if changed is not None and changed.total_bytes < estimate.total_bytes else None
+
+
+def _together(estimate: Estimate, device: Device) -> list[Cut]:
+    """Changes made one after the other until it fits, then without those that were not needed."""
+    made: dict[str, Any] = {}
+    now = estimate
+    for changes in _CUTS:
+        now = _lower(now, changes, device) or now
+        made = _differences(estimate.job, now.job)
+        if fits(now):
+            break
+    else:
+        return []
+    for name in list(made):
+        fewer = {key: value for key, value in made.items() if key != name}
+        without = _tried(estimate.shape, estimate.job, fewer, device)
+        if without is not None and fits(without):
+            made, now = fewer, without
+    return [_cut(estimate, made, now)]
 
 
 def _tried(shape: ModelShape, job: TrainingJob, changes: dict[str, Any], device: Device) -> Estimate | None:

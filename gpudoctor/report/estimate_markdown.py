@@ -54,7 +54,7 @@ def _more(answer: Answer) -> list[str]:
             size = "none" if rival.bytes is None else words.gib(rival.bytes)
             rows.append(f"| {rival.name} | {size} | {escape(rival.why)} |")
     if answer.cuts:
-        rows += ["", "| one change | gives back | then |", "|---|--:|---|"]
+        rows += ["", "| change | gives back | then |", "|---|--:|---|"]
         for cut in answer.cuts:
             change, back = words.flags_text(cut.changes), words.gib(cut.gives_back)
             rows.append(f"| `{change}` | {back} | {words.verdict_text(cut.verdict)} |")

@@ -140,7 +140,7 @@ def _breakdown(page: _Page, answer: Answer) -> None:
         rows.append((line.kind, words.gib(line.bytes), f"{share:.0%}", _FULL * round(size * line.bytes / most)))
     rows.append(("allocated", words.gib(shown.peak.bytes), "", _against(shown, size)))
     page.table(rows, right=(1, 2))
-    beside = " and ".join(line.kind for line in shown.card.lines if line.bytes)
+    beside = words.joined([line.kind for line in shown.card.lines if line.bytes])
     of = f" of {words.gib(answer.device.bytes)}" if answer.device is not None else ""
     page.say(f"the card will show {words.interval_text(shown)}{of} (with {beside})", indent=2, hang=2)
     page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)
@@ -209,7 +209,7 @@ def _next(page: _Page, answer: Answer) -> None:
         page.say(f"{label(shown)}: {text}", indent=2, hang=2)
     if answer.cuts:
         page.blank()
-        page.say(f"What one change gives back to {label(shown)}")
+        page.say(f"What changes give back to {label(shown)}")
         rows = [
             (words.flags_text(cut.changes), words.gib(cut.gives_back), words.verdict_text(cut.verdict))
             for cut in answer.cuts

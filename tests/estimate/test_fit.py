@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpudoctor.estimate import TrainingJob, device, estimate_job, lookup
+from gpudoctor.estimate import TrainingJob, Verdict, device, estimate_job, lookup
 from gpudoctor.estimate.fit import cuts, fits, largest, room, search, speed
 
 SHAPE = lookup("llama-3-8b").preset.shape
@@ -75,6 +75,24 @@ def test_cuts_are_true_and_in_order():
         changed = estimate_job(SHAPE, replace(asked.job, **cut.changes), CARD)
         assert cut.gives_back == asked.total_bytes - changed.total_bytes > 0
         assert cut.verdict is changed.card.verdict
+
+
+def test_changes_that_fit_together_when_none_does_alone():
+    asked = estimate_job(SHAPE, TrainingJob(batch=8, checkpointing="none", method="lora"), device("20GiB"))
+    *single, last = cuts(asked, device("20GiB"))
+    assert all(cut.verdict is not Verdict.FITS for cut in single)
+    assert last.verdict is Verdict.FITS
+    assert len(last.changes) > 1
+    for name in last.changes:
+        fewer = {key: value for key, value in last.changes.items() if key != name}
+        assert not fits(estimate_job(SHAPE, replace(asked.job, **fewer), device("20GiB")))
+
+
+def test_no_change_that_would_do():
+    shape = lookup("405b").preset.shape
+    found = cuts(estimate_job(shape, TrainingJob(), CARD), CARD)
+    assert found
+    assert all(cut.verdict is Verdict.DOES_NOT_FIT for cut in found)
 
 
 def test_speed_knows_what_costs():
