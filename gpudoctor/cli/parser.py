@@ -71,7 +71,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not words:
         build_parser().print_help(sys.stderr)
         raise UsageError("no command was given; start with: gpudoctor check")
-    parser = build_parser()
+    parser = build_parser(only=words[0])
     arguments, left = parser.parse_known_args(words)
     if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):
         arguments.targets += left  # argparse leaves targets that come after a flag

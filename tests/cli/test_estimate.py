@@ -384,3 +384,11 @@ def test_a_path_with_an_escape_sequence(ask, tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     _, out, _ = ask("--model", str(folder))
     assert "\x1b" not in out
+
+
+def test_no_other_command_is_imported():
+    code = (
+        "import sys; from gpudoctor.cli import main; main(['estimate', '--model', '7b']);"
+        "sys.exit('gpudoctor.cli.check' in sys.modules or 'gpudoctor.cli.list' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
