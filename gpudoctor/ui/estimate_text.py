@@ -211,10 +211,10 @@ def _next(page: _Page, answer: Answer) -> None:
         page.blank()
         page.say(f"What changes give back to {label(shown)}")
         rows = [
-            (words.flags_text(cut.changes), words.gib(cut.gives_back), words.verdict_text(cut.verdict))
+            (words.gib(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
         ]
-        page.table(rows, right=(1,))
+        page.table(rows, right=(0,))
 
 
 def _rivals(page: _Page, answer: Answer) -> None:
