@@ -4,6 +4,13 @@ import compileall
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples at every run, so that a red suite is the change's fault; `--hypothesis-profile explore`
+# looks for new ones (what it finds becomes a test of its own).
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", max_examples=2000)
+settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -93,7 +93,8 @@ def _gain(case: Case) -> _Gain:
     return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
 
 
-def _place(case: Case) -> tuple[bool, float, int, int, str, str, str, int]:
+def _place(case: Case) -> tuple[bool, float, int, int, str, str, str, int, str]:
+    """Where a case stands; the finding's whole text comes last, so that no two different ones are equal."""
     finding = case.finding
     span = finding.span
     return (
@@ -105,6 +106,7 @@ def _place(case: Case) -> tuple[bool, float, int, int, str, str, str, int]:
         finding.subject,
         span.path if span else "",
         span.line if span else 0,
+        repr(finding),
     )
 
 

@@ -171,6 +171,15 @@ cases = st.builds(
 )
 
 
+def test_two_of_a_kind_that_only_their_confidence_tells_apart_have_one_order():
+    """Nothing to gain from either, so that gain times confidence is the same: 0."""
+    sure = Case(finding=finding("CFG001", cost=Cost(step_share=0.0)), remedies=())
+    unsure = Case(
+        finding=finding("CFG001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.0)), remedies=()
+    )
+    assert rank([sure, unsure]) == rank([unsure, sure])
+
+
 @given(st.lists(cases, max_size=8), st.randoms())
 def test_the_order_does_not_depend_on_the_order_of_the_input(items, random):
     shuffled = list(items)

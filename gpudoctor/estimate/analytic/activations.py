@@ -67,7 +67,8 @@ def block(layout: Layout) -> Block:
         h,
     )
     shared_input = single and attention_trained  # parallel blocks: the same normalized tensor feeds both
-    saved_mlp, live_mlp = _mlp(layout, inputs)
+    saved_mlp, worst_mlp = _mlp(layout, inputs)
+    live_mlp = max(saved_mlp, worst_mlp)  # when its backward begins, all that was saved is there
     copies = 2.0 * shape.layer_parameters if layout.autocast_fp32 else 0.0
     norms = shape.block_norms
     formula = (

@@ -167,7 +167,9 @@ def _deepspeed(flat: Flat, top: set[str]) -> bool:
     strong, weak = len(top & _DEEPSPEED_STRONG), len(top & _DEEPSPEED_WEAK)
     enabled = any(key in flat.entries for key in ("fp16.enabled", "bf16.enabled", "flops_profiler.enabled"))
     staged = "zero_optimization.stage" in flat.entries
-    return staged or (strong >= 1 and strong + weak >= 2) or (enabled and weak >= 2) or "steps_per_print" in top
+    only = top <= _DEEPSPEED_STRONG | _DEEPSPEED_WEAK
+    several = (strong >= 1 and strong + weak >= 2) or (enabled and (weak >= 2 or only))
+    return staged or several or "steps_per_print" in top
 
 
 def _huggingface(_: Flat, top: set[str]) -> bool:
