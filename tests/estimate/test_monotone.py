@@ -111,7 +111,12 @@ def test_large_adapters_of_a_small_mlp_do_not_make_a_line_negative():
         name="small", layers=1, hidden=128, heads=1, kv_heads=1, head_dim=32, mlp=128, vocab=100, gated=False
     )
     job = TrainingJob(
-        method="lora", lora_rank=65, lora_targets=("all-linear",), seq=1, checkpointing="none", attention="eager"
+        method="lora",
+        lora_rank=65,
+        lora_targets=("all-linear",),
+        seq=1,
+        checkpointing="none",
+        attention="eager",
     )
     lines = [line for instant in estimate_job(shape, job).instants for line in instant.lines]
     assert min(line.bytes for line in lines) >= 0
