@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
     "gpudoctor/model": {"gpudoctor.model"},
     "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine"},
-    "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.vitals"},
+    "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate", "gpudoctor.vitals"},
     "gpudoctor/estimate": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
     "gpudoctor/report": {
         "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",
