@@ -18,6 +18,7 @@ from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, Ro
 from gpudoctor.model.signs.host import Disk, Host, Limit
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.memory import MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.source import Source
 
@@ -189,6 +190,7 @@ def make_patient(
     kernel_log: KernelLog | None = None,
     source: Source | None = None,
     configs: Configs | None = None,
+    memory: MemoryForecast | None = None,
     kind: PatientKind = PatientKind.MACHINE,
 ) -> Patient:
     """A patient with the signs that are given; the others are unavailable."""
@@ -210,6 +212,7 @@ def make_patient(
             job=_sign("the job", job),
             source=_sign("the source", source),
             configs=_sign("the configs", configs),
+            memory=_sign("the memory", memory),
         ),
     )
 

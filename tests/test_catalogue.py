@@ -55,6 +55,8 @@ NAMES = {
     "LOOP009": "no-checkpoint",
     "LOOP010": "sigterm-unhandled",
     "NUM008": "weights-frozen",
+    "MEM004": "will-not-fit", "MEM007": "headroom-unused", "MEM008": "checkpointing-unneeded",
+    "PERF007": "batch-too-small", "CFG004": "zero-stage-misfit",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

@@ -53,6 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     job.add_argument("--ranks", type=_positive, metavar="N", help="training processes on this node")
     job.add_argument("--gpus", type=_count, metavar="N", help="GPUs that the job expects on this node")
+    job.add_argument(
+        "--gpu",
+        metavar="NAME|BYTES",
+        help="the card that the job is meant for: H100, 24GiB (default: the machine's)",
+    )
     job.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
     job.add_argument(
         "--pid", type=_positive, metavar="PID", help="take environment variables from this process"
@@ -122,6 +127,7 @@ def _admission(arguments: argparse.Namespace, targets: "Targets") -> "Admission"
         pid=arguments.pid,
         ranks=arguments.ranks,
         gpus=arguments.gpus,
+        gpu=_card(arguments.gpu),
         driver_limit=arguments.wait or DRIVER_LIMIT,
     )
 
@@ -163,6 +169,15 @@ def _take_what_was_named(patient: "Patient", arguments: argparse.Namespace) -> N
                 sign.take()
             except Unavailable as reason:
                 raise IncompleteError(f"{flag} {value}: {reason}") from reason
+
+
+def _card(name: str | None) -> str | None:
+    """The named card, once it is known to be one. Raises `UsageError`."""
+    if name is not None:
+        from gpudoctor.estimate import device
+
+        device(name)
+    return name
 
 
 def _positive(text: str) -> int:

@@ -12,6 +12,7 @@ from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
@@ -99,6 +100,7 @@ class Signs:
     job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
     configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
+    memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
 
 
 class Patient:
@@ -175,3 +177,9 @@ class Patient:
     def configs(self) -> Configs:
         """The config files, read and recognised."""
         return self.signs.configs.take()
+
+    @property
+    def memory(self) -> tuple[JobMemory, ...]:
+        """What the jobs will need on their GPU, at least one; raises `Unavailable` with the reason when none
+        can be told."""
+        return self.signs.memory.take().jobs

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.host import Host
     from gpudoctor.model.signs.kernel_log import KernelLog
+    from gpudoctor.model.signs.memory import MemoryForecast
     from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
     from gpudoctor.model.signs.source import Source
 
@@ -50,6 +51,8 @@ class Admission:
     """Ranks a node, when the user says so."""
     gpus: int | None = None
     """GPUs that the job expects on this node, when the user says so."""
+    gpu: str | None = None
+    """The card that the job is meant for, by name or bytes, when the user says so."""
     driver_limit: float = DRIVER_LIMIT
     """Seconds to wait for the driver."""
 
@@ -59,7 +62,7 @@ def admit(admission: Admission) -> Patient:
     targets = admission.targets
     readers = _Readers(admission)
     named = targets.items
-    return Patient(
+    patient = Patient(
         PatientKind.SCRIPT if named else PatientKind.MACHINE,
         _title(targets),
         Signs(
@@ -73,9 +76,17 @@ def admit(admission: Admission) -> Patient:
             job=Sign("the job", readers.job),
             source=readers.source,
             configs=readers.configs,
+            memory=Sign("the memory", lambda: _memory(patient, admission)),
         ),
         targets=tuple(item.name for item in named),
     )
+    return patient
+
+
+def _memory(patient: Patient, admission: Admission) -> "MemoryForecast":
+    from gpudoctor.vitals.memory.reader import read_memory
+
+    return read_memory(patient, admission.gpu, admission.gpus)
 
 
 def _limited(name: str, reader: Callable[[], T], seconds: float) -> Sign[T]:

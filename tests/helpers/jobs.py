@@ -3,13 +3,15 @@
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from gpudoctor.model import Patient, PatientKind
+from gpudoctor.model import Patient, PatientKind, Sign
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.testing import make_patient
 from gpudoctor.vitals.configs import parse
+from gpudoctor.vitals.memory.reader import read_memory
 from gpudoctor.vitals.source import read_source
 
 PATIENTS = Path(__file__).parent.parent / "patients"
@@ -68,3 +70,13 @@ def job_patient(paths: list[Path], **signs: object) -> Patient:
     if scripts:
         signs["source"] = read_source(scripts, {})
     return make_patient(kind=PatientKind.SCRIPT, **signs)  # type: ignore[arg-type]
+
+
+def memory_patient(
+    files: dict[str, str], gpu: str | None = "A100 80GB", gpus: int | None = None, **more: object
+) -> Patient:
+    """A patient of files whose jobs are meant for a card, as `gpudoctor check --gpu NAME --gpus N` makes it."""
+    patient = patient_of(files, **more)  # type: ignore[arg-type]
+    memory = Sign("the memory", lambda: read_memory(patient, gpu, gpus))
+    patient.signs = replace(patient.signs, memory=memory)
+    return patient

@@ -23,11 +23,11 @@ _OPTIMIZERS = {
     "adamw_torch_4bit": "adamw-ao-4bit",
     "deepspeedcpuadam": "adamw", "cpuadam": "adamw",
 }  # fmt: skip
-_DTYPES = {
+DTYPES = {
     "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16", "fp32": "fp32",
     "float32": "fp32", "float": "fp32", "16": "fp16", "32": "fp32", "bf16-true": "bf16", "16-true": "fp16",
 }  # fmt: skip
-_ATTENTION = {
+ATTENTION = {
     "flash_attention_2": "flash", "flash_attention_3": "flash", "fa2": "flash", "fa3": "flash",
     "flash": "flash", "sdpa": "sdpa", "eager": "eager", "disabled": "eager",
 }  # fmt: skip
@@ -40,7 +40,7 @@ _PLACES = {
     "offload": ("offload_optimizer", "offload_param"), "lora_rank": ("lora_r",),
 }  # fmt: skip
 """Field to the canonical names whose last entry says it."""
-_LIGER = ("use_liger_kernel", "enable_liger_kernel", "liger_fused_linear_cross_entropy", "use_liger")
+LIGER = ("use_liger_kernel", "enable_liger_kernel", "liger_fused_linear_cross_entropy", "use_liger")
 
 
 def read_config(file: "ConfigFile", told: Told) -> None:
@@ -96,10 +96,10 @@ def _numbers(file: "ConfigFile", told: Told) -> None:
         told.fields["lora_dropout"] = float(dropout)
     targets = _last(file, "lora_targets")
     if isinstance(targets, tuple) and targets:
-        told.fields["lora_targets"] = _targets(targets, told)
+        told.fields["lora_targets"] = targets_of(targets, told)
 
 
-def _targets(names: tuple[Any, ...], told: Told) -> tuple[str, ...]:
+def targets_of(names: tuple[Any, ...], told: Told) -> tuple[str, ...]:
     """Adapted modules by names that the job knows; others are left out with a word."""
     from gpudoctor.estimate.job import roles
 
@@ -149,9 +149,7 @@ def _types(file: "ConfigFile", told: Told) -> None:
     """Types of the weights and of the arithmetic, as the file's tool reads them."""
     from gpudoctor.model.signs.configs import ConfigKind
 
-    dtype = _DTYPES.get(
-        str(_last(file, "model_dtype") or _last(file, "precision") or "").removeprefix("torch.")
-    )
+    dtype = DTYPES.get(str(_last(file, "model_dtype") or _last(file, "precision") or "").removeprefix("torch."))
     mixed = next((name for name in ("bf16", "fp16") if _last(file, name) is True), None)
     if file.kind is ConfigKind.TORCHTUNE:
         mixed = None
@@ -169,7 +167,7 @@ def _types(file: "ConfigFile", told: Told) -> None:
             told.fields["dtype"] = "fp32" if whole else mixed
             why = "LLaMA-Factory trains in fp32" if whole else "the checkpoint's type"
             told.assumptions.append(f"{file.path} names no type of the weights: {told.fields['dtype']}, {why}")
-            if not whole:
+            if file.kind not in {ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL}:  # these load in that type
                 told.guessed.add("dtype")
     elif not dtype and file.kind is ConfigKind.HUGGINGFACE:
         told.fields["dtype"] = "fp32"
@@ -184,10 +182,12 @@ def _step(file: "ConfigFile", told: Told) -> None:
     keeps = _last(file, "gradient_checkpointing")
     if isinstance(keeps, bool):
         told.fields["checkpointing"] = "layer" if keeps else "none"
+    elif file.kind is ConfigKind.LLAMA_FACTORY:
+        told.fields["checkpointing"] = "layer"  # its default
     elif file.kind in {ConfigKind.HUGGINGFACE, ConfigKind.AXOLOTL, ConfigKind.TORCHTUNE}:
         told.fields["checkpointing"] = "none"
         told.assumptions.append(f"{file.path} does not ask for gradient checkpointing: none")
-    attention = _ATTENTION.get(str(_last(file, "attention")))
+    attention = ATTENTION.get(str(_last(file, "attention")))
     for name, kind in (("flash_attention", "flash"), ("sdp_attention", "sdpa"), ("eager_attention", "eager")):
         attention = kind if _last(file, name) is True else attention
     if attention:
@@ -196,15 +196,19 @@ def _step(file: "ConfigFile", told: Told) -> None:
     if isinstance(optimizer, str):
         _optimizer(optimizer, file, told)
     loss = file.value("loss._component_")
-    if any(file.value(name) is True for name in _LIGER) or (isinstance(loss, str) and "Chunked" in loss):
+    if any(file.value(name) is True for name in LIGER) or (isinstance(loss, str) and "Chunked" in loss):
         told.fields |= {"loss": "chunked"} | ({} if loss else {"fused_norm": True})
     if _last(file, "compile") is True:
         told.fields["compiled"] = True
 
 
+def known_optimizer(name: str) -> str | None:
+    """The job's word for an optimizer of any tool; None for one that is not known."""
+    return _OPTIMIZERS.get(name.rsplit(".", 1)[-1].lower().replace("-", "_"))
+
+
 def _optimizer(name: str, file: "ConfigFile", told: Told) -> None:
-    plain = name.rsplit(".", 1)[-1].lower().replace("-", "_")
-    found = _OPTIMIZERS.get(plain)
+    found = known_optimizer(name)
     if found is None:
         told.assumptions.append(f"optimizer {name!r} of {file.path} is not known: counted as adamw")
     else:

@@ -20,12 +20,13 @@ def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None,
         if found is not None:
             yield found
         else:
-            item = _entry(place, patient) if isinstance(place, Setting) else keyword_at(place, patient)
+            item = entry_at(place, patient) if isinstance(place, Setting) else keyword_at(place, patient)
             if item is not None:
                 yield None, item
 
 
-def _entry(place: Setting, patient: Patient) -> Written | None:
+def entry_at(place: Setting, patient: Patient) -> Written | None:
+    """The key of a config that stands at a place."""
     configs = optional(lambda: patient.configs)
     for file in configs.files if configs is not None else ():
         if file.path == place.path and place.key in file.entries:

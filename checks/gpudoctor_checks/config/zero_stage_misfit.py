@@ -1,0 +1,83 @@
+"""CFG004: a ZeRO stage or an offload beyond what the job needs, or short of it."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.forecasts import (
+    change_words,
+    confidence,
+    describe,
+    evidence,
+    layout_cost,
+    room_words,
+    sharding_is_asked,
+    short_words,
+    stage_that_fits,
+    sure,
+)
+from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
+
+
+class ZeroStageMisfit(Check):
+    """The ZeRO stage or the offload does not suit the job's size.
+
+    What it finds:
+        A DeepSpeed config with stage 3 or an offload where a way that communicates less fits with its margin;
+        and one whose stage is too low for the job to fit, while a higher stage or an offload fits.
+    Why it hurts:
+        Stage 3 gathers every weight twice a step, half as much traffic again as stages 1 and 2; an offload
+        moves gradients and states over PCIe at every step and computes the update on the CPU. Too low a stage
+        runs out of memory.
+    How it knows:
+        The analytic estimate of the same job under each stage, with and without offload, on the number of GPUs
+        that the launch line, the scheduler or `--gpus` says. "More than needed" only where batch, length, types
+        and optimizer are all written; "less than needed" also for what fails when all that is taken at its
+        least.
+    False alarms:
+        An offload kept on purpose, to leave the GPU to something else; links between nodes so slow that
+        sharding is not what decides.
+    Remedies:
+        The fastest stage that fits, with the bytes that it needs.
+    References:
+        - https://www.deepspeed.ai/docs/config-json/#zero-optimizations-for-fp16-training
+        - https://arxiv.org/abs/1910.02054
+        - https://huggingface.co/docs/transformers/deepspeed#select-a-zero-stage
+    """
+
+    code = Code("CFG004")
+    name = "zero-stage-misfit"
+    reads = frozenset({Reads.CONFIG, Reads.ENVIRONMENT})
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for job in patient.memory:
+            better = stage_that_fits(job) if sharding_is_asked(job) else None
+            if better is None:
+                continue
+            present: dict[str, Choice] = {name: job.values[name] for name in ("parallel", "offload")}
+            if job.now.holds is Holds.NOT:
+                yield self._short(job, present, better)
+            elif sure(job) and layout_cost(present) > layout_cost(better):
+                yield self._needless(job, present, better)
+
+    def _short(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
+        return self.finding(
+            f"{describe(job)} under {change_words(present)}: {short_words(job)}; {change_words(better)} fits.",
+            evidence=evidence(job, "parallel", "offload", "batch", "seq"),
+            confidence=confidence(job),
+            severity=Severity.ERROR,
+            cost=Cost(bytes=job.now.peak - job.room, breaks="it runs out of GPU memory"),
+            subject=job.title,
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+        )
+
+    def _needless(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
+        projected = job.projected(**better)
+        needs = f" with {size(projected.peak)}" if projected is not None else ""
+        return self.finding(
+            f"{describe(job)}: {change_words(present)} needs {size(job.now.peak)}; {change_words(better)} fits"
+            f"{needs} in {room_words(job)} and moves less.",
+            evidence=evidence(job, "parallel", "offload", "batch", "seq"),
+            confidence=confidence(job),
+            subject=job.title,
+        )

@@ -1,0 +1,51 @@
+"""MEM008: gradient checkpointing is on, and the job fits without it."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.forecasts import (
+    checkpoints_needlessly,
+    confidence,
+    describe,
+    evidence,
+    room_words,
+)
+
+
+class CheckpointingUnneeded(Check):
+    """Gradient checkpointing recomputes what would have fitted into memory.
+
+    What it finds:
+        Gradient checkpointing switched on in a config or in training arguments, while the job's estimated peak
+        without it fits its GPU with the margin that a peak in the backward wants.
+    Why it hurts:
+        Every block's forward is computed twice: 20 to 30 % of the step, for memory that nobody needs.
+    How it knows:
+        The analytic estimate of the same job without checkpointing. It speaks only where batch, length, types,
+        optimizer and adapters are all written, since a guess could turn a fit into an out-of-memory.
+    False alarms:
+        A GPU that is shared with other work; rows that are longer than the length that is written.
+    Remedies:
+        Switch it off, or keep it and spend the memory on a greater batch.
+    References:
+        - https://arxiv.org/abs/1604.06174
+        - https://huggingface.co/docs/transformers/perf_train_gpu_one#gradient-checkpointing
+    """
+
+    code = Code("MEM008")
+    name = "checkpointing-unneeded"
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE})
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for job in patient.memory:
+            without = job.unchecked
+            if without is None or not checkpoints_needlessly(job):
+                continue
+            yield self.finding(
+                f"{describe(job)}: without gradient checkpointing it needs {size(without.peak)} and up to "
+                f"{size(job.limit)} fit with a margin in {room_words(job)}; with it {size(job.now.peak)}.",
+                evidence=evidence(job, "checkpointing", "batch", "seq"),
+                confidence=confidence(job),
+                subject=job.title,
+            )

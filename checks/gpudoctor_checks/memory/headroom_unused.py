@@ -1,0 +1,69 @@
+"""MEM007: the job uses a small part of its GPU's memory."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.forecasts import (
+    FEW_TOKENS,
+    checkpoints_needlessly,
+    confidence,
+    describe,
+    evidence,
+    room_words,
+    sure,
+    tokens,
+)
+from gpudoctor.model.signs.memory import JobMemory
+
+
+class HeadroomUnused(Check):
+    """More than half of the GPU's memory stays empty, and a greater batch would fit.
+
+    What it finds:
+        A job whose peak stays under half of its GPU, where twice the micro batch or more fits.
+    Why it hurts:
+        Each step pays kernel launches, the optimizer and, on several GPUs, the gradient exchange for fewer rows
+        than it could: throughput is left on the table as long as the GPU is not yet busy.
+    How it knows:
+        From configs and scripts the analytic estimate; a note, since only a run shows whether the GPU is busy
+        already. It speaks only where batch, length, types, optimizer and adapters are all written, and leaves
+        the word to MEM008 where gradient checkpointing could go, and to PERF007 where a step has few tokens.
+    False alarms:
+        A batch that is small on purpose: small data, contrastive or reinforcement learning with a chosen batch,
+        a GPU that several jobs share.
+    Remedies:
+        The next micro batch that fits, with accumulation lowered by the same factor where there is any (then
+        nothing else changes), else with the learning rate looked at again.
+    References:
+        - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
+        - https://arxiv.org/abs/1812.06162
+    """
+
+    code = Code("MEM007")
+    name = "headroom-unused"
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="used_share", default=0.5, unit="1",
+            source="catalogue MEM007: a peak under half of the device",
+            meaning="Estimated peak over the GPU's memory; below it the rest counts as unused.",
+        ),
+    )  # fmt: skip
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for job in patient.memory:
+            if sure(job) and "batch" in job.places and self._unused(job):
+                greatest, share = job.batches[-1], job.now.peak / job.device_bytes
+                yield self.finding(
+                    f"{describe(job)}: its peak of {size(job.now.peak)} is {share:.0%} of {room_words(job)}; a "
+                    f"micro batch of {greatest.changes['batch']} fits ({size(greatest.peak)}).",
+                    evidence=evidence(job, "batch", "seq", "accumulate"),
+                    confidence=confidence(job),
+                    subject=job.title,
+                )
+
+    def _unused(self, job: JobMemory) -> bool:
+        roomy = job.now.peak < self.limit("used_share") * job.device_bytes and bool(job.batches)
+        return roomy and not checkpoints_needlessly(job) and tokens(job) >= FEW_TOKENS

@@ -1,0 +1,67 @@
+"""MEM004: the job needs more memory than its GPU has."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
+from gpudoctor.model.reading.forecasts import (
+    bound,
+    confidence,
+    describe,
+    evidence,
+    sharding_is_asked,
+    short_words,
+    stage_that_fits,
+)
+from gpudoctor.model.signs.memory import Holds, JobMemory
+
+
+class WillNotFit(Check):
+    """The job will run out of GPU memory.
+
+    What it finds:
+        A training config, or a script with its training arguments, whose estimated peak is beyond what the GPU
+        has after the CUDA context and the communicators. The GPU is the one named with `--gpu`, the one that
+        the job script asks the scheduler for, or this machine's smallest.
+    Why it hurts:
+        The run dies with `CUDA out of memory`: at once when it is the load or the first step, after hours when
+        it is the longest batch or the first step with optimizer state.
+    How it knows:
+        The analytic estimate of `gpudoctor estimate`: weights, gradients, optimizer, activations and the loss,
+        at the instant that needs most. What nobody wrote down is taken at what needs least (rows of 256 tokens,
+        one row, checkpointing on, 16-bit weights), so that it speaks only where no such choice could fit; it is
+        then suspected and the message names what was taken. A peak inside the margin that fragmentation may eat
+        ("tight") is no finding here.
+    False alarms:
+        Settings that the program changes at the run; a model whose code differs from the published architecture
+        of its name; part of the layers frozen by code that cannot be read.
+    Remedies:
+        What fits, in the order of what it costs: adapters instead of full fine-tuning, gradient checkpointing,
+        a chunked loss, an 8-bit optimizer, a smaller micro batch, a quantized base, sharding; each with the
+        bytes that it gives back, and, where none is enough, the fewest that together are.
+    References:
+        - https://arxiv.org/abs/1910.02054
+        - https://huggingface.co/docs/transformers/perf_train_gpu_one
+        - docs/estimate.md
+    """
+
+    code = Code("MEM004")
+    name = "will-not-fit"
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for job in patient.memory:
+            if job.now.holds is Holds.NOT and not (sharding_is_asked(job) and stage_that_fits(job)):
+                yield self._found(job)
+
+    def _found(self, job: JobMemory) -> Finding:
+        taken = bound(job)
+        message = f"{describe(job)}{', ' + taken if taken else ''}: {short_words(job)}."
+        return self.finding(
+            message,
+            evidence=evidence(job, "model", "batch", "seq", "checkpointing", "method", "dtype"),
+            confidence=confidence(job),
+            cost=Cost(bytes=job.now.peak - job.room, breaks="it runs out of GPU memory"),
+            subject=job.title,
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+        )

@@ -1,0 +1,66 @@
+"""PERF007: a micro batch of so few tokens that the GPU waits for its weights, with memory to spare."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.forecasts import (
+    FEW_TOKENS,
+    confidence,
+    describe,
+    evidence,
+    room_words,
+    sure,
+    tokens,
+)
+
+
+class BatchTooSmall(Check):
+    """The micro batch is too small to keep the GPU busy, and there is memory for a greater one.
+
+    What it finds:
+        A job whose micro batch holds fewer tokens than a GPU needs to work at its arithmetic rate, while twice
+        the rows or more fit into its memory.
+    Why it hurts:
+        Below that number the time of a step goes into reading weights and launching kernels, which cost the
+        same for one row as for eight.
+    How it knows:
+        From configs and scripts: rows x tokens against the ratio of arithmetic to memory bandwidth of the cards
+        in use, and the analytic estimate for what fits. A note, since only a run shows how busy the GPU is.
+        It speaks only where batch, length, types, optimizer and adapters are all written.
+    False alarms:
+        Rows that are in truth longer than the length that is written; a batch that is small on purpose.
+    Remedies:
+        A greater micro batch; where gradients are accumulated, with accumulation lowered by the same factor,
+        which leaves the effective batch as it is.
+    References:
+        - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
+        - https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html
+        - https://doi.org/10.1145/1498765.1498785
+    """
+
+    code = Code("PERF007")
+    name = "batch-too-small"
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="few_tokens", default=FEW_TOKENS, unit="{token}",
+            source="roofline: 156 (A100) to 295 (H100) operations a byte; near the peak from a few times that",
+            meaning="Tokens in a micro batch on one GPU; fewer leave it waiting for weights.",
+        ),
+    )  # fmt: skip
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        for job in patient.memory:
+            few = tokens(job) < self.limit("few_tokens")
+            if not (few and job.batches and sure(job) and "batch" in job.places):
+                continue
+            greatest = job.batches[-1]
+            yield self.finding(
+                f"{describe(job)}: {tokens(job):,} tokens at a time on one GPU; a micro batch of "
+                f"{greatest.changes['batch']} fits ({size(greatest.peak)} of {room_words(job)}).",
+                evidence=evidence(job, "batch", "seq", "accumulate"),
+                confidence=confidence(job),
+                subject=job.title,
+            )

@@ -1,0 +1,170 @@
+"""What checks and rules ask of a job's forecast memory: how sure it is, and the words for it."""
+
+import shlex
+
+from gpudoctor.model.amounts import size
+from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting, SourceSpan
+from gpudoctor.model.severity import Confidence
+from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
+
+CORE = frozenset(
+    {
+        "seq",
+        "batch",
+        "checkpointing",
+        "dtype",
+        "mixed_precision",
+        "lora_rank",
+        "lora_targets",
+        "optimizer",
+        "gpus",
+    }
+)
+"""Fields without which only a lower bound can be told."""
+FEW_TOKENS = 1024
+"""Tokens of a micro batch below which a GPU works on reading weights: a product of T tokens does T operations
+for each byte of 16-bit weights that it reads, and the card's own ratio is 156 (A100) to 295 (H100); products
+are near their peak from a few times that (roofline, 10.1145/1498765.1498785)."""
+_METHODS = {
+    "full": "full fine-tuning", "lora": "LoRA", "qlora": "QLoRA", "int8-lora": "LoRA on an 8-bit base",
+    "gptq-lora": "LoRA on a GPTQ base", "freeze": "part of the layers",
+}  # fmt: skip
+_WORDS = {
+    "checkpointing": {"layer": "gradient checkpointing", "none": "no gradient checkpointing"},
+    "loss": {"chunked": "a chunked loss (Liger, cut cross entropy)"},
+    "optimizer": {"adamw-8bit": "an 8-bit AdamW"},
+    "method": {"lora": "LoRA", "qlora": "QLoRA", "full": "full fine-tuning"},
+    "parallel": {
+        "ddp": "data parallelism", "zero1": "ZeRO stage 1", "zero2": "ZeRO stage 2", "zero3": "ZeRO stage 3",
+        "fsdp": "FSDP", "fsdp2": "FSDP2",
+    },
+    "offload": {
+        "none": "", "optimizer": "the optimizer offloaded", "params": "parameters and optimizer offloaded",
+    },
+}  # fmt: skip
+
+
+def sure(job: JobMemory) -> bool:
+    """Whether everything that the memory hangs on is written somewhere: then it is a figure and no bound."""
+    return not job.guessed & CORE
+
+
+def tokens(job: JobMemory) -> int:
+    """Tokens of a micro batch on one GPU."""
+    return int(job.values["batch"]) * int(job.values["seq"])
+
+
+def checkpoints_needlessly(job: JobMemory) -> bool:
+    """Whether gradient checkpointing is asked for and the job would fit without."""
+    without = job.unchecked
+    return without is not None and without.holds is Holds.FITS and "checkpointing" in job.places and sure(job)
+
+
+def describe(job: JobMemory) -> str:
+    """`llama-2-7b, full fine-tuning, 4 rows of 2,048 tokens`; what nobody wrote is left out."""
+    values = job.values
+    parts = [job.model, _METHODS.get(str(values["method"]), str(values["method"]))]
+    gpus = int(values["gpus"]) * int(values["nodes"])
+    if gpus > 1:
+        parts.append(f"{gpus} GPUs")
+    if "seq" not in job.guessed or "batch" not in job.guessed:
+        rows = f"{values['batch']} row" + ("" if values["batch"] == 1 else "s")
+        parts.append(rows if "seq" in job.guessed else f"{rows} of {values['seq']:,} tokens")
+    return ", ".join(parts)
+
+
+def bound(job: JobMemory) -> str:
+    """The clause for what was taken at its least: `even with rows of 256 tokens`; "" where nothing was."""
+    taken = []
+    if "seq" in job.guessed:
+        taken.append(f"rows of {job.values['seq']:,} tokens")
+    if "batch" in job.guessed:
+        taken.append("a micro batch of 1")
+    if "checkpointing" in job.guessed:
+        taken.append("gradient checkpointing")
+    if "dtype" in job.guessed:
+        taken.append(f"weights in {job.values['dtype']}")
+    return (
+        "even with " + " and ".join([", ".join(taken[:-1]), taken[-1]] if len(taken) > 1 else taken)
+        if taken
+        else ""
+    )
+
+
+def change_words(changes: dict[str, Choice]) -> str:
+    """`LoRA, gradient checkpointing and a micro batch of 1`."""
+    words = []
+    for name, value in changes.items():
+        said = _WORDS.get(name, {}).get(str(value))
+        if name == "batch":
+            said = f"a micro batch of {value}"
+        if said != "":
+            words.append(said or f"{name.replace('_', ' ')} {value}")
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def confidence(job: JobMemory) -> Confidence:
+    """A formula over settings that are all written is an indirect sign; over guesses a suspicion."""
+    return Confidence.PROBABLE if sure(job) else Confidence.SUSPECTED
+
+
+def evidence(job: JobMemory, *names: str) -> tuple[Evidence, ...]:
+    """Where these fields are written, the estimate and the card."""
+    places: dict[tuple[str | None, int | None], Setting | SourceSpan] = {}
+    for name in names:
+        if name in job.places:
+            places.setdefault((job.places[name].path, job.places[name].line), job.places[name])
+    estimate = Measurement(
+        name="estimated_peak", value=job.now.peak, unit="B", provenance=Provenance.ANALYTIC,
+        reproduce=f"gpudoctor estimate {command(job)}",
+    )  # fmt: skip
+    card = Measurement(name="device_memory", value=job.device_bytes, unit="B", provenance=Provenance.DECLARED)
+    return (*places.values(), estimate, card)
+
+
+def command(job: JobMemory) -> str:
+    """The words of `gpudoctor estimate` that give the same figure."""
+    flags = [f"--model {shlex.quote(job.model)}", f"--gpu {job.device_bytes}"]
+    for name, value in job.values.items():
+        if value is None or value == "" or (name in {"gpus", "nodes", "accumulate"} and value == 1):
+            continue
+        if name in {"mixed_precision", "parallel", "offload"} and value in {"no", "none"}:
+            continue
+        if name == "lora_rank" and job.values["method"] in {"full", "freeze"}:
+            continue
+        flags.append(f"--{name.replace('_', '-')} {value}")
+    return " ".join(flags)
+
+
+def room_words(job: JobMemory) -> str:
+    """`80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
+    return f"{size(job.device_bytes)} of {job.device} ({job.device_origin})"
+
+
+def short_words(job: JobMemory) -> str:
+    """`needs 93 GiB at the loss, and 79.5 of the 80 GiB of NVIDIA H100 (--gpu) are left beside the CUDA
+    context`."""
+    left = f"{job.room / (1 << 30):.1f} of the {room_words(job)}"
+    return f"needs {size(job.now.peak)} at {job.instant}, and {left} are left beside the CUDA context"
+
+
+def sharding_is_asked(job: JobMemory) -> bool:
+    """Whether a ZeRO stage is written: then how the job shards is another check's business."""
+    place = job.places.get("parallel")
+    return isinstance(place, Setting) and place.key.endswith("stage") and bool(job.layouts)
+
+
+COST = {"ddp": 0, "zero1": 0, "zero2": 0, "zero3": 1}
+"""Communication of a way to shard, in steps (ZeRO, section 7: stage 3 moves half as much again)."""
+OFFLOAD_COST = {"none": 0, "optimizer": 2, "params": 4}
+
+
+def layout_cost(changes: dict[str, Choice]) -> int:
+    """How slow a way to shard is beside the others: only an order."""
+    return COST.get(str(changes["parallel"]), 1) + OFFLOAD_COST[str(changes["offload"])]
+
+
+def stage_that_fits(job: JobMemory) -> dict[str, Choice] | None:
+    """The first way to shard, from the fastest, that fits with its margin."""
+    ways = sorted(job.layouts, key=lambda item: layout_cost(dict(item.changes)))
+    return next((dict(item.changes) for item in ways if item.holds is Holds.FITS), None)

@@ -1,0 +1,212 @@
+"""From a script to the job that it trains: the pretrained model, its adapters and quantisation, its loop.
+
+Only what one can read is told. Frozen parts, several models or adapters of unknown kinds make the memory a
+guess, so such scripts have no job.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.signs.source import Known, LoopRole
+from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, known_optimizer, targets_of
+from gpudoctor.vitals.memory.told import Told
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.source import Call, Script, Source, Value
+
+_NO_MODELS = ("Tokenizer", "TokenizerFast", "Processor", "Extractor", "Config")
+_FREEZERS = ("requires_grad_",)
+_OTHER_TUNERS = frozenset(
+    {
+        "PrefixTuningConfig", "PromptTuningConfig", "PromptEncoderConfig", "IA3Config", "AdaLoraConfig",
+        "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "VeraConfig", "LNTuningConfig",
+    }
+)  # fmt: skip
+
+
+class Untold(Exception):
+    """Why a script's memory cannot be told, as a clause."""
+
+
+def read_script(source: "Source", told: Told) -> None:
+    """Add what the scripts say of model, adapters, quantisation and loop. Raises `Untold`."""
+    script, load = _the_model(source)
+    _refuse_the_unknown(source)
+    _model(script, load, told)
+    bits = _bits(source, load, told)
+    _adapters(source, bits, told)
+    _calls(source, told)
+
+
+def _loads(source: "Source") -> Iterator[tuple["Script", "Call"]]:
+    """Calls that load a transformers model in the ordinary course."""
+    for script in source.scripts:
+        for call in script.calls:
+            loads = call.method in {"from_pretrained", "from_config"} and call.name.startswith("transformers.")
+            if loads and not call.name.split(".")[-2].endswith(_NO_MODELS) and not switched_off(source, call):
+                yield script, call
+
+
+def _the_model(source: "Source") -> tuple["Script", "Call"]:
+    found = list(_loads(source))
+    if not found:
+        raise Untold("no script loads a model of transformers")
+    if len(found) > 1:
+        raise Untold(f"{len(found)} models are loaded, and which is trained cannot be told")
+    return found[0]
+
+
+def _refuse_the_unknown(source: "Source") -> None:
+    for script in source.scripts:
+        for call in script.calls:
+            if call.method in _OTHER_TUNERS:
+                raise Untold(f"{call.method} is not among the methods that estimate knows")
+            if call.method in _FREEZERS and not switched_off(source, call):
+                raise Untold(f"{script.path}:{call.span.line} freezes a part of the model")
+        if ".requires_grad = False" in script.text or "requires_grad=False" in script.text:
+            raise Untold(f"{script.path} freezes a part of the model")
+
+
+def _model(script: "Script", load: "Call", told: Told) -> None:
+    name = load.argument("pretrained_model_name_or_path", 0)
+    if not isinstance(name, Known) or not isinstance(name.value, str):
+        if told.model is None:
+            raise Untold(f"which model {script.path}:{load.span.line} loads is known at the run only")
+    else:
+        told.model = name.value
+        told.places["model"] = load.span
+    for keyword in ("torch_dtype", "dtype"):
+        dtype = DTYPES.get(_word(load.keywords.get(keyword)))
+        if dtype:
+            told.tell("dtype", dtype, load.span)
+    if "dtype" not in told.fields:
+        told.fields["dtype"] = "fp32"
+        told.guessed.add("dtype")
+    attention = ATTENTION.get(_word(load.keywords.get("attn_implementation")))
+    if attention:
+        told.fields["attention"] = attention
+
+
+def _word(value: "Value | None") -> str:
+    """`torch.bfloat16`, `"bfloat16"` and `bfloat16` alike; "" for none."""
+    if value is None:
+        return ""
+    text = str(value.value) if isinstance(value, Known) else value.text
+    return text.strip("\"'").rpartition(".")[2].lower()
+
+
+def _on(value: "Value | None") -> bool:
+    return isinstance(value, Known) and value.value is True
+
+
+def _bits(source: "Source", load: "Call", told: Told) -> int | None:
+    """4 or 8 where the base is quantized by bitsandbytes."""
+    configs = [
+        call for script in source.scripts for call in script.calls
+        if call.method == "BitsAndBytesConfig" and not switched_off(source, call)
+    ]  # fmt: skip
+    given = load.keywords.get("quantization_config")
+    if given is not None and not configs:
+        raise Untold("how the model is quantized cannot be told")
+    if len(configs) > 1:
+        raise Untold("several quantisation configs")
+    calls = [load, *(configs if given is not None or load.open_ended else [])]
+    for call in calls:
+        if _on(call.keywords.get("load_in_4bit")):
+            quant = _word(call.keywords.get("bnb_4bit_quant_type"))
+            told.fields["quant"] = quant if quant in {"nf4", "fp4"} else "fp4"
+            told.fields["double_quant"] = _on(call.keywords.get("bnb_4bit_use_double_quant"))
+            return 4
+        if _on(call.keywords.get("load_in_8bit")):
+            return 8
+    return None
+
+
+def _adapters(source: "Source", bits: int | None, told: Told) -> None:
+    """Full, LoRA, QLoRA."""
+    configs = [
+        call for script in source.scripts for call in script.calls
+        if call.method == "LoraConfig" and not switched_off(source, call)
+    ]  # fmt: skip
+    if not configs:
+        if bits is not None:
+            raise Untold("a quantized base without adapters that can be read")
+        told.tell("method", "full", None)
+        return
+    call = configs[0]
+    told.tell("method", {4: "qlora", 8: "int8-lora"}.get(bits or 0, "lora"), call.span)
+    rank = call.argument("r", None)
+    told.fields["lora_rank"] = rank.value if isinstance(rank, Known) and isinstance(rank.value, int) else 8
+    if rank is not None and not isinstance(rank, Known):
+        told.guessed.add("lora_rank")
+    dropout = call.keywords.get("lora_dropout")
+    if isinstance(dropout, Known) and isinstance(dropout.value, int | float):
+        told.fields["lora_dropout"] = float(dropout.value)
+    told.fields["lora_dora"] = _on(call.keywords.get("use_dora"))
+    names = call.keywords.get("target_modules")
+    value = names.value if isinstance(names, Known) else None
+    if isinstance(value, str):
+        value = (value,)
+    if isinstance(value, tuple) and value:
+        told.fields["lora_targets"] = targets_of(value, told)
+    else:
+        told.fields["lora_targets"] = ("q", "v")  # PEFT's choice for most decoders, and the least memory
+        told.guessed.add("lora_targets")
+    if bits is not None:
+        called = {call.method for script in source.scripts for call in script.calls}
+        told.fields["kbit_prepare"] = bool({"prepare_model_for_kbit_training", "SFTTrainer"} & called)
+
+
+def _calls(source: "Source", told: Told) -> None:
+    """A plain loop's own settings: checkpointing, autocast, optimizer, loader, tokenizer."""
+    lengths: list[int] = []
+    for script in source.scripts:
+        for call in script.calls:
+            if switched_off(source, call):
+                continue
+            if call.method == "gradient_checkpointing_enable":
+                told.tell("checkpointing", "layer", call.span)
+            longest = call.keywords.get("max_length") or call.keywords.get("max_seq_length")
+            if isinstance(longest, Known) and isinstance(longest.value, int) and _tokenizes(call):
+                lengths.append(longest.value)
+            if call.method == "Accelerator" and _word(call.keywords.get("mixed_precision")) in {"bf16", "fp16"}:
+                told.tell("mixed_precision", _word(call.keywords.get("mixed_precision")), call.span)
+            if call.name in {"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"}:
+                dtype = DTYPES.get(_word(call.keywords.get("dtype")), "fp16")
+                told.tell("mixed_precision", dtype if dtype != "fp32" else "no", call.span)
+    if lengths and "seq" not in told.fields:
+        told.fields["seq"] = max(lengths)
+    if _own_loop(source):
+        _loop(source, told)
+
+
+def _tokenizes(call: "Call") -> bool:
+    return bool({"truncation", "padding", "return_tensors"} & call.keywords.keys())
+
+
+def _own_loop(source: "Source") -> bool:
+    return any(
+        loop.role is LoopRole.TRAINING and loop.engine is None
+        for script in source.scripts for loop in script.loops
+    )  # fmt: skip
+
+
+def _loop(source: "Source", told: Told) -> None:
+    """Batch and optimizer of a loop of one's own."""
+    batches, optimizers = [], []
+    for script in source.scripts:
+        for call in script.calls:
+            if call.name == "torch.utils.data.DataLoader":
+                batches.append(call)
+            if call.name.startswith(("torch.optim.", "bitsandbytes.optim.", "transformers.optimization.")):
+                found = known_optimizer(call.method)
+                if found is not None:
+                    optimizers.append((call, found))
+    sizes = [call.argument("batch_size", 1) for call in batches]
+    known = [size.value for size in sizes if isinstance(size, Known) and isinstance(size.value, int)]
+    if known and len(set(known)) == 1 and len(known) == len(sizes) and known[0] > 0:
+        told.tell("batch", known[0], batches[0].span)
+    if len(optimizers) == 1:
+        told.tell("optimizer", optimizers[0][1], optimizers[0][0].span)
+    told.fields.setdefault("checkpointing", "none")

@@ -1,0 +1,114 @@
+"""The jobs of a patient: which files, calls and launch lines say something about one and the same run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Patient
+from gpudoctor.model.reading.setup_links import launched_accelerate, links
+from gpudoctor.model.reading.setups import training_arguments
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.workload import optional
+from gpudoctor.vitals.memory.from_arguments import SPEAKS, read_arguments
+from gpudoctor.vitals.memory.from_config import read_config
+from gpudoctor.vitals.memory.from_script import Untold, read_script
+from gpudoctor.vitals.memory.told import Told
+
+if TYPE_CHECKING:
+    from gpudoctor.model.reading.written import Setup
+
+_ENGINES = frozenset({ConfigKind.DEEPSPEED, ConfigKind.ACCELERATE, ConfigKind.FSDP})
+_PARTS = frozenset({ConfigKind.PEFT, ConfigKind.QUANTISATION})
+
+
+@dataclass(slots=True, kw_only=True)
+class ToldJob:
+    """One run, as far as anything says it."""
+
+    title: str
+    path: str
+    told: Told
+    engine: bool = False
+    """Whether a DeepSpeed or accelerate config is part of it."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The runs of a patient, and why others are not among them."""
+
+    found: list[ToldJob] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+
+def jobs_of(patient: Patient) -> Jobs:
+    """Every run that can be told: one for each training config that names a model, one for the scripts."""
+    jobs = Jobs()
+    for file in _main_configs(patient):
+        told = Told()
+        try:
+            read_config(file, told)
+            engine = _engines(patient, told, file=file)
+        except UsageError as error:
+            jobs.reasons.append(str(error))
+            continue
+        if told.model is None:
+            jobs.reasons.append(f"{file.path} names no model")
+            continue
+        jobs.found.append(ToldJob(title=file.path, path=file.path, told=told, engine=engine))
+    if not jobs.found:
+        _scripted(patient, jobs)
+    return jobs
+
+
+def _main_configs(patient: Patient) -> Iterator[ConfigFile]:
+    configs = optional(lambda: patient.configs)
+    for file in configs.files if configs is not None else ():
+        if file.kind.trains and file.kind not in _ENGINES | _PARTS and file.meaning("model"):
+            yield file
+
+
+def _engines(
+    patient: Patient, told: Told, *, file: ConfigFile | None = None, setup: "Setup | None" = None
+) -> bool:
+    """Add the DeepSpeed and accelerate configs that belong to training arguments."""
+    found = False
+    for link in links(patient):
+        mine = (file is not None and link.arguments.file is file) or link.arguments is setup
+        if mine and link.deepspeed.file is not None and link.deepspeed.kind is ConfigKind.DEEPSPEED:
+            read_config(link.deepspeed.file, told)
+            found = True
+    job = optional(lambda: patient.job)
+    for launch in job.launches if job is not None else ():
+        accelerate = launched_accelerate(patient, launch)
+        if accelerate is not None:
+            read_config(accelerate, told)
+            found = True
+    return found
+
+
+def _scripted(patient: Patient, jobs: Jobs) -> None:
+    """The run of the scripts, with the training arguments that they or a launch line give."""
+    source = optional(lambda: patient.source)
+    if source is None:
+        return
+    setups = [item for item in training_arguments(patient) if SPEAKS & item.items.keys()]
+    setups = [item for item in setups if item.file is None or item.kind is not None]
+    if len(setups) > 2:
+        jobs.reasons.append(f"{len(setups)} sets of training arguments, and which one counts cannot be told")
+        return
+    told = Told()
+    for setup in setups:  # a launch line stands after a call
+        model = setup.get("model_name_or_path")
+        if model is not None and model.known and isinstance(model.value, str):
+            told.model, told.places["model"] = model.value, model.place
+    try:
+        read_script(source, told)
+        for setup in setups:
+            read_arguments(setup, told)
+        engines = [_engines(patient, told, setup=setup) for setup in setups]
+    except (Untold, UsageError) as reason:
+        jobs.reasons.append(str(reason))
+        return
+    script = source.scripts[0]
+    jobs.found.append(ToldJob(title=script.path, path=script.path, told=told, engine=any(engines)))

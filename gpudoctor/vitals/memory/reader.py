@@ -1,0 +1,118 @@
+"""The reader of the memory sign: the patient's jobs, the card that they are meant for, the forecast of each."""
+
+import re
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate import Device, ModelShape, lookup
+from gpudoctor.estimate import device as find_device
+from gpudoctor.estimate.find import find_cached, find_path, is_path
+from gpudoctor.model import Absent, Patient, Unavailable
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
+from gpudoctor.model.workload import optional, runs_here
+from gpudoctor.vitals.memory.forecast import Card, forecast
+from gpudoctor.vitals.memory.jobs import ToldJob, jobs_of
+
+_TYPED = re.compile(r"(?:gpu[:=])?(?P<name>[a-z][a-z0-9_.-]*)[:=]\d+", re.IGNORECASE)
+_FEWEST = 300 * (1 << 20)
+"""Bytes below which a card is no card for training (a MIG slice has at least 4 GiB)."""
+
+
+def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = None) -> MemoryForecast:
+    """The memory of the patient's jobs on the named card, else on this machine's.
+
+    Raises `Unavailable` when no job can be told or no card is known, with the reason.
+    """
+    jobs = jobs_of(patient)
+    if not jobs.found:
+        raise Unavailable(jobs.reasons[0] if jobs.reasons else "no config or script says what is trained")
+    card = _card(patient, gpu, gpus)
+    done: list[JobMemory] = []
+    reasons = list(jobs.reasons)
+    for job in jobs.found:
+        try:
+            _world(patient, job)
+            _loaded_type(patient, job)
+            done.append(forecast(job, _shape(job.told.model or ""), card))
+        except UsageError as error:
+            reasons.append(str(error))
+    if not done:
+        raise Unavailable(reasons[-1])
+    return MemoryForecast(jobs=tuple(done), untold="; ".join(reasons))
+
+
+def _shape(model: str) -> ModelShape:
+    """A model by its folder, the local cache or its name; nothing is fetched. Raises `UsageError`."""
+    if is_path(model):
+        return find_path(model).shape
+    cached = find_cached(model) if "/" in model else None
+    if cached is not None:
+        return find_path(cached).shape
+    found = lookup(model)
+    if found.assumption:
+        raise UsageError(f"{model} is no model that is known exactly ({found.assumption})")
+    return found.preset.shape
+
+
+def _card(patient: Patient, gpu: str | None, gpus: int | None) -> Card:
+    job = optional(lambda: patient.job)
+    granted = gpus or (job.gpus_granted if job is not None else None)
+    if gpu is not None:
+        return Card(
+            device=find_device(gpu), origin="--gpu", count=granted or ranks_here(patient), counted=bool(granted)
+        )
+    typed = _TYPED.search(job.gpus_origin) if job is not None else None
+    if typed is not None:
+        named = _device(typed["name"])
+        if named is not None:
+            return Card(
+                device=named, origin=job.gpus_origin if job else "", count=granted or 1, counted=bool(granted)
+            )
+    survey = optional(lambda: patient.gpu_survey)
+    if survey is not None and survey.gpus and runs_here(patient):
+        sizes = [(item.memory_total, item) for item in survey.gpus if not isinstance(item.memory_total, Absent)]
+        if sizes:
+            size, least = min(sizes, key=lambda pair: pair[0])
+            known = _device(least.name) if isinstance(least.name, str) else None
+            capability = known.capability if known is not None else None
+            own = Device(name=str(least.name), bytes=size, capability=capability)
+            if size >= _FEWEST:
+                origin = f"this machine's GPU {least.index}"
+                return Card(device=own, origin=origin, count=granted or len(sizes), counted=True)
+    raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
+
+
+def _device(name: str) -> Device | None:
+    try:
+        return find_device(name)
+    except UsageError:
+        return None
+
+
+def _world(patient: Patient, job: ToldJob) -> None:
+    """Ranks and nodes that the launch line or the scheduler says."""
+    sign = optional(lambda: patient.job)
+    if sign is None or "gpus" in job.told.fields:
+        return
+    ranks = max([sign.ranks_per_node or 0, *(launch.ranks_per_node or 0 for launch in sign.launches)])
+    nodes = max([sign.nodes or 0, *(launch.nodes or 0 for launch in sign.launches)])
+    if ranks > 0:
+        job.told.fields["gpus"] = ranks
+    if nodes > 0 and ranks > 0:
+        job.told.fields["nodes"] = nodes
+
+
+def _loaded_type(patient: Patient, job: ToldJob) -> None:
+    """The type of weights that nobody names: transformers loads in the checkpoint's (16 bits for the models of
+    today) from release 5 on, in fp32 before (its migration guide)."""
+    told = job.told
+    packages = optional(lambda: patient.packages)
+    version = packages.version("transformers") if packages is not None else None
+    if "dtype" not in told.guessed or version is None:
+        return
+    told.guessed.discard("dtype")
+    mixed = told.fields.get("mixed_precision", "no")
+    old = version.split(".", 1)[0].isdigit() and int(version.split(".", 1)[0]) < 5
+    told.fields["dtype"] = "fp32" if old and told.fields.get("method", "full") == "full" else "bf16"
+    if told.fields["dtype"] != "fp32" and mixed != "no":
+        told.fields["dtype"] = mixed

@@ -1,0 +1,84 @@
+"""From a field of a forecast job to the setting that holds it, for an edit."""
+
+from collections.abc import Mapping
+
+from gpudoctor.model import Edit, Finding, Patient, SourceSpan
+from gpudoctor.model.reading.written import Written
+from gpudoctor.model.signs.configs import ConfigKind
+from gpudoctor.model.signs.memory import Choice, JobMemory
+from gpudoctor_rules.config.placing import entry_at, keyword_at, quoted
+
+KEYS = {
+    "batch": "per_device_train_batch_size", "accumulate": "gradient_accumulation_steps",
+    "checkpointing": "gradient_checkpointing", "optimizer": "optim", "parallel": "zero_optimization.stage",
+    "offload": "zero_optimization.offload_optimizer.device",
+}  # fmt: skip
+"""Field to the training arguments' name, where nobody wrote one."""
+
+
+def job_of(finding: Finding, patient: Patient) -> JobMemory:
+    """The job that a finding speaks of."""
+    return next(job for job in patient.memory if job.title == finding.subject)
+
+
+def written(job: JobMemory, name: str, patient: Patient) -> Written | None:
+    """The setting that gives a field its value; None where it is no key and no argument."""
+    place = job.places.get(name)
+    if place is None:
+        return None
+    return keyword_at(place, patient) if isinstance(place, SourceSpan) else entry_at(place, patient)
+
+
+def said_as(item: Written | None, name: str, value: Choice) -> str:
+    """A field's value in the words of its file: `gradient_checkpointing: false`, `optim="adamw_bnb_8bit"`."""
+    key = item.key.lstrip("-") if item is not None else KEYS.get(name, name.replace("_", "-"))
+    return f"{key}={python(item, name, value)}" if _in_python(item) else f"{key}: {plain(item, name, value)}"
+
+
+def _in_python(item: Written | None) -> bool:
+    return item is not None and item.file is None
+
+
+def plain(item: Written | None, name: str, value: Choice) -> str:
+    """In a config's words."""
+    if name == "checkpointing":
+        on = value != "none"
+        inverted = item is not None and item.key.rpartition(".")[2].startswith("disable")
+        return str(on is not inverted).lower()
+    if name == "parallel":
+        return str(value).removeprefix("zero") if str(value).startswith("zero") else "0"
+    if name == "optimizer" and value == "adamw-8bit":
+        bnb = item is None or item.file is None or item.file.kind is not ConfigKind.TORCHTUNE
+        return "adamw_bnb_8bit" if bnb else "bitsandbytes.optim.AdamW8bit"
+    return str(value)
+
+
+def python(item: Written | None, name: str, value: Choice) -> str:
+    """In Python's words."""
+    if name == "checkpointing":
+        return str(value != "none")
+    text = plain(item, name, value)
+    return text if text.lstrip("-").isdigit() else f'"{text}"'
+
+
+def edits(job: JobMemory, changes: Mapping[str, Choice], patient: Patient) -> tuple[Edit, ...]:
+    """The edits that make all these changes; empty where one of them stands nowhere or is no value."""
+    found: list[Edit] = []
+    for name, value in changes.items():
+        if job.values.get(name) == value:
+            continue
+        edit = _edit(job, name, value, patient)
+        if edit is None:
+            return ()
+        found.append(edit)
+    return tuple(found)
+
+
+def _edit(job: JobMemory, name: str, value: Choice, patient: Patient) -> Edit | None:
+    two_places = name == "offload" and (value != "none" or job.values["offload"] != "optimizer")
+    item = written(job, name, patient) if name in KEYS and not two_places else None
+    if item is None or not item.sure:
+        return None
+    text = plain(item, name, value)
+    word = text not in {"true", "false"} and not text.lstrip("-").isdigit()
+    return item.edit(quoted(item, text) if word else text, python=python(item, name, value))

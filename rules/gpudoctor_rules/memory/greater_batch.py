@@ -1,0 +1,56 @@
+"""The next micro batch, for the rules that find room for it."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Patient, Remedy, Resource
+from gpudoctor.model.amounts import size
+from gpudoctor.model.signs.memory import Choice, JobMemory
+from gpudoctor_rules.memory.fields import edits, said_as, written
+
+
+def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Remedy]:
+    """Accumulation folded into the batch as far as it goes, where there is any; the largest batch that fits."""
+    folded = _folded(job)
+    if folded is not None:
+        batch, accumulate = folded
+        changes: dict[str, Choice] = {"batch": batch, "accumulate": accumulate}
+        yield _remedy(
+            code, "accumulation", job, changes, patient, "the same effective batch in fewer, greater steps"
+        )
+    greatest = job.batches[-1]
+    if folded is None or folded[0] != greatest.changes["batch"]:
+        yield _remedy(
+            code, "batch", job, {"batch": greatest.changes["batch"]}, patient,
+            "look at the learning rate again: the effective batch grows by the same factor",
+        )  # fmt: skip
+
+
+def _folded(job: JobMemory) -> tuple[int, int] | None:
+    """Micro batch and accumulation with the same product, the batch as great as fits."""
+    batch, accumulate = int(job.values["batch"]), int(job.values["accumulate"])
+    if "accumulate" not in job.places:
+        return None
+    best: tuple[int, int] | None = None
+    for projection in job.batches:
+        factor = int(projection.changes["batch"]) // batch
+        if accumulate % factor == 0:
+            best = (batch * factor, accumulate // factor)
+    return best
+
+
+def _remedy(
+    code: Code, word: str, job: JobMemory, changes: dict[str, Choice], patient: Patient, why: str
+) -> Remedy:
+    peak = next(item.peak for item in job.batches if item.changes["batch"] == changes["batch"])
+    made = edits(job, changes, patient)
+    lines = [said_as(written(job, name, patient), name, value) for name, value in changes.items()]
+    return Remedy(
+        id=f"{code}-{word}",
+        title=f"{', '.join(lines)} ({size(peak)})",
+        steps=(*lines, why),
+        applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
+        effort=Effort.ONE_LINE,
+        sets=tuple((name, str(value)) for name, value in changes.items()),
+        uses=frozenset({Resource.DEVICE_MEMORY}),
+        edits=made,
+    )

@@ -1,0 +1,65 @@
+"""Answers MEM004: the changes that make the job fit, with the bytes that each gives back."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Effect,
+    EffectOrigin,
+    Effort,
+    Finding,
+    Patient,
+    Remedy,
+    Rule,
+)
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.forecasts import change_words, command
+from gpudoctor.model.signs.memory import Holds, JobMemory, Projection
+from gpudoctor_rules.memory.fields import edits, said_as, written
+
+_ONE_SETTING = frozenset({"checkpointing", "batch", "optimizer", "loss"})
+_SAME_NUMBERS = frozenset({"checkpointing"})
+"""Changes after which the same numbers are computed."""
+
+
+class WillNotFitRule(Rule):
+    """What fits, cheapest change first: single changes that are enough, else the fewest that together are."""
+
+    answers = Code("MEM004")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        job = next(job for job in patient.memory if job.title == finding.subject)
+        enough = [cut for cut in job.cuts if cut.holds is Holds.FITS]
+        for cut in enough or job.cuts:
+            yield _remedy(job, cut, patient)
+        yield Remedy(
+            id="MEM004-search",
+            title="search what fits",
+            steps=(f"gpudoctor estimate {command(job)} --fit",),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.REWRITE,
+        )
+
+
+def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
+    changes = dict(cut.changes)
+    gives = job.now.peak - cut.peak
+    fits = {Holds.FITS: "fits", Holds.TIGHT: "is tight", Holds.NOT: "is not enough alone"}[cut.holds]
+    made = edits(job, changes, patient)
+    return Remedy(
+        id="MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),
+        title=f"{change_words(changes)}: {size(cut.peak)}, {fits}",
+        steps=tuple(said_as(written(job, name, patient), name, value) for name, value in changes.items()),
+        applicability=_applicability(changes.keys(), bool(made)),
+        effort=Effort.ONE_LINE if changes.keys() <= _ONE_SETTING else Effort.SMALL_EDIT,
+        effect=Effect(quantity="memory", low=gives, high=gives, unit="B", provenance=EffectOrigin.ESTIMATE),
+        sets=tuple((name, str(value)) for name, value in changes.items()),
+        edits=made,
+    )
+
+
+def _applicability(names: object, edited: bool) -> Applicability:
+    if not edited:
+        return Applicability.DISPLAY_ONLY
+    return Applicability.SAFE if set(names) <= _SAME_NUMBERS else Applicability.UNSAFE  # type: ignore[call-overload]

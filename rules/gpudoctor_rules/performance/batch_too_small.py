@@ -1,0 +1,16 @@
+"""Answers PERF007: the micro batch from the estimate."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.memory.fields import job_of
+from gpudoctor_rules.memory.greater_batch import greater_batch
+
+
+class BatchTooSmallRule(Rule):
+    """The micro batch that fits, from the estimate."""
+
+    answers = Code("PERF007")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        yield from greater_batch(finding.code, job_of(finding, patient), patient)
