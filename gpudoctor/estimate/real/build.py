@@ -1,0 +1,281 @@
+"""From a model and a job to the real thing: Hugging Face's class with PEFT, its optimizer, a batch, one step.
+
+What is built here runs on real tensors (`device="cpu"`, `"cuda"`) and, inside a `FakeTensorMode`, on fake ones,
+which have shapes and types and no memory. torch, transformers and peft are imported when something is built.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.real.attention import register_flash
+from gpudoctor.estimate.real.config import NEEDS, Source, depth, hf_config
+from gpudoctor.estimate.real.optimizers import BUILT, optimizer_of
+from gpudoctor.estimate.stack import stack
+
+
+@dataclass(slots=True)
+class Built:
+    """A job ready to run."""
+
+    model: Any
+    """The module: a `PreTrainedModel`, or PEFT's around it."""
+    config: Any
+    """Its `PretrainedConfig`."""
+    job: TrainingJob
+    """The job."""
+    batch: dict[str, Any]
+    """What the model is called with."""
+    spare: tuple[Any, ...]
+    """Tensors of the batch that lie on the device and change nothing (the mask, all ones)."""
+    device: Any
+    """Where it lies."""
+    optimizer: Any
+    """Over the trained parameters."""
+    outputs: Any = field(default=None)
+    """The last outputs, where the job keeps them."""
+
+    def forward(self) -> Any:
+        """The loss of one micro batch."""
+        with self.autocast():
+            outputs = self.model(**self.batch)
+        if self.job.outputs_kept:
+            self.outputs = outputs
+        return outputs.loss
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Mixed precision as the job has it."""
+        import torch
+
+        if self.job.mixed_precision == "no":
+            return nullcontext()
+        low = torch.bfloat16 if self.job.mixed_precision == "bf16" else torch.float16
+        return torch.autocast(self.device.type, low)
+
+    def step(self) -> None:
+        """One optimizer step: the job's micro batches, the update, gradients to None."""
+        for _ in range(self.job.accumulate):
+            loss = self.forward()
+            loss.backward()
+            del loss
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    @property
+    def base(self) -> Any:
+        """The `PreTrainedModel` itself."""
+        model = self.model
+        return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+    def blocks(self) -> list[Any]:
+        """The modules of its blocks, in the order of the forward."""
+        return blocks(self.base)
+
+
+def build(
+    source: Source,
+    job: TrainingJob,
+    *,
+    layers: int | None = None,
+    device: Any = "cpu",
+    frozen: int | None = None,
+) -> Built:
+    """Build a job with random weights; `layers` blocks where given, `frozen` of them not trained (`freeze`).
+
+    Raises `UsageError` for what transformers has no class for or what cannot be built, `IncompleteError` where
+    torch, transformers or peft is not installed.
+    """
+    try:
+        import torch
+        import transformers  # noqa: F401
+    except ImportError:
+        raise IncompleteError(NEEDS) from None
+    refuse(job)
+    config = hf_config(source, layers)
+    device = torch.device(device)
+    model = _model(config, job, device)
+    if job.quantized:
+        model = _quantized(model, job)
+    if job.method == "freeze":
+        _freeze(model, frozen if frozen is not None else job.freeze_layers)
+    _checkpoint(model, job)
+    if job.adapted:
+        from gpudoctor.estimate.real.adapters import adapt
+
+        model = adapt(model, job)
+    model.train()
+    batch, spare = _batch(config, job, device, model)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return Built(
+        model=model, config=config, job=job, batch=batch, spare=spare, device=device,
+        optimizer=optimizer_of(job, trained),
+    )  # fmt: skip
+
+
+def refuse(job: TrainingJob) -> None:
+    """Raise `UsageError` for what only the formulas know."""
+    wrong = [
+        (job.mode != "train", "--mode inference"),
+        (job.world > 1 or job.parallel != "none", f"--parallel {job.parallel} on {job.world} GPUs"),
+        (job.offload != "none", f"--offload {job.offload}"),
+        (job.method == "gptq-lora", "--method gptq-lora"),
+        (job.optimizer not in BUILT, f"--optimizer {job.optimizer}"),
+        (job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}"),
+        (job.loss != "stock", f"--loss {job.loss}"),
+        (job.stack != "hf", f"--stack {job.stack}"),
+        (job.fused_norm, "--fused-norm"),
+        (job.compiled, "--compiled"),
+        (job.master_weights, "--master-weights"),
+        (job.lora_fused, "--lora-fused"),
+        (bool(job.experts_quantized), "--experts-quantized"),
+    ]
+    for is_so, flag in wrong:
+        if is_so:
+            raise UsageError(
+                f"{flag} is not traced: --trace runs the installed transformers on one GPU, training, with their "
+                f"own loss; leave {flag.split()[0]} or --trace out"
+            )
+
+
+def _model(config: Any, job: TrainingJob, device: Any) -> Any:
+    """The model of its configuration in the job's type, with the job's attention."""
+    import torch
+    from transformers.models.auto import modeling_auto as auto
+
+    names = (
+        ("MODEL_FOR_CAUSAL_LM_MAPPING", "AutoModelForCausalLM"),
+        ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "AutoModelForSeq2SeqLM"),
+        ("MODEL_FOR_MASKED_LM_MAPPING", "AutoModelForMaskedLM"),
+        ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING", "AutoModelForImageClassification"),
+    )
+    order = names if not getattr(config, "is_encoder_decoder", False) else names[1:] + names[:1]
+    if _masked(config):
+        order = names[2:] + names[:2]
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[job.dtype]
+    attention = _ATTENTION[job.attention]
+    if job.attention == "flash" and device.type != "cuda":
+        attention = register_flash()
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
+    for mapping, name in order:
+        if type(config) in getattr(auto, mapping):
+            return _made(getattr(auto, name), config, dtype, attention, device)
+    raise UsageError(f"{type(config).__name__}: transformers has no model of it that is trained with a loss")
+
+
+_ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+
+
+_ENCODERS = frozenset({
+    "bert", "roberta", "xlm-roberta", "electra", "distilbert", "camembert", "deberta", "deberta-v2", "mpnet",
+    "albert",
+})  # fmt: skip
+
+
+def _masked(config: Any) -> bool:
+    """Whether a model of this kind is an encoder, which has causal classes too (BERT)."""
+    return config.model_type in _ENCODERS
+
+
+def _made(auto_class: Any, config: Any, dtype: Any, attention: str, device: Any) -> Any:
+    """`from_config` on the device; without filling weights where they are fake, for that takes time."""
+    import torch
+
+    fake = _fake_mode()
+    try:
+        with torch.device(device), _unfilled() if fake else nullcontext():
+            try:
+                return auto_class.from_config(config, dtype=dtype, attn_implementation=attention)
+            except (ValueError, ImportError):
+                if attention != "sdpa":
+                    raise
+                return auto_class.from_config(config, dtype=dtype, attn_implementation="eager")
+    except (ValueError, ImportError) as error:
+        raise UsageError(f"{type(config).__name__}: transformers cannot build it: {error}") from None
+
+
+def _fake_mode() -> bool:
+    """Whether tensors are fake here."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
+
+
+def _unfilled() -> AbstractContextManager[Any]:
+    from transformers import initialization
+
+    return initialization.no_init_weights()
+
+
+def _quantized(model: Any, job: TrainingJob) -> Any:
+    """The base in few bits and, where the job has it, prepared by PEFT."""
+    from gpudoctor.estimate.real.quantized import quantize
+
+    model = quantize(model, job)
+    if job.kbit_prepare:
+        from peft import prepare_model_for_kbit_training
+
+        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    return model
+
+
+def blocks(model: Any) -> list[Any]:
+    """The blocks of a model: the longest lists of modules of a kind, of both halves where there are two."""
+    import torch
+
+    lists = [
+        module for module in model.modules() if isinstance(module, torch.nn.ModuleList) and len(module)
+        and sum(parameter.numel() for parameter in module.parameters())
+    ]  # fmt: skip
+    count = depth(model.config)
+    whole = [each for each in lists if len(each) == count and not _inside(each, lists)]
+    return [block for each in whole for block in each]
+
+
+def _inside(one: Any, others: list[Any]) -> bool:
+    """Whether a list of modules lies in another one."""
+    return any(one is not other and any(one is module for module in other.modules()) for other in others)
+
+
+def _freeze(model: Any, frozen: int | None) -> None:
+    """Embedding and the lower blocks stay as they are."""
+    found = blocks(model)
+    model.get_input_embeddings().requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        if "embed" in name or "wte" in name or "wpe" in name:
+            parameter.requires_grad = False
+    for block in found[: max(len(found) - 2, 0) if frozen is None else frozen]:
+        block.requires_grad_(False)
+
+
+def _checkpoint(model: Any, job: TrainingJob) -> None:
+    """Gradient checkpointing as the job's libraries do it."""
+    if job.checkpointing == "none":
+        return
+    # without random state to keep: it lies on the host, and fake tensors have none
+    options = {"use_reentrant": stack(job.stack).reentrant, "preserve_rng_state": False}
+    if hasattr(model, "activation_checkpointing_enable"):
+        model.activation_checkpointing_enable(options)
+    else:
+        model.gradient_checkpointing_enable(options)
+    if job.checkpoint_every > 1:
+        for at, block in enumerate(blocks(model)):
+            block.gradient_checkpointing = (at + 1) % job.checkpoint_every == 0
+
+
+def _batch(config: Any, job: TrainingJob, device: Any, model: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Ids and labels [batch, seq] (int64), or pixels [batch, 3, height, width] and labels [batch]."""
+    import torch
+
+    if hasattr(config, "image_size") and not hasattr(config, "vocab_size"):
+        size = config.image_size if isinstance(config.image_size, (tuple, list)) else (config.image_size,) * 2
+        dtype = next(model.parameters()).dtype if job.mixed_precision == "no" else torch.float32
+        pixels = torch.zeros(job.batch, config.num_channels, *size, dtype=dtype, device=device)
+        return {"pixel_values": pixels, "labels": torch.zeros(job.batch, dtype=torch.int64, device=device)}, ()
+    shape = (job.batch, job.seq)
+    ids = torch.randint(0, config.vocab_size, shape, device=device)
+    labels = torch.randint(0, config.vocab_size, shape, device=device)
+    return {"input_ids": ids, "labels": labels}, (torch.ones(shape, dtype=torch.int64, device=device),)
