@@ -6,8 +6,8 @@ It keeps what flash-attention keeps (queries, keys, values, output, one fp32 num
 
 from typing import Any
 
-FLASH = "gpudoctor_flash"
-"""Its name among transformers' attention implementations."""
+FLASH = "gpudoctor_tiled"
+"""Its name in transformers: not with `flash` in it, or transformers looks for a kernel of that name on the hub."""
 
 
 def register_flash() -> str:

@@ -134,8 +134,8 @@ def refuse(job: TrainingJob) -> None:
     for is_so, flag in wrong:
         if is_so:
             raise UsageError(
-                f"{flag} is not traced: --trace runs the installed transformers on one GPU, training, with their "
-                f"own loss; leave {flag.split()[0]} or --trace out"
+                f"{flag} is not traced: --trace runs the installed transformers on one GPU, training, with "
+                f"their own loss; leave {flag.split()[0]} or --trace out"
             )
 
 

@@ -1,8 +1,8 @@
 """Stand-ins for bitsandbytes' linear layers, which have no kernels for fake tensors or for the CPU.
 
 Each holds what the real layer holds, byte for byte, and allocates in its forward and backward what the real
-one allocates: the weight restored to the compute type for one product, the output in the input's type. The values
-are arbitrary: a stand-in tells memory, not losses.
+one allocates: the weight restored to the compute type for one product, the output in the input's type. The
+values are arbitrary: a stand-in tells memory, not losses.
 """
 
 from functools import cache
