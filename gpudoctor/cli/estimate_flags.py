@@ -16,6 +16,7 @@ SHAPE_FLAGS = {
 """Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""
 _JOB_NUMBERS = {
     "lora_rank": ("method", "rank of the adapters"),
+    "quant_group": ("method", "weights that share a scale in a GPTQ or AWQ base, 0 for one a column"),
     "freeze_layers": ("method", "freeze: layers from the bottom that are not trained"),
     "seq": ("step", "tokens in a row, k for 1,024"),
     "batch": ("step", "rows in a micro batch on one GPU"),
@@ -33,6 +34,7 @@ _JOB_NUMBERS = {
 _JOB_CHOICES = {
     "method": ("method", job.METHODS, "what is trained, on which base; without it: full, LoRA and QLoRA"),
     "quant": ("method", job.QUANTS, "4-bit type of qlora"),
+    "lora_dtype": ("method", job.DTYPES, "type of the adapters; PEFT makes them fp32"),
     "dtype": ("step", job.DTYPES, "type of the weights"),
     "mixed_precision": ("step", job.MIXED, "autocast"),
     "optimizer": ("step", job.OPTIMIZERS, "the optimizer; adamw is torch's, foreach on a GPU"),
@@ -47,11 +49,14 @@ _JOB_CHOICES = {
 _SWITCHES = {
     "double_quant": ("method", "quantize the scales of qlora too"),
     "kbit_prepare": ("method", "PEFT's k-bit preparation of a quantized base"),
+    "experts_quantized": ("method", "quantize routed experts too; without it as the library does"),
     "lora_dora": ("method", "DoRA"),
+    "lora_fused": ("method", "fused LoRA kernels on a quantized base (Unsloth, foak)"),
     "train_embeddings": ("method", "train embedding and head whole beside the adapters"),
     "master_weights": ("step", "an fp32 copy of the weights in the optimizer"),
     "fused_norm": ("step", "norm and rotary kernels that keep no fp32 copies (Liger)"),
     "compiled": ("step", "torch.compile"),
+    "outputs_kept": ("step", "the loop holds its logits through the backward; without it as the library does"),
 }
 _GROUPS = {"method": "what is trained", "step": "the step", "GPUs": "several GPUs", "inference": "inference"}
 

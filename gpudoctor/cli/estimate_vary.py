@@ -12,6 +12,8 @@ from gpudoctor.estimate.answer import Variation
 from gpudoctor.estimate.job import FIELDS
 
 _MOST_VALUES = 40
+_SWITCHED = frozenset({"experts_quantized", "outputs_kept"})
+"""Switches whose third state, unsaid, is the library's own way."""
 _PLOTTED = ("batch", ("1", "2", "4", "8", "16", "32"))
 
 
@@ -48,7 +50,7 @@ def _value(key: str, text: str) -> Any:
         raise UsageError(f"--vary {key}: no such flag; it takes {', '.join(sorted(FIELDS))}")
     default = getattr(TrainingJob(), key)
     try:
-        if isinstance(default, bool):
+        if isinstance(default, bool) or key in _SWITCHED:
             return {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}[
                 text.lower()
             ]

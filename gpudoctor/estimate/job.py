@@ -56,7 +56,7 @@ _ROLES = {
 _CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
     "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL,
-    "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS,
+    "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS, "lora_dtype": DTYPES,
 }  # fmt: skip
 _COUNTS = (
     "seq",
@@ -177,6 +177,11 @@ class TrainingJob:
                 raise UsageError(f"{_flag(name)} is {value!r}; it must be a whole number from 1 to 10^9")
         if self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9):
             raise UsageError(f"--context is {self.context!r}; it must be a whole number from 1 to 10^9")
+        group = self.quant_group
+        if not isinstance(group, int) or isinstance(group, bool) or not 0 <= group <= 10**9:
+            raise UsageError(
+                f"--quant-group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9"
+            )
         if not isinstance(self.lora_dropout, (int, float)) or not 0 <= self.lora_dropout < 1:
             raise UsageError(
                 f"--lora-dropout is {self.lora_dropout!r}; it must be from 0 up to, not including, 1"

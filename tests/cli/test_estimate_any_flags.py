@@ -17,6 +17,7 @@ CHOICES = {
     "method": job.METHODS, "dtype": job.DTYPES, "mixed-precision": job.MIXED, "optimizer": job.OPTIMIZERS,
     "attention": job.ATTENTION, "loss": job.LOSSES, "parallel": job.PARALLEL, "offload": job.OFFLOAD,
     "mode": job.MODES, "kv-dtype": job.KV_DTYPES, "stack": job.STACKS, "quant": job.QUANTS,
+    "lora-dtype": job.DTYPES,
 }  # fmt: skip
 COUNTS = (
     "seq",
@@ -31,7 +32,9 @@ COUNTS = (
     "ep",
     "context",
     "concurrency",
+    "quant-group",
 )
+SWITCHES = ("experts-quantized", "outputs-kept", "lora-fused", "lora-dora", "fused-norm", "compiled")
 
 
 @st.composite
@@ -41,6 +44,8 @@ def words(draw):
         said += [f"--{name}", draw(st.sampled_from(CHOICES[name]))]
     for name in draw(st.lists(st.sampled_from(COUNTS), max_size=4, unique=True)):
         said.append(f"--{name}={draw(NUMBERS)}")
+    for name in draw(st.lists(st.sampled_from(SWITCHES), max_size=2, unique=True)):
+        said.append(draw(st.sampled_from([f"--{name}", f"--no-{name}"])))
     said += draw(st.sampled_from([[], ["--gpu", "24GiB"], ["--gpu", "H200"], ["--gpu", "nope"]]))
     said += draw(st.sampled_from([[], ["--no-checkpointing"], ["--checkpoint-kind", "selective"]]))
     said += draw(st.lists(st.sampled_from(["--explain", "--compare", "--fit"]), max_size=2, unique=True))

@@ -122,7 +122,7 @@ def _kbit_source(method: str) -> str:
     return {
         "qlora": "bitsandbytes 4-bit with one scale per 64 weights (QLoRA, arXiv 2305.14314)",
         "int8-lora": "bitsandbytes LLM.int8 (arXiv 2208.07339)",
-        "gptq-lora": "GPTQ 4-bit, one scale and zero point per 128 weights",
+        "gptq-lora": "GPTQ 4-bit, one scale and zero point a group of weights",
     }[method]
 
 
