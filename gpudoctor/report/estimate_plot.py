@@ -1,42 +1,49 @@
 """Memory over batch, sequence or another flag, as one SVG of its own or, through matplotlib, a PNG."""
 
+import math
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.answer import Answer, label
-from gpudoctor.report.estimate_words import GIB, parameters_text
+from gpudoctor.report.estimate_words import GIB, card_text, parameters_text
 
 WIDTH, HEIGHT = 720, 420
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 150, 50, 60
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 120, 64, 58
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's: told apart by readers who see fewer colours."""
+_AXES = {"seq": "sequence, tokens", "batch": "batch, rows on one GPU", "gpus": "GPUs", "lora_rank": "LoRA rank"}
+_LETTER = 6.3
+"""Mean width of a letter at size 12."""
+_APART = 16.0
+"""Least distance of two names at the right edge."""
 
 
 def draw_svg(answer: Answer) -> str:
-    """The plot: a line for each method, a dashed one where the card ends."""
+    """The plot: a line for each method, named at its end; a dashed one where the card ends."""
     key, values, series = _series(answer)
-    top = _ceiling(answer, series)
+    step, top = _scale(answer, series)
+    slanted = _slanted(values)
+    bottom = 40 if slanted else 0
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'height="{HEIGHT}" font-family="sans-serif" font-size="12" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + bottom}" width="{WIDTH}" '
+        f'height="{HEIGHT + bottom}" font-family="sans-serif" font-size="12" role="img">',
         f"<title>{escape(_title(answer, key))}</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        _text(_LEFT, 28, _title(answer, key), size=14),
+        f'<rect width="{WIDTH}" height="{HEIGHT + bottom}" fill="#ffffff"/>',
+        _text(_LEFT - 40, 24, _title(answer, key), size=14),
+        _text(_LEFT - 40, 46, "GiB allocated on one GPU", colour="#555555"),
     ]
-    for step in range(6):
-        amount = top * step / 5
-        y = _y(amount, top)
+    for tick in range(round(top / step) + 1):
+        y = _y(tick * step, top)
         parts.append(f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
-        parts.append(_text(_LEFT - 8, y + 4, f"{amount:,.3g}", anchor="end"))
-    parts += [
-        _text(_x(at, values), HEIGHT - _BOTTOM + 18, value, anchor="middle") for at, value in enumerate(values)
-    ]
-    parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 16, key.replace("_", " "), anchor="middle"))
-    parts.append(_text(14, _TOP - 8, "GiB allocated"))
-    for at, (name, amounts) in enumerate(series):
-        parts += _line(at, name, amounts, values, top)
+        parts.append(_text(_LEFT - 8, y + 4, f"{tick * step:,g}", anchor="end"))
+    parts += [_under(_x(at, values), value, slanted=slanted) for at, value in enumerate(values)]
+    parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT + bottom - 14, _axis(key), anchor="middle"))
     parts += _card_line(answer, top)
+    for at, (_, amounts) in enumerate(series):
+        parts += _line(at, amounts, values, top, joined=_ordered(values))
+    parts += _names(series, top)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -51,21 +58,41 @@ def write_png(answer: Answer, path: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    key, values, series = _series(answer)
-    figure, axes = pyplot.subplots(figsize=(WIDTH / 100, HEIGHT / 100))
-    for at, (name, amounts) in enumerate(series):
-        axes.plot(range(len(values)), amounts, marker="o", label=name, color=_COLOURS[at % len(_COLOURS)])
-    if answer.device is not None:
-        axes.axhline(answer.device.bytes / GIB, linestyle="--", color="#444444", label=answer.device.name)
-    axes.set_xticks(range(len(values)), values)
-    axes.set(xlabel=key.replace("_", " "), ylabel="GiB allocated", title=_title(answer, key), ylim=(0, None))
-    axes.legend()
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 100, HEIGHT / 100), layout="constrained")
     try:
-        figure.savefig(path, dpi=100)
+        _paint(axes, answer)
+        figure.savefig(path, dpi=150)
     except OSError as error:
         raise UsageError(f"--plot {path}: cannot be written: {error.strerror or error}") from error
     finally:
         pyplot.close(figure)
+
+
+def _paint(axes: Any, answer: Answer) -> None:
+    """The plot on matplotlib's axes."""
+    key, values, series = _series(answer)
+    step, top = _scale(answer, series)
+    style = "-" if _ordered(values) else ""
+    for at, (_, amounts) in enumerate(series):
+        axes.plot(range(len(values)), amounts, marker="o", linestyle=style, color=_colour(at))
+    for at, (name, y) in enumerate(_places(series, top)):
+        share = (HEIGHT - _BOTTOM - y) / (HEIGHT - _BOTTOM - _TOP)
+        axes.text(1.02, share, name, transform=axes.transAxes, color=_colour(at), va="center")
+    if answer.device is not None:
+        end = answer.device.bytes / GIB
+        axes.axhline(end, linestyle="--", color="#444444", linewidth=1)
+        said = f" {card_text(answer.device)}: the card ends here"
+        halo = {"facecolor": "#ffffff", "edgecolor": "none", "pad": 0.5}
+        axes.text(-0.5, end + top / 80, said, color="#444444", fontsize=9, bbox=halo)
+    slant = {"rotation": 30, "ha": "right"} if _slanted(values) else {}
+    axes.set_xticks(range(len(values)), values, **slant)
+    axes.set_yticks([tick * step for tick in range(round(top / step) + 1)])
+    axes.set(xlabel=_axis(key), xlim=(-0.5, len(values) - 0.5), ylim=(0, top))
+    axes.set_ylabel("GiB allocated on one GPU")
+    axes.set_title(_title(answer, key), loc="left", fontsize=11)
+    axes.grid(axis="y", color="#dddddd")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _series(answer: Answer) -> tuple[str, list[str], list[tuple[str, list[float]]]]:
@@ -81,12 +108,35 @@ def _title(answer: Answer, key: str) -> str:
     return f"{answer.shape.name}, {parameters_text(answer.shape)}: memory over {key.replace('_', ' ')}"
 
 
-def _ceiling(answer: Answer, series: Sequence[tuple[str, list[float]]]) -> float:
-    """The upper end of the axis: above every point and the card, so that both are seen."""
+def _axis(key: str) -> str:
+    return _AXES.get(key, key.replace("_", " "))
+
+
+def _colour(at: int) -> str:
+    return _COLOURS[at % len(_COLOURS)]
+
+
+def _scale(answer: Answer, series: Sequence[tuple[str, list[float]]]) -> tuple[float, float]:
+    """Distance of two ticks, a round number, and the axis' end: above every point and the card."""
     amounts = [amount for _, points in series for amount in points]
     if answer.device is not None:
         amounts.append(answer.device.bytes / GIB)
-    return max(amounts, default=1.0) * 1.08
+    most = max(amounts, default=1.0) * 1.04
+    rough = most / 5
+    size = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
+    step = next(size * each for each in (1, 2, 2.5, 5, 10) if size * each >= rough)
+    return step, step * math.ceil(most / step)
+
+
+def _ordered(values: Sequence[str]) -> bool:
+    """Whether a line between two values says anything: numbers have an order, optimizers have none."""
+    return all(value[:1].isdigit() for value in values)
+
+
+def _slanted(values: Sequence[str]) -> bool:
+    """Whether the longest value is wider than its place."""
+    room = (WIDTH - _LEFT - _RIGHT) / max(len(values), 1)
+    return max(map(len, values), default=0) * _LETTER > room
 
 
 def _x(at: int, values: Sequence[str]) -> float:
@@ -98,16 +148,41 @@ def _y(amount: float, top: float) -> float:
     return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * amount / top
 
 
-def _line(at: int, name: str, amounts: Sequence[float], values: Sequence[str], top: float) -> list[str]:
-    colour = _COLOURS[at % len(_COLOURS)]
+def _under(x: float, value: str, *, slanted: bool) -> str:
+    """A value under the axis."""
+    y = HEIGHT - _BOTTOM + 18
+    if not slanted:
+        return _text(x, y, value, anchor="middle")
+    return f'<g transform="rotate(-30 {x:.1f} {y})">{_text(x, y, value, anchor="end")}</g>'
+
+
+def _line(at: int, amounts: Sequence[float], values: Sequence[str], top: float, *, joined: bool) -> list[str]:
+    colour = _colour(at)
     points = [(_x(place, values), _y(amount, top)) for place, amount in enumerate(amounts)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = [
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{amount:.2f} GiB</title></circle>'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{amount:.2f} GiB</title></circle>'
         for (x, y), amount in zip(points, amounts, strict=True)
     ]
-    legend = _text(WIDTH - _RIGHT + 12, _TOP + 18 * at + 4, name, colour=colour)
-    return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>', *dots, legend]
+    line = f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    return [line, *dots] if joined else dots
+
+
+def _places(series: Sequence[tuple[str, list[float]]], top: float) -> list[tuple[str, float]]:
+    """Where each name stands: at the height of its last point, moved apart where two would touch."""
+    order = sorted(range(len(series)), key=lambda at: series[at][1][-1])
+    heights, last = {}, HEIGHT - _BOTTOM + _APART
+    for at in order:
+        last = min(_y(series[at][1][-1], top), last - _APART)
+        heights[at] = last
+    return [(name, heights[at]) for at, (name, _) in enumerate(series)]
+
+
+def _names(series: Sequence[tuple[str, list[float]]], top: float) -> list[str]:
+    return [
+        _text(WIDTH - _RIGHT + 8, y + 4, name, colour=_colour(at))
+        for at, (name, y) in enumerate(_places(series, top))
+    ]
 
 
 def _card_line(answer: Answer, top: float) -> list[str]:
@@ -118,7 +193,9 @@ def _card_line(answer: Answer, top: float) -> list[str]:
     return [
         f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" '
         'stroke-dasharray="6 4"/>',
-        _text(_LEFT + 6, y - 5, f"{card.name}: the card ends here", colour="#444444"),
+        '<g stroke="#ffffff" stroke-width="4" paint-order="stroke">',
+        _text(_LEFT + 6, y - 6, f"{card_text(card)}: the card ends here", colour="#444444"),
+        "</g>",
     ]
 
 
