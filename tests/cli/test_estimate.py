@@ -297,7 +297,7 @@ def test_plot(ask, tmp_path):
     assert code == 0
     drawing = ElementTree.fromstring(target.read_text("utf-8"))
     said = " ".join(drawing.itertext())
-    assert "24GiB" in said
+    assert "24.0 GiB: the card ends here" in said
     assert "QLoRA r16" in said
     assert "1k" in said
     code, _, _ = ask("--model", "7b", "--plot", str(tmp_path / "batch.svg"))
