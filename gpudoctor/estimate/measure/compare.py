@@ -1,0 +1,80 @@
+"""Predicted beside measured, instant by instant."""
+
+from dataclasses import dataclass
+
+from gpudoctor.estimate.measure.cpu import DIFFERENCES, Difference, on_cpu
+from gpudoctor.estimate.measure.result import Measurement
+from gpudoctor.estimate.result import Estimate
+
+STATIC = "static"
+PEAK = "peak"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One instant: what was predicted and what a real step had."""
+
+    instant: str
+    """load, loss, layer, backward, accumulation, step, static, peak."""
+    title: str
+    """The same for a person."""
+    predicted: int
+    """Bytes by formula, on the device that measured."""
+    measured: int
+    """Bytes measured in the last step."""
+
+    @property
+    def difference(self) -> int:
+        """Predicted less measured: above 0 where we said too much."""
+        return self.predicted - self.measured
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured."""
+        return self.predicted / self.measured if self.measured else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A measurement beside the estimate of the same job on the same device."""
+
+    estimate: Estimate
+    """The estimate, with what the measuring device does otherwise."""
+    measurement: Measurement
+    """The measurement."""
+    rows: tuple[Compared, ...]
+    """Instant by instant, then the static state and the peak; empty when no second step was made."""
+    differences: tuple[Difference, ...]
+    """What was computed otherwise because it ran on the CPU; empty on CUDA."""
+
+
+def compare(estimate: Estimate, measurement: Measurement) -> Comparison:
+    """Put the two side by side; `estimate` is of the GPU that measured, or of any where the CPU did."""
+    cpu = measurement.machine is not None and measurement.machine.kind == "cpu"
+    expected = on_cpu(estimate) if cpu else estimate
+    return Comparison(
+        estimate=expected, measurement=measurement, rows=tuple(_rows(expected, measurement)),
+        differences=DIFFERENCES if cpu else (),
+    )  # fmt: skip
+
+
+def _rows(expected: Estimate, measurement: Measurement) -> list[Compared]:
+    rows, last = [], measurement.last
+    for instant in expected.instants:
+        measured = measurement.load if instant.name == "load" else None
+        if last is not None:
+            measured = last.instants.get(instant.name, measured)
+        if measured is not None:
+            row = Compared(
+                instant=instant.name, title=instant.title, predicted=instant.bytes, measured=measured
+            )
+            rows.append(row)
+    if last is not None:
+        static = Compared(
+            instant=STATIC, title="static between steps", predicted=expected.static, measured=last.static
+        )
+        peak = Compared(
+            instant=PEAK, title="the peak of a step", predicted=expected.peak.bytes, measured=last.peak
+        )
+        rows += [static, peak]
+    return rows

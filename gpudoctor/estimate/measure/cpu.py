@@ -1,0 +1,86 @@
+"""What an estimate, which is of a GPU, is on the CPU: each difference named, with its reason and source."""
+
+from dataclasses import dataclass, replace
+
+from gpudoctor.estimate.analytic.layout import adapted
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.result import Estimate, Instant, Line
+from gpudoctor.estimate.shapes import ModelShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing that the CPU does otherwise."""
+
+    kind: str
+    """The line that it changes."""
+    why: str
+    """What is otherwise, in a clause."""
+    source: str
+    """Where that was read."""
+
+
+DIFFERENCES = (
+    Difference(
+        kind="workspace",
+        why="no cuBLAS, so no workspaces in the allocator",
+        source="aten/src/ATen/cuda/CublasHandlePool.cpp is CUDA's",
+    ),
+    Difference(
+        kind="step-temporaries",
+        why="torch steps parameter by parameter on the CPU; here it is told foreach=True, what it does on a GPU, so "
+        "that the list of square roots is there",
+        source="torch/optim/optimizer.py _default_to_fused_or_foreach: foreach on accelerators only",
+    ),
+    Difference(
+        kind="step-counters",
+        why="each parameter's step count, an fp32 number, is a CPU tensor and counts here",
+        source="torch/optim/adam.py _init_group",
+    ),
+    Difference(
+        kind="kernel-scratch",
+        why="fp32 sums of 16-bit products and attention's buffers a thread live inside one kernel; measured "
+        "apart, not compared",
+        source="aten/src/ATen/native/CPUBlas.cpp, cpu/FlashAttentionKernel.cpp",
+    ),
+)
+"""Everything that is computed otherwise for the CPU; nothing else is changed."""
+
+_COUNTED = frozenset({"adamw", "adamw-foreach", "adamw-fused"})
+"""Optimizers that keep a step count for each parameter."""
+
+
+def on_cpu(estimate: Estimate) -> Estimate:
+    """The same estimate with what the CPU does otherwise: its instants, peak and static state; the card's
+    reading stays a GPU's."""
+    changed = tuple(_instant(instant, estimate) for instant in estimate.instants)
+    peak = max(changed, key=lambda instant: instant.bytes)
+    lost = sum(line.bytes for line in estimate.peak.lines if line.kind == "workspace")
+    static = estimate.static - lost + _counters(estimate).bytes
+    return replace(estimate, instants=changed, peak=peak, static=static)
+
+
+def _instant(instant: Instant, estimate: Estimate) -> Instant:
+    lines = [line for line in instant.lines if line.kind != "workspace"]
+    counters = _counters(estimate)
+    if instant.name != "load" and counters.bytes:
+        lines.append(counters)
+    return replace(instant, lines=tuple(lines))
+
+
+def _counters(estimate: Estimate) -> Line:
+    count = trained_tensors(estimate.shape, estimate.job) if estimate.job.optimizer in _COUNTED else 0
+    source = next(each.source for each in DIFFERENCES if each.kind == "step-counters")
+    return Line(
+        kind="step-counters", bytes=4 * count, formula=f"4 B x {count:,} trained tensors", source=source
+    )
+
+
+def trained_tensors(shape: ModelShape, job: TrainingJob) -> int:
+    """How many parameters are trained, as tensors: each has its own step count. Approximate for families with
+    parts of their own; four bytes each."""
+    if job.adapted:
+        return 2 * sum(linear.count for linear in adapted(shape, job))
+    norms = shape.block_norms * shape.blocks + int(shape.final_norm)
+    matrices = sum(linear.count * (1 + linear.bias) for linear in shape.linears if not linear.expert)
+    return matrices + norms + 1 + (0 if shape.tied else 1)

@@ -1,0 +1,181 @@
+"""Starts the child that measures, watches the clock, and reads what it told."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.measure.machine import free_host_bytes, has_cuda
+from gpudoctor.estimate.measure.result import Ending, Machine, Measurement, Step
+from gpudoctor.estimate.shapes import ModelShape
+
+STEPS = 3
+"""The first step has no optimizer state before it; the second shows the steady state; the third confirms it."""
+LIMIT = 900.0
+"""Seconds that a measurement may take unless said otherwise."""
+HOST_BASE = 1 << 30
+"""Host memory of the child beside tensors: the interpreter, torch, transformers, the profile."""
+
+_ROOT = Path(__file__).resolve().parents[3]
+_CODE = (
+    "import sys; sys.path[:] = [place for place in sys.path if place] + [{root!r}]; "
+    "from gpudoctor.estimate.measure.child import main; sys.exit(main())"
+)
+"""Without the working folder in front: a file `torch.py` of the user's must not be taken for torch."""
+
+
+def measure(
+    shape: ModelShape, job: TrainingJob, *, device: str = "auto", limit: float = LIMIT, source: str | None = None,
+    predicted: int | None = None,
+) -> Measurement:  # fmt: skip
+    """Build the model with random weights and make three real steps in a child process.
+
+    `device` is `auto` (CUDA when there), `cuda` or `cpu`; `limit` is in seconds; `source` is where the model was
+    read from, if not from the shape; `predicted` are the bytes that the CPU's memory has to hold. Raises
+    `UsageError` for a job that cannot run on one device or does not fit into free host memory.
+    """
+    check(shape, job)
+    kind = ("cuda" if has_cuda() else "cpu") if device == "auto" else device
+    request = {
+        "shape": asdict(shape), "job": asdict(job), "device": kind, "steps": STEPS, "source": source,
+        "host_bytes": None,
+    }  # fmt: skip
+    if kind == "cpu":
+        if job.attention == "flash":
+            raise UsageError(
+                "--attention flash runs on CUDA only, and --measure is on the CPU; use sdpa or eager"
+            )
+        request["host_bytes"] = _host(predicted)
+    start = time.monotonic()
+    code, lines, errors = _listen(request, kind, limit)
+    return _read(lines, code, errors, time.monotonic() - start, limit)
+
+
+def check(shape: ModelShape, job: TrainingJob) -> None:
+    """Refuse what one device cannot show; raises `UsageError` with the flag and what is allowed."""
+    if job.mode != "train":
+        raise UsageError("--measure runs training steps; --mode inference has none")
+    if job.world > 1 or job.parallel != "none":
+        raise UsageError(
+            f"--measure runs on one device; the job has {job.world} GPUs and --parallel {job.parallel}: "
+            f"use --gpus 1 --nodes 1 --parallel none"
+        )
+    if not job.stack.startswith("hf") or job.stack != "hf":
+        raise UsageError(
+            f"--measure runs the installed Hugging Face libraries; --stack {job.stack} is not them"
+        )
+    job.check(shape)
+
+
+def _host(predicted: int | None) -> int:
+    """Host memory that the child may take; raises `UsageError` where the prediction does not fit."""
+    free = free_host_bytes()
+    if predicted is not None and predicted + HOST_BASE > free:
+        raise UsageError(
+            f"--measure on the CPU would need {predicted + HOST_BASE:,} bytes of host memory ({predicted:,} of "
+            f"tensors by the estimate and {HOST_BASE:,} for the process), and {free:,} are free; take a smaller "
+            f"model, batch or sequence, or a machine with CUDA"
+        )
+    return free
+
+
+def _listen(request: dict[str, Any], kind: str, limit: float) -> tuple[int | None, str, str]:
+    """Exit code (None at the time limit), what the child told, and the end of its standard error."""
+    surroundings = dict(os.environ)
+    surroundings |= {
+        "KINETO_LOG_LEVEL": "5", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error",
+        "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore",
+    }  # fmt: skip
+    if kind == "cpu":
+        surroundings["CUDA_VISIBLE_DEVICES"] = ""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-c", _CODE.format(root=str(_ROOT))], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=errors, text=True, encoding="utf-8", env=surroundings, start_new_session=True,
+        )  # fmt: skip
+        try:
+            told, _ = child.communicate(json.dumps(request), timeout=limit)
+            code: int | None = child.returncode
+        except subprocess.TimeoutExpired:
+            _end(child)
+            told, code = child.communicate()[0], None
+        finally:
+            _end(child)
+        errors.seek(0)
+        return code, told or "", errors.read()[-4000:]
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    """End the child and what it started."""
+    if child.poll() is None:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except (OSError, AttributeError):
+            child.kill()
+
+
+def _read(told: str, code: int | None, errors: str, seconds: float, limit: float) -> Measurement:
+    """A measurement from the child's lines; a line that was cut off is passed by."""
+    events = [event for event in map(_event, told.splitlines()) if event]
+
+    def all_of(name: str) -> list[dict[str, Any]]:
+        return [event for event in events if event["event"] == name]
+
+    def last(name: str) -> dict[str, Any]:
+        return next(reversed(all_of(name)), {})
+
+    steps = tuple(
+        Step(**{key: each[key] for key in ("instants", "peak", "static", "scratch")}) for each in all_of("step")
+    )
+    ending, said = _ending(last("ending"), code, errors, limit)
+    card, load = last("card"), last("load")
+    seen = [step.peak for step in steps] + [
+        each["most"] for each in (load, last("ending")) if each.get("most") is not None
+    ]
+    return Measurement(
+        machine=_machine(last("machine"), card), ending=ending, said=said,
+        reached=last("reached").get("what", "start"), most=max(seen, default=None), load=load.get("bytes"),
+        steps=steps, reserved=card.get("reserved"), used=card.get("used"), used_how=card.get("used_how", ""),
+        reserved_then=card.get("reserved_then"), workspace=card.get("workspace"), seconds=seconds,
+    )  # fmt: skip
+
+
+def _event(line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) and "event" in event else {}
+
+
+def _machine(said: dict[str, Any], card: dict[str, Any]) -> Machine | None:
+    if not said:
+        return None
+    versions = dict(said["versions"])
+    if card.get("driver"):
+        versions["driver"] = card["driver"]
+    return Machine(
+        kind=said["kind"], name=said["name"], bytes=said["bytes"], gpus=said["gpus"], versions=versions,
+        capability=tuple(said["capability"]) if said["capability"] else None,
+    )  # fmt: skip
+
+
+def _ending(said: dict[str, Any], code: int | None, errors: str, limit: float) -> tuple[Ending, str]:
+    """How it ended, in one sentence: as the child told, or by its exit code."""
+    if said:
+        return Ending(said["ending"]), str(said["said"])
+    if code is None:
+        return Ending.TIME_LIMIT, f"stopped at its limit of {limit:g} s; --measure-seconds sets another"
+    if code == -signal.SIGKILL:
+        return Ending.OUT_OF_MEMORY, "ended by signal 9, which the system sends when host memory runs out"
+    lines = [line for line in errors.splitlines() if line.strip()]
+    what = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return Ending.FAILED, f"ended with {what}: {lines[-1][:300] if lines else 'nothing on standard error'}"

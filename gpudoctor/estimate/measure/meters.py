@@ -1,0 +1,158 @@
+"""Meters of memory by window: between two marks, the most that was allocated; at a mark, what is allocated.
+
+On CUDA the caching allocator counts by itself (`max_memory_allocated`, reset at every mark). On the CPU torch
+keeps no such count, so its allocator's own events are taken from the profiler: every block that it handed out
+or took back, in bytes as asked for. A block that is taken back before the operator that asked for it returns
+is a kernel's own scratch (fp32 sums of a 16-bit matrix product, buffers a thread of attention): no tensor, and
+on a GPU not there. It is counted apart.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One stretch of the run."""
+
+    name: str
+    """What happened in it."""
+    peak: int
+    """The most bytes that were allocated at one time in it."""
+    end: int
+    """Bytes allocated at its end."""
+    scratch: int = 0
+    """How much more the peak would be with the CPU kernels' own scratch; 0 on CUDA."""
+
+
+class Meter(Protocol):
+    """Counts allocated bytes between marks."""
+
+    def mark(self, name: str) -> None:
+        """Close the open window under this name and begin the next one."""
+        ...
+
+    def take(self) -> list[Window]:
+        """The windows since the last call, in order; the open one is dropped."""
+        ...
+
+    def reached(self) -> int | None:
+        """The most bytes allocated so far in the open window; None where that cannot be said meanwhile."""
+        ...
+
+
+class CudaMeter:
+    """The caching allocator's own counters of the current device."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._cuda: Any = torch.cuda
+        self._windows: list[Window] = []
+        self._cuda.reset_peak_memory_stats()
+
+    def mark(self, name: str) -> None:
+        """Close the open window. Allocations are made by the host in order, so nothing has to be waited for."""
+        peak, now = self._cuda.max_memory_allocated(), self._cuda.memory_allocated()
+        self._windows.append(Window(name=name, peak=peak, end=now))
+        self._cuda.reset_peak_memory_stats()
+
+    def take(self) -> list[Window]:
+        """The windows since the last call."""
+        taken, self._windows = self._windows, []
+        return taken
+
+    def reached(self) -> int | None:
+        """The most bytes allocated since the last mark."""
+        return int(self._cuda.max_memory_allocated())
+
+
+_MARK = "gpudoctor:"
+_MAKERS = ("aten::empty", "aten::resize", "aten::new_empty", "aten::set_", "[memory]")
+"""Operators that only hand out memory: the one that called them is the owner."""
+
+
+class CpuMeter:
+    """The CPU allocator's events, read from one profile after another; what lived before stays counted."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        self._profile: Any = None
+        self._begin()
+
+    def _begin(self) -> None:
+        from torch.profiler import ProfilerActivity, profile
+
+        self._profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False)
+        self._profile.__enter__()
+
+    def mark(self, name: str) -> None:
+        """Leave a mark among the allocator's events."""
+        import torch
+
+        with torch.profiler.record_function(_MARK + name):
+            pass
+
+    def take(self) -> list[Window]:
+        """Close the profile, add its events up, and begin the next one."""
+        self._profile.__exit__(None, None, None)
+        changes = _changes(self._profile.profiler.kineto_results.experimental_event_tree())
+        self._profile = None
+        windows = list(_windows(changes, self._now))
+        self._now += sum(change.size for change in changes)
+        self._begin()
+        return windows
+
+    def reached(self) -> int | None:
+        """Unknown before the profile is closed."""
+        return None
+
+
+@dataclass(slots=True)
+class _Change:
+    """A block handed out (size above 0) or taken back, or a mark (name)."""
+
+    time: int
+    size: int = 0
+    name: str = ""
+    scratch: bool = False
+
+
+def _changes(tree: Iterable[Any]) -> list[_Change]:
+    """The allocator's events and our marks in the order of time; scratch is told from tensors."""
+    found: list[tuple[_Change, int, int]] = []
+    stack = [(node, 0) for node in tree]
+    while stack:
+        node, owner_end = stack.pop()
+        name = node.name
+        if name == "[memory]":
+            fields = node.extra_fields
+            found.append((_Change(node.start_time_ns, fields.alloc_size), fields.ptr, owner_end))
+        elif name.startswith(_MARK):
+            found.append((_Change(node.start_time_ns, name=name.removeprefix(_MARK)), 0, 0))
+        owns = name.startswith("aten::") and not name.startswith(_MAKERS)
+        end = node.end_time_ns if owns else owner_end if name.startswith(_MAKERS) else 0
+        stack += [(child, end) for child in node.children]
+    found.sort(key=lambda each: each[0].time)
+    alive: dict[int, tuple[_Change, int]] = {}
+    for change, address, owner_end in found:
+        if change.size > 0:
+            alive[address] = (change, owner_end)
+        elif change.size < 0 and address in alive:
+            made, made_end = alive.pop(address)
+            made.scratch = change.scratch = change.time <= made_end
+    return [change for change, _, _ in found]
+
+
+def _windows(changes: Iterable[_Change], start: int) -> Iterator[Window]:
+    """Peaks between marks, of tensors alone and with scratch."""
+    tensors = peak = everything = most = start
+    for change in changes:
+        if change.name:
+            yield Window(name=change.name, peak=peak, end=tensors, scratch=most - peak)
+            peak, most = tensors, everything
+            continue
+        everything += change.size
+        tensors += 0 if change.scratch else change.size
+        peak, most = max(peak, tensors), max(most, everything)

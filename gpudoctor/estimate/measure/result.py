@@ -1,0 +1,93 @@
+"""What a measurement is: bytes by instant of a real run, and what ended it."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Ending(Enum):
+    """How the run ended."""
+
+    COMPLETE = "complete"
+    """All steps were made."""
+    OUT_OF_MEMORY = "out of memory"
+    """The allocator, or the system, refused a block."""
+    TIME_LIMIT = "time limit"
+    """It was stopped at its time limit."""
+    FAILED = "failed"
+    """The model could not be built or a step raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where it ran, as little of it as a number needs."""
+
+    kind: str
+    """`cuda` or `cpu`."""
+    name: str
+    """The card's name as the driver says it, or the CPU's model."""
+    bytes: int
+    """The device's memory."""
+    capability: tuple[int, int] | None
+    """Compute capability; None on the CPU."""
+    gpus: int
+    """Cards in the machine; 0 on the CPU."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Package to version: torch, transformers, peft, bitsandbytes, and the driver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One training step by instant."""
+
+    instants: dict[str, int]
+    """Instant to the most bytes allocated in it: loss, layer, backward, accumulation, step."""
+    peak: int
+    """The most of the whole step."""
+    static: int
+    """Bytes allocated after it, gradients freed: what stays between two steps."""
+    scratch: dict[str, int]
+    """Instant to what the CPU kernels' own scratch adds at its worst; empty on CUDA."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A real run of a job, by instant."""
+
+    machine: Machine | None
+    """Where it ran; None when not even that was reported."""
+    ending: Ending
+    """How it ended."""
+    said: str
+    """What ended it, in one sentence; "" when it is complete."""
+    reached: str
+    """The last instant that was begun: `start`, `load`, `step 1: loss`..."""
+    most: int | None
+    """The most bytes that were allocated by then; None when unknown."""
+    load: int | None
+    """Allocated when the model stood, before the first step."""
+    steps: tuple[Step, ...]
+    """Steps that were completed."""
+    reserved: int | None = None
+    """The most that torch's allocator had reserved; None on the CPU."""
+    used: int | None = None
+    """What the driver counts for this process at the end; None where it cannot be read."""
+    used_how: str = ""
+    """Where `used` comes from: this process by NVML, or the card's change while it ran."""
+    reserved_then: int | None = None
+    """Reserved when `used` was read."""
+    workspace: int | None = None
+    """cuBLAS workspaces inside the allocator; None on the CPU or where torch cannot clear them."""
+    seconds: float = 0.0
+    """How long it took, model building included."""
+
+    @property
+    def last(self) -> Step | None:
+        """The last complete step: its optimizer state exists from the start, as in all later ones."""
+        return self.steps[-1] if len(self.steps) > 1 else None
+
+    @property
+    def context(self) -> int | None:
+        """What the process holds on the card outside torch's allocator: context, kernels, libraries."""
+        if self.used is None or self.reserved_then is None or self.used <= self.reserved_then:
+            return None
+        return self.used - self.reserved_then
