@@ -13,7 +13,7 @@ ALLOWED = {
     "gpudoctor/model": {"gpudoctor.model"},
     "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine"},
     "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate", "gpudoctor.vitals"},
-    "gpudoctor/estimate": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
+    "gpudoctor/estimate": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
     "gpudoctor/report": {
         "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report",

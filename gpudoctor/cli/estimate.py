@@ -13,6 +13,7 @@ from gpudoctor.errors import UsageError
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
     from gpudoctor.estimate.answer import Answer
+    from gpudoctor.estimate.calibration import Calibration
     from gpudoctor.estimate.find import Found
 
 FORMATS = ("text", "json", "markdown")
@@ -27,15 +28,17 @@ examples:
   gpudoctor estimate --model llama-3-8b --method qlora --gpu "RTX 4090" --seq 4k
   gpudoctor estimate --model ./my-model --gpu 24GiB --fit    what fits this card
   gpudoctor estimate train.yaml ds_config.json --gpus 8      the job of training configs
+  gpudoctor estimate --model qwen2.5-0.5b --method lora --measure --write-calibration
   gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
 defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
 network: only for a hub id that is neither known nor cached; its config.json alone is fetched.
-exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage."""
+exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure came to no end."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `estimate`."""
     from gpudoctor.cli.estimate_flags import add_job_flags
+    from gpudoctor.cli.estimate_measure import add_measure_flags
 
     parser.usage = "gpudoctor estimate [--model MODEL] [--gpu NAME|BYTES] [options] [CONFIG ...]"
     parser.epilog = EPILOG
@@ -64,6 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     report.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
     )
+    add_measure_flags(parser)
     add_job_flags(parser)
 
 
@@ -71,10 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer and print; 1 when a card is named (or is the machine's own) and nothing asked for fits."""
     if arguments.script_arguments:
         raise UsageError("estimate runs no script: nothing belongs after --")
+    from gpudoctor.cli.estimate_measure import check_flags, exit_code
+
     if arguments.output is not None:
         from gpudoctor.cli.reporting import check_output
 
         check_output(arguments)
+    check_flags(arguments)
     answer = _answer(arguments)
     text = _render(answer, arguments)
     if arguments.plot is not None:
@@ -87,10 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
         from gpudoctor.ui.encoding import write_text
 
         write_text(text, sys.stdout)
-    return 1 if answer.fits is False and not answer.own else 0
+    return 1 if answer.fits is False and not answer.own else exit_code(answer)
 
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
+    from gpudoctor.cli.estimate_measure import known, measured
     from gpudoctor.cli.estimate_vary import vary
     from gpudoctor.estimate import device as find_device
     from gpudoctor.estimate.answer import Answer
@@ -98,13 +106,17 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     found, fields, assumptions = _asked(arguments)
     named = find_device(arguments.gpu) if arguments.gpu is not None else None
     card, said = (named, "") if named is not None else _own_card()
+    calibration, unused = known(arguments, card)
+    if card is not None and calibration is not None:
+        card = replace(card, calibration=calibration)
     shape = found.shape
     if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
         fields["seq"] = shape.max_positions
         assumptions.append(f"sequence {shape.max_positions}, the most that {shape.name} has positions for")
     jobs = _jobs(found, fields)
-    estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields)
-    assumptions += [*left_out, said] if said else left_out
+    estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields, calibration=calibration)
+    said_once = dict.fromkeys(text for each in estimates for text in each.assumptions)
+    assumptions += [*left_out, *unused, *said_once, *([said] if said else [])]
     done = [each.job for each in estimates]
     varied = vary(shape, done, card, arguments.vary, plot=arguments.plot is not None)
     answer = Answer(
@@ -112,7 +124,8 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
         common=() if card is not None else _common(estimates), assumptions=tuple(assumptions),
         varied=varied,
     )  # fmt: skip
-    return _advised(answer, arguments)
+    answer = _advised(answer, arguments)
+    return measured(answer, arguments, found.path) if arguments.measure else answer
 
 
 def _asked(arguments: argparse.Namespace) -> tuple["Found", dict[str, Any], list[str]]:
@@ -167,7 +180,12 @@ def _jobs(found: "Found", fields: dict[str, Any]) -> list["TrainingJob"]:
 
 
 def _estimates(
-    shape: "ModelShape", jobs: Sequence["TrainingJob"], card: "Device | None", *, several: bool
+    shape: "ModelShape",
+    jobs: Sequence["TrainingJob"],
+    card: "Device | None",
+    *,
+    several: bool,
+    calibration: "Calibration | None" = None,
 ) -> tuple[tuple["Estimate", ...], list[str]]:
     """Each job's memory; of several, one that the model cannot do is left out with its reason."""
     from gpudoctor.estimate import estimate_job
@@ -175,7 +193,7 @@ def _estimates(
     done, left_out = [], []
     for job in jobs:
         try:
-            done.append(estimate_job(shape, job, card))
+            done.append(estimate_job(shape, job, card, calibration=calibration))
         except UsageError as error:
             if not several or job is jobs[0]:
                 raise

@@ -1,11 +1,15 @@
 """The answer of `gpudoctor estimate`: everything that a renderer shows, decided."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.fit import Cut, Fit, Room, Search
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.rivals import Rival
 from gpudoctor.estimate.shapes import ModelShape
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate.measure import Comparison
 
 SCHEMA = "gpudoctor.estimate/1"
 LABELS = {
@@ -51,6 +55,8 @@ class Answer:
     """What `--vary` asked for: the field, and a row for each value."""
     rivals: tuple[Rival, ...] = ()
     """What `--compare` asked for."""
+    measured: "Comparison | None" = None
+    """What `--measure` asked for: the shown job beside three real steps."""
 
     @property
     def shown(self) -> Estimate:

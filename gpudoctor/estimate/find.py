@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.config_json import shape_of_config
@@ -22,6 +22,8 @@ class Found:
     """A sentence each."""
     quantized: str | None = None
     """How its checkpoint is quantized already (`gptq`, `awq`, `bitsandbytes`...); None where it is not."""
+    path: str | None = None
+    """The config.json that it was read from; None for a known model."""
 
 
 def is_path(name: str) -> bool:
@@ -44,7 +46,7 @@ def find_path(path: str) -> Found:
         if not os.path.isfile(inside):
             raise UsageError(f"{path}: no config.json in this folder; name the folder of a transformers model")
         path = inside
-    return parse_config(_read(path), path)
+    return replace(parse_config(_read(path), path), path=path)
 
 
 def _read(path: str) -> bytes:

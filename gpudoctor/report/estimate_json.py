@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import SCHEMA, Answer
 from gpudoctor.estimate.fit import Fit, Search
 from gpudoctor.estimate.result import Device, Estimate, Instant, Line
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate.measure import Comparison
 
 Object = dict[str, Any]
 
@@ -41,6 +44,39 @@ def estimate_object(answer: Answer) -> Object:
         "fit": None if answer.found is None else _search(answer.found),
         "vary": None if answer.varied is None else _varied(answer),
         "compare": [asdict(rival) for rival in answer.rivals],
+        "measured": None if answer.measured is None else measured_object(answer.measured),
+    }
+
+
+def measured_object(compared: "Comparison") -> Object:
+    """A measurement beside its prediction as plain data; bytes and seconds."""
+    found = compared.measurement
+    return {
+        "ending": found.ending.value,
+        "said": found.said,
+        "reached": found.reached,
+        "most_bytes": found.most,
+        "machine": None if found.machine is None else _plain(asdict(found.machine)),
+        "steps": len(found.steps),
+        "seconds": round(found.seconds, 2),
+        "rows": [
+            {
+                "instant": row.instant,
+                "title": row.title,
+                "predicted_bytes": row.predicted,
+                "measured_bytes": row.measured,
+                "difference_bytes": row.difference,
+                "ratio": round(row.ratio, 5) if row.measured else None,
+            }
+            for row in compared.rows
+        ],
+        "scratch_bytes": max(found.last.scratch.values(), default=0) if found.last is not None else None,
+        "reserved_bytes": found.reserved,
+        "used_bytes": found.used,
+        "used_how": found.used_how,
+        "context_bytes": found.context,
+        "workspace_bytes": found.workspace,
+        "differences": [asdict(each) for each in compared.differences],
     }
 
 

@@ -53,6 +53,13 @@ def _more(answer: Answer) -> list[str]:
         for rival in answer.rivals:
             size = "none" if rival.bytes is None else words.gib(rival.bytes)
             rows.append(f"| {rival.name} | {size} | {escape(rival.why)} |")
+    if answer.measured is not None:
+        rows += ["", *(escape(text) + "  " for text in words.measured_text(answer.measured))]
+        rows += ["", "| instant | predicted | measured | difference |", "|---|--:|--:|--:|"]
+        for each in answer.measured.rows:
+            pair = " | ".join(words.apart(each.predicted, each.measured))
+            rows.append(f"| {each.title} | {pair} | {each.difference:+,} B ({each.ratio - 1:+.2%}) |")
+        rows += ["", *(f"- {escape(text)}" for text in words.measured_notes(answer.measured))]
     if answer.cuts:
         rows += ["", "| change | gives back | then |", "|---|--:|---|"]
         for cut in answer.cuts:

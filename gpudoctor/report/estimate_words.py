@@ -4,7 +4,7 @@ Imports nothing of the report on findings: an estimate has to be there in a tent
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import Room
@@ -12,6 +12,9 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.stack import stack
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate.measure import Comparison
 
 GIB = 1 << 30
 _CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
@@ -140,3 +143,64 @@ def interval_text(estimate: Estimate) -> str:
     """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
     low, high = map(gib, estimate.card.used)
     return low if low == high else f"{low.removesuffix(' GiB')} to {high}"
+
+
+def apart(one: int, other: int) -> tuple[str, str]:
+    """Two amounts with as many digits as it takes to tell them apart, in one unit."""
+    size, unit = next(
+        ((size, unit) for size, unit in ((GIB, "GiB"), (1 << 20, "MiB")) if other >= size), (1, "B")
+    )
+    if size == 1:
+        return f"{one:,} B", f"{other:,} B"
+    digits = next(
+        (places for places in (1, 2, 3) if f"{one / size:.{places}f}" != f"{other / size:.{places}f}"), 2
+    )
+    return f"{one / size:,.{digits}f} {unit}", f"{other / size:,.{digits}f} {unit}"
+
+
+def measured_text(compared: "Comparison") -> list[str]:
+    """Where it was measured and, where that came to no end, what stopped it."""
+    found = compared.measurement
+    rows = []
+    if found.machine is not None:
+        versions = ", ".join(
+            f"{name} {release}" for name, release in found.machine.versions.items() if name != "python"
+        )
+        what = "the CPU, " if found.machine.kind == "cpu" else ""
+        rows.append(
+            f"Measured on {what}{found.machine.name}: {len(found.steps)} steps with random weights in "
+            f"{found.seconds:.0f} s ({versions})"
+        )
+    if found.said:
+        most = f"; {found.most:,} bytes were allocated by then" if found.most is not None else ""
+        rows.append(
+            f"The measurement ended early, {found.ending.value}: {found.said}. Reached: {found.reached}{most}."
+        )
+    return rows
+
+
+def measured_notes(compared: "Comparison") -> list[str]:
+    """What the device says beside tensors, and what was computed otherwise for it."""
+    found, card = compared.measurement, compared.estimate.card
+    rows = []
+    if found.reserved is not None:
+        low, high = map(gib, card.reserved)
+        rows.append(f"torch's allocator reserved {gib(found.reserved)} at most (predicted {low} to {high})")
+    if found.used is not None:
+        low, high = map(gib, card.used)
+        rows.append(f"the driver counts {gib(found.used)} ({found.used_how}; predicted {low} to {high})")
+    if found.context is not None:
+        rows.append(
+            f"context, kernels and libraries {gib(found.context)} (taken as {gib(card.lines[0].bytes)})"
+        )
+    if found.last is not None and found.last.scratch:
+        name, most = max(found.last.scratch.items(), key=lambda item: item[1])
+        rows.append(f"kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}")
+    rows += [f"on the CPU: {each.why}" for each in compared.differences]
+    if compared.estimate.job.quantized or compared.estimate.job.optimizer not in TORCHS:
+        rows.append("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes")
+    return rows
+
+
+TORCHS = frozenset({"adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-momentum", "adafactor"})
+"""Optimizers that run as they are; others are stand-ins."""

@@ -5,11 +5,15 @@ Plain strings and not Rich, whose import would take a third of the command's tim
 
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.report import estimate_words as words
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate.measure import Comparison
 
 _COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
 """Colour carries severity and nothing else."""
@@ -32,6 +36,8 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
         _found(page, answer)
     if answer.rivals:
         _rivals(page, answer)
+    if answer.measured is not None:
+        _measured(page, answer.measured)
     if explain:
         _explained(page, answer.shown)
     _small_print(page, answer, explain)
@@ -231,6 +237,21 @@ def _rivals(page: _Page, answer: Answer) -> None:
     page.table(rows, right=(1, 2))
 
 
+def _measured(page: _Page, compared: "Comparison") -> None:
+    """Predicted beside measured, by instant."""
+    page.blank()
+    for text in words.measured_text(compared):
+        page.say(text, hang=2)
+    if compared.rows:
+        rows = [("instant", "predicted", "measured", "predicted less measured")]
+        for row in compared.rows:
+            pair = words.apart(row.predicted, row.measured)
+            rows.append((row.instant, *pair, f"{row.difference:+,} B ({row.ratio - 1:+.2%})"))
+        page.table(rows, right=(1, 2, 3))
+    for text in words.measured_notes(compared):
+        page.say(text, indent=2, hang=2)
+
+
 def _explained(page: _Page, shown: Estimate) -> None:
     """Every formula once: those of the peak, then what the other instants add, then what surrounds them."""
     seen: set[Line] = set()
@@ -263,8 +284,8 @@ def _small_print(page: _Page, answer: Answer, explain: bool) -> None:
         page.say(f"note: {text}", hang=2)
     page.say(words.libraries_text(answer.shown.job), hang=2)
     page.say(
-        "allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, computed by formula; "
-        "nothing was run",
+        "allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, computed by formula"
+        + ("; nothing was run" if answer.measured is None else ""),
         hang=2,
     )
     if not explain:

@@ -110,7 +110,9 @@ def _plain(windows: list[Window]) -> dict[str, Any]:
 
 def shape_of(fields: dict[str, Any]) -> ModelShape:
     """A shape from its JSON."""
-    given = {key: tuple(_tuples(value)) if isinstance(value, list) else value for key, value in fields.items()}
+    given: dict[str, Any] = {
+        key: tuple(_tuples(value)) if isinstance(value, list) else value for key, value in fields.items()
+    }
     if given.get("latent") is not None:
         given["latent"] = Latent(**given["latent"])
     return ModelShape(**given)

@@ -28,8 +28,8 @@ DIFFERENCES = (
     ),
     Difference(
         kind="step-temporaries",
-        why="torch steps parameter by parameter on the CPU; here it is told foreach=True, what it does on a GPU, so "
-        "that the list of square roots is there",
+        why="AdamW is told foreach=True, its own choice on a GPU only, so that the list of square roots "
+        "is there",
         source="torch/optim/optimizer.py _default_to_fused_or_foreach: foreach on accelerators only",
     ),
     Difference(
@@ -39,8 +39,8 @@ DIFFERENCES = (
     ),
     Difference(
         kind="kernel-scratch",
-        why="fp32 sums of 16-bit products and attention's buffers a thread live inside one kernel; measured "
-        "apart, not compared",
+        why="fp32 sums of 16-bit products and attention's buffers a thread are no tensors: they are measured "
+        "apart",
         source="aten/src/ATen/native/CPUBlas.cpp, cpu/FlashAttentionKernel.cpp",
     ),
 )

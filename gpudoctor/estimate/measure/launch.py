@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.estimate.analytic.layout import SIZE
 from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.machine import free_host_bytes, has_cuda
 from gpudoctor.estimate.measure.result import Ending, Machine, Measurement, Step
+from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
 
 STEPS = 3
@@ -33,14 +36,14 @@ _CODE = (
 
 
 def measure(
-    shape: ModelShape, job: TrainingJob, *, device: str = "auto", limit: float = LIMIT, source: str | None = None,
-    predicted: int | None = None,
+    shape: ModelShape, job: TrainingJob, *, device: str = "auto", limit: float = LIMIT,
+    source: str | None = None, predicted: int | None = None,
 ) -> Measurement:  # fmt: skip
     """Build the model with random weights and make three real steps in a child process.
 
-    `device` is `auto` (CUDA when there), `cuda` or `cpu`; `limit` is in seconds; `source` is where the model was
-    read from, if not from the shape; `predicted` are the bytes that the CPU's memory has to hold. Raises
-    `UsageError` for a job that cannot run on one device or does not fit into free host memory.
+    `device` is `auto` (CUDA when there), `cuda` or `cpu`; `limit` is in seconds; `source` is the
+    config.json that the model was read from; `predicted` are the bytes that the CPU's memory has to hold.
+    Raises `UsageError` for a job that cannot run on one device or does not fit into free host memory.
     """
     check(shape, job)
     kind = ("cuda" if has_cuda() else "cpu") if device == "auto" else device
@@ -59,6 +62,14 @@ def measure(
     return _read(lines, code, errors, time.monotonic() - start, limit)
 
 
+def host_need(estimate: Estimate) -> int:
+    """Bytes that the CPU has to hold: the peak there, or the weights that a quantized base is made from."""
+    weights = SIZE[estimate.job.dtype] * estimate.shape.parameters.total
+    expected = on_cpu(estimate)
+    made = weights + expected.instants[0].bytes if estimate.job.quantized else weights
+    return max(expected.peak.bytes, made)
+
+
 def check(shape: ModelShape, job: TrainingJob) -> None:
     """Refuse what one device cannot show; raises `UsageError` with the flag and what is allowed."""
     if job.mode != "train":
@@ -68,10 +79,9 @@ def check(shape: ModelShape, job: TrainingJob) -> None:
             f"--measure runs on one device; the job has {job.world} GPUs and --parallel {job.parallel}: "
             f"use --gpus 1 --nodes 1 --parallel none"
         )
-    if not job.stack.startswith("hf") or job.stack != "hf":
-        raise UsageError(
-            f"--measure runs the installed Hugging Face libraries; --stack {job.stack} is not them"
-        )
+    from gpudoctor.estimate.real.build import refuse
+
+    refuse(job, "--measure")
     job.check(shape)
 
 
@@ -81,8 +91,8 @@ def _host(predicted: int | None) -> int:
     if predicted is not None and predicted + HOST_BASE > free:
         raise UsageError(
             f"--measure on the CPU would need {predicted + HOST_BASE:,} bytes of host memory ({predicted:,} of "
-            f"tensors by the estimate and {HOST_BASE:,} for the process), and {free:,} are free; take a smaller "
-            f"model, batch or sequence, or a machine with CUDA"
+            f"tensors by the estimate and {HOST_BASE:,} for the process), and {free:,} are free; take a "
+            f"smaller model, batch or sequence, or a machine with CUDA"
         )
     return free
 
@@ -98,7 +108,8 @@ def _listen(request: dict[str, Any], kind: str, limit: float) -> tuple[int | Non
         surroundings["CUDA_VISIBLE_DEVICES"] = ""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-c", _CODE.format(root=str(_ROOT))], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-c", _CODE.format(root=str(_ROOT))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=errors, text=True, encoding="utf-8", env=surroundings, start_new_session=True,
         )  # fmt: skip
         try:

@@ -28,7 +28,8 @@ def here(kind: str) -> dict[str, Any]:
 
     memory = int(psutil.virtual_memory().total)
     return {
-        "kind": "cpu", "name": cpu_name(), "bytes": memory, "gpus": 0, "capability": None, "versions": versions(),
+        "kind": "cpu", "name": cpu_name(), "bytes": memory, "gpus": 0, "capability": None,
+        "versions": versions(),
     }  # fmt: skip
 
 

@@ -77,6 +77,8 @@ class Measurement:
     """Reserved when `used` was read."""
     workspace: int | None = None
     """cuBLAS workspaces inside the allocator; None on the CPU or where torch cannot clear them."""
+    nccl: int | None = None
+    """Communicators of a process, where there were several GPUs to measure it on."""
     seconds: float = 0.0
     """How long it took, model building included."""
 

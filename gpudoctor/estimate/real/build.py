@@ -114,7 +114,7 @@ def build(
     )  # fmt: skip
 
 
-def refuse(job: TrainingJob) -> None:
+def refuse(job: TrainingJob, asked: str = "--trace") -> None:
     """Raise `UsageError` for what only the formulas know."""
     wrong = [
         (job.mode != "train", "--mode inference"),
@@ -134,8 +134,8 @@ def refuse(job: TrainingJob) -> None:
     for is_so, flag in wrong:
         if is_so:
             raise UsageError(
-                f"{flag} is not traced: --trace runs the installed transformers on one GPU, training, with "
-                f"their own loss; leave {flag.split()[0]} or --trace out"
+                f"{flag} is nothing that {asked} can run: it runs the installed transformers on one GPU, "
+                f"training, with their own loss; leave {flag.split()[0]} or {asked} out"
             )
 
 

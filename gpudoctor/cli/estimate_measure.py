@@ -1,0 +1,160 @@
+"""`gpudoctor estimate --measure`, `--write-calibration` and `--calibration`."""
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.errors import IncompleteError, UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate import Device, Estimate
+    from gpudoctor.estimate.answer import Answer
+    from gpudoctor.estimate.calibration import Calibration
+    from gpudoctor.estimate.measure import Comparison, Measurement
+
+NONE = "none"
+
+
+def add_measure_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of measuring and of what it leaves behind."""
+    group = parser.add_argument_group("measuring")
+    group.add_argument(
+        "--measure", action="store_true",
+        help="build the model with random weights, run three real steps here, beside the estimate",
+    )  # fmt: skip
+    group.add_argument(
+        "--measure-device", choices=("auto", "cuda", "cpu"), default="auto",
+        help="where (default: auto, CUDA when there, else the CPU)",
+    )  # fmt: skip
+    group.add_argument(
+        "--measure-seconds", type=_seconds, metavar="S", help="stop measuring after S seconds (default: 900)"
+    )
+    group.add_argument(
+        "--write-calibration", nargs="?", const="", metavar="FILE",
+        help="keep what --measure found for later estimates, in FILE or the user's data folder",
+    )  # fmt: skip
+    group.add_argument(
+        "--calibration", metavar="FILE|none",
+        help="use this calibration (default: the user's own, where it is of this card)",
+    )  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 1 <= found <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to 86400")
+    return found
+
+
+def check_flags(arguments: argparse.Namespace) -> None:
+    """Refuse early what would fail after minutes; raises `UsageError`."""
+    if arguments.write_calibration is not None:
+        if not arguments.measure:
+            raise UsageError("--write-calibration needs --measure: it keeps what was measured")
+        path = _target(arguments)
+        if path.is_dir():
+            raise UsageError(f"--write-calibration {path}: is a folder; give a file")
+        if path.exists():
+            from gpudoctor.estimate.calibration import read
+
+            read(path)
+    elif not arguments.measure and (
+        arguments.measure_device != "auto" or arguments.measure_seconds is not None
+    ):
+        raise UsageError("--measure-device and --measure-seconds need --measure")
+
+
+def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibration | None", list[str]]:
+    """The calibration of this card, and what is to be said of one that is not used."""
+    if arguments.calibration == NONE:
+        return None, []
+    explicit = arguments.calibration is not None
+    base = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    name = arguments.calibration if explicit else os.path.join(base, "gpudoctor", "calibration.json")
+    if not explicit and not os.path.exists(name):  # before the import, which this answer then does without
+        return None, []
+    from gpudoctor import __version__
+    from gpudoctor.estimate.calibration import CalibrationError, pick, read
+
+    try:
+        entries = read(Path(name))
+    except CalibrationError as error:
+        if explicit:
+            raise UsageError(f"--calibration {error}") from None
+        return None, [f"the calibration is not used: {error}"]
+    found = pick(entries, card, __version__)
+    if found is None and explicit:
+        held = ", ".join(dict.fromkeys(entry.gpu for entry in entries)) or "no card"
+        wanted = card.name if card is not None else "no card"
+        return None, [f"{name} is not used: it is of {held}, and the estimate is for {wanted}"]
+    return found, []
+
+
+def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) -> "Answer":
+    """The answer with its shown job measured; `path` is the model's config.json, where it came from one.
+
+    Raises `UsageError`, and `IncompleteError` where nothing was measured.
+    """
+    from gpudoctor.estimate.measure import Ending, measure
+    from gpudoctor.estimate.measure.launch import LIMIT, host_need
+
+    shown = answer.shown
+    found = measure(
+        shown.shape, shown.job, device=arguments.measure_device, limit=arguments.measure_seconds or LIMIT,
+        source=path, predicted=host_need(shown),
+    )  # fmt: skip
+    if found.ending is Ending.FAILED:
+        raise IncompleteError(f"--measure: {found.said} (reached: {found.reached})")
+    compared = beside(shown, found)
+    said = list(answer.assumptions)
+    if len(answer.estimates) > 1:
+        said.append(f"--measure ran {shown.job.method}, the job that is shown; --method chooses another")
+    if arguments.write_calibration is not None:
+        said.append(_write(compared, found, _target(arguments)))
+    return replace(answer, measured=compared, assumptions=tuple(said))
+
+
+def beside(shown: "Estimate", found: "Measurement") -> "Comparison":
+    """The measurement beside the same job's estimate for the card that measured."""
+    from gpudoctor.estimate import Device, estimate_job
+    from gpudoctor.estimate.measure import compare
+
+    machine, card = found.machine, None
+    if machine is not None and machine.kind == "cuda":
+        card = Device(name=machine.name, bytes=machine.bytes, capability=machine.capability)
+    return compare(estimate_job(shown.shape, shown.job, card), found)
+
+
+def _target(arguments: argparse.Namespace) -> Path:
+    from gpudoctor.estimate.calibration import user_file
+
+    return Path(arguments.write_calibration) if arguments.write_calibration else user_file()
+
+
+def _write(compared: "Comparison", found: "Measurement", path: Path) -> str:
+    """Write the calibration; returns what to say of it."""
+    from gpudoctor import __version__
+    from gpudoctor.estimate.calibration import write
+    from gpudoctor.estimate.measure.observe import calibration_of
+
+    made = calibration_of(compared, found, __version__)
+    if made is None:
+        return f"no calibration was written: the measurement ended with {found.ending.value}"
+    written = write(path, made)
+    count = len(written.observations)
+    return f"calibration of {written.gpu} written to {path} ({count} observation{'s' if count > 1 else ''})"
+
+
+def exit_code(answer: "Answer") -> int:
+    """1 where memory ran out, 3 where time did, else 0."""
+    if answer.measured is None:
+        return 0
+    from gpudoctor.estimate.measure import Ending
+
+    ending = answer.measured.measurement.ending
+    return {Ending.OUT_OF_MEMORY: 1, Ending.TIME_LIMIT: 3}.get(ending, 0)

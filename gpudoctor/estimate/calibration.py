@@ -1,0 +1,304 @@
+"""What was measured on a machine's own card, kept in a small file, and used by later estimates for that card.
+
+Of a measurement three things carry over to other jobs: what the process holds outside torch's allocator
+(context, kernels, libraries), the cuBLAS workspaces inside it, and how much the allocator reserves beside what
+every instant needs. The ratio of an instant carries over to jobs of the same method that are not far larger:
+it is used where we predicted too little, never to take bytes away.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.result import Device, Instant, Line
+from gpudoctor.model import Provenance
+
+SCHEMA = "gpudoctor.calibration/1"
+LARGEST = 1 << 20
+"""Bytes beyond which a file is no calibration."""
+KEPT = 64
+"""Observations that are kept, the newest."""
+FAR = 8
+"""A job this many times larger than the largest observed one takes no ratio from it."""
+CPU = "cpu"
+
+
+class CalibrationError(UsageError):
+    """A file that is no calibration of ours; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One measured job."""
+
+    model: str
+    """Its model's name."""
+    method: str
+    """Its method."""
+    instants: dict[str, tuple[int, int]]
+    """Instant to bytes by formula and bytes measured."""
+    reserved: tuple[int, int] | None
+    """What the allocator was expected to hold and what it held; None on the CPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What is known of one kind of card with one set of libraries."""
+
+    gpu: str
+    """The card's name as the driver says it; `cpu` where the CPU measured."""
+    bytes: int
+    """Its memory."""
+    versions: dict[str, str]
+    """Package to release."""
+    date: str
+    """Day of the last measurement, ISO 8601."""
+    gpudoctor: str
+    """Release whose formulas the ratios belong to."""
+    context: int | None = None
+    """Bytes of the process outside torch's allocator."""
+    workspace: int | None = None
+    """Bytes of cuBLAS workspaces."""
+    nccl: int | None = None
+    """Bytes of communicators of a process; None where there was one GPU."""
+    observations: tuple[Observation, ...] = ()
+    """Measured jobs, oldest first."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells one entry of a file from another: the card and the libraries that decide bytes."""
+        return self.gpu, self.versions.get("torch", ""), self.versions.get("transformers", "")
+
+    @property
+    def spread(self) -> tuple[float, float, int] | None:
+        """Least and largest of reserved over expected, and how many observations; None without any."""
+        ratios = [each.reserved[1] / each.reserved[0] for each in self.observations if each.reserved]
+        return (min(ratios), max(ratios), len(ratios)) if ratios else None
+
+    def ratio(self, instant: str, method: str, size: int) -> tuple[float, int]:
+        """Median of measured over predicted of an instant, for a job of this method and size, and how many
+        observations it is of; 1 of none."""
+        found = [
+            measured / predicted
+            for each in self.observations
+            if each.method == method
+            for predicted, measured in [each.instants.get(instant, (0, 0))]
+            if predicted and measured * FAR >= size
+        ]
+        return (_median(found), len(found)) if found else (1.0, 0)
+
+    def suits(self, card: Device | None) -> bool:
+        """Whether it is of this kind of card; the CPU's suits where there is no card."""
+        if card is None or self.gpu == CPU:
+            return card is None and self.gpu == CPU
+        from gpudoctor.estimate.gpus import device
+
+        try:
+            return self.gpu == card.name or device(self.gpu).name == card.name
+        except UsageError:
+            return False
+
+    def title(self) -> str:
+        """Which calibration it is, for a sentence."""
+        named = ", ".join(
+            f"{name} {self.versions[name]}" for name in ("torch", "transformers") if name in self.versions
+        )
+        return f"calibration of {self.date} ({', '.join(filter(None, (self.gpu, named)))})"
+
+
+def _median(values: Sequence[float]) -> float:
+    """The median; the import of `statistics` takes a tenth of an estimate."""
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def pick(entries: Sequence[Calibration], card: Device | None, release: str) -> Calibration | None:
+    """The newest entry of this kind of card; of another release of ours only what no formula enters."""
+    for entry in reversed(entries):
+        if entry.suits(card):
+            return entry if entry.gpudoctor == release else replace(entry, observations=())
+    return None
+
+
+def user_file(environment: "os._Environ[str] | dict[str, str]" = os.environ) -> Path:
+    """Where calibrations of this user lie: $XDG_DATA_HOME/gpudoctor/calibration.json."""
+    base = environment.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return Path(base) / "gpudoctor" / "calibration.json"
+
+
+def apply(
+    calibration: Calibration, job: TrainingJob, instants: Sequence[Instant], static: int
+) -> tuple[tuple[Instant, ...], int, list[str]]:
+    """Instants and static state as measured before on this card, and what was used, a clause each."""
+    said: list[str] = []
+    changed = [_instant(calibration, job, instant, said) for instant in instants]
+    if calibration.workspace is not None:
+        before = max(
+            (line.bytes for each in instants for line in each.lines if line.kind == "workspace"), default=0
+        )
+        static += calibration.workspace - before if before else 0
+    return tuple(changed), static, list(dict.fromkeys(said))
+
+
+def _instant(calibration: Calibration, job: TrainingJob, instant: Instant, said: list[str]) -> Instant:
+    lines = []
+    for line in instant.lines:
+        if line.kind == "workspace" and calibration.workspace is not None:
+            text = f"{calibration.workspace:,} B measured"
+            line = replace(
+                line, bytes=calibration.workspace, formula=text, source=calibration.title(),
+                provenance=Provenance.MEASURED,
+            )  # fmt: skip
+            said.append(f"workspaces {calibration.workspace:,} B")
+        lines.append(line)
+    ratio, count = calibration.ratio(instant.name, job.method, instant.bytes)
+    if count:
+        said.append(
+            f"{instant.name} x {ratio:.3f} measured (n {count})" + ("" if ratio > 1 else ", kept as computed")
+        )
+    size = sum(line.bytes for line in lines)
+    if ratio > 1:
+        lines.append(
+            Line(kind="calibration", bytes=round((ratio - 1) * size), source=calibration.title(),
+                 formula=f"{ratio - 1:.4f} x {size:,} B: measured over computed, median of {count}",
+                 provenance=Provenance.MEASURED)
+        )  # fmt: skip
+    return replace(instant, lines=tuple(lines))
+
+
+def read(path: Path) -> tuple[Calibration, ...]:
+    """The entries of a file. Raises `CalibrationError` for one that cannot be used, with the reason."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(raw) > LARGEST:
+        raise CalibrationError(f"{path}: larger than {LARGEST:,} bytes, so no calibration file")
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise CalibrationError(
+            f"{path}: no calibration file (not JSON); --write-calibration writes one"
+        ) from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise CalibrationError(
+            f"{path}: its schema is {str(schema)[:60]!r}, this release reads {SCHEMA!r}; measure again with "
+            f"`gpudoctor estimate --measure --write-calibration`"
+        )
+    try:
+        return tuple(_entry(each) for each in found["entries"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CalibrationError(f"{path}: an entry of it is broken ({type(error).__name__}: {error})") from None
+
+
+def write(path: Path, calibration: Calibration) -> Calibration:
+    """Add it to the file, with earlier observations of the same card and libraries; returns the entry.
+
+    Raises `CalibrationError` for a file that is there and is no calibration: nothing of the user's is replaced.
+    """
+    entries = {each.key: each for each in read(path)} if path.exists() else {}
+    merged = _merged(entries.pop(calibration.key, None), calibration)
+    entries[calibration.key] = merged
+    text = (
+        json.dumps({"schema": SCHEMA, "entries": [_plain(each) for each in entries.values()]}, indent=1) + "\n"
+    )
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, "utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise CalibrationError(
+            f"--write-calibration {path}: cannot be written: {error.strerror or error}"
+        ) from None
+    return merged
+
+
+def _merged(old: Calibration | None, new: Calibration) -> Calibration:
+    """Old observations count while the formulas are the same release's; figures of the card are the newest."""
+    if old is None:
+        return new
+    kept = old.observations if old.gpudoctor == new.gpudoctor else ()
+    return replace(
+        new, observations=(*kept, *new.observations)[-KEPT:],
+        context=new.context if new.context is not None else old.context,
+        workspace=new.workspace if new.workspace is not None else old.workspace,
+        nccl=new.nccl if new.nccl is not None else old.nccl,
+    )  # fmt: skip
+
+
+def _plain(entry: Calibration) -> dict[str, Any]:
+    spread = entry.spread
+    reserved = None if spread is None else {"low": spread[0], "high": spread[1], "n": spread[2]}
+    return {
+        "gpu": entry.gpu, "bytes": entry.bytes, "versions": entry.versions, "date": entry.date,
+        "gpudoctor": entry.gpudoctor, "context_bytes": entry.context, "workspace_bytes": entry.workspace,
+        "nccl_bytes": entry.nccl,
+        "reserved_over_expected": reserved,
+        "instants": _summary(entry.observations),
+        "observations": [
+            {
+                "model": each.model, "method": each.method,
+                "instants": {name: list(pair) for name, pair in each.instants.items()},
+                "reserved": None if each.reserved is None else list(each.reserved),
+            }
+            for each in entry.observations
+        ],
+    }  # fmt: skip
+
+
+def _summary(observations: Sequence[Observation]) -> dict[str, dict[str, float]]:
+    """Per instant, measured over predicted: for people and other programs; ours reads the observations."""
+    ratios: dict[str, list[float]] = {}
+    for each in observations:
+        for name, (predicted, measured) in each.instants.items():
+            if predicted:
+                ratios.setdefault(name, []).append(measured / predicted)
+    return {
+        name: {"median": round(_median(found), 5), "low": round(min(found), 5),
+               "high": round(max(found), 5), "n": len(found)}
+        for name, found in ratios.items()
+    }  # fmt: skip
+
+
+def _entry(raw: dict[str, Any]) -> Calibration:
+    """One entry; raises KeyError, TypeError or ValueError for what it is not."""
+    return Calibration(
+        gpu=_text(raw["gpu"]), bytes=_bytes(raw["bytes"]), date=_text(raw["date"]),
+        gpudoctor=_text(raw["gpudoctor"]),
+        versions={_text(key): _text(value) for key, value in raw["versions"].items()},
+        context=_maybe(raw["context_bytes"]), workspace=_maybe(raw["workspace_bytes"]),
+        nccl=_maybe(raw["nccl_bytes"]),
+        observations=tuple(_observation(each) for each in raw["observations"])[-KEPT:],
+    )  # fmt: skip
+
+
+def _observation(raw: dict[str, Any]) -> Observation:
+    instants = {_text(name): (_bytes(pair[0]), _bytes(pair[1])) for name, pair in raw["instants"].items()}
+    reserved = raw["reserved"]
+    pair = None if reserved is None else (_bytes(reserved[0]) or 1, _bytes(reserved[1]))
+    return Observation(model=_text(raw["model"]), method=_text(raw["method"]), instants=instants, reserved=pair)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 200:
+        raise ValueError(f"{str(value)[:40]!r} is no short text")
+    return value
+
+
+def _bytes(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 1 << 50:
+        raise ValueError(f"{str(value)[:40]!r} is no number of bytes")
+    return value
+
+
+def _maybe(value: Any) -> int | None:
+    return None if value is None else _bytes(value)
