@@ -175,13 +175,17 @@ class _Readers:
         if not paths and not folders and not named:
             raise Unavailable("no config was given")
         from gpudoctor.vitals.configs import find_configs, read_configs
+        from gpudoctor.vitals.named_configs import config_configs
 
         paths += [path for folder in folders for path in find_configs(folder)]
         given = {path.resolve() for path in paths}
         paths += [path for path in named if path.resolve() not in given]
         if not paths:
             raise Unavailable("no config in the folders that were given")
-        return read_configs(paths)
+        configs = read_configs(paths)
+        given = {path.resolve() for path in paths}
+        further = [path for path in config_configs(configs) if path.resolve() not in given]
+        return read_configs([*paths, *further]) if further else configs
 
     def _named_configs(self) -> list[Path]:
         """Configs that the launch lines, the script's command line or the script itself name."""

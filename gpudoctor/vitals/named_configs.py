@@ -4,10 +4,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.signs.source import Known, Source
 
 _SUFFIXES = (".json", ".yaml", ".yml", ".toml")
+_LEVELS = 5
+"""Folders above a config in which the root of its project is looked for."""
 _ENGINE_KEYWORDS = ("deepspeed", "deepspeed_config", "hf_ds_config", "config_params")
 
 
@@ -64,3 +67,21 @@ def source_configs(source: Source) -> Iterator[Path]:
                 text = value.value if isinstance(value, Known) else None
                 if isinstance(text, str) and text.endswith(_SUFFIXES):
                     yield from (folder / text for folder in folders if (folder / text).is_file())
+
+
+def config_configs(configs: Configs) -> Iterator[Path]:
+    """DeepSpeed files that configs name, `deepspeed: examples/ds_z3.json`.
+
+    The path counts from the working folder, else from the config's own or one above it: projects start from
+    their root.
+    """
+    for file in configs.files:
+        for meaning in file.meaning("deepspeed_config"):
+            name = meaning.value
+            if not isinstance(name, str) or not name.endswith(_SUFFIXES) or meaning.entry.interpolated:
+                continue
+            own = Path(file.path)
+            folders = [Path(), *list(own.parents)[:_LEVELS], *list(own.absolute().parents)[:_LEVELS]]
+            found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+            if found is not None:
+                yield found

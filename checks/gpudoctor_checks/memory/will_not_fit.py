@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity
 from gpudoctor.model.reading.forecasts import (
+    UNSHARDED,
     bound,
     confidence,
     describe,
@@ -57,10 +58,12 @@ class WillNotFit(Check):
     def _found(self, job: JobMemory) -> Finding:
         taken = bound(job)
         message = f"{describe(job)}{', ' + taken if taken else ''}: {short_words(job)}."
+        if UNSHARDED in job.guessed:
+            message += " Nothing that was read shards it over several GPUs."
         return self.finding(
             message,
             evidence=evidence(job, "model", "batch", "seq", "checkpointing", "method", "dtype"),
-            confidence=confidence(job),
+            confidence=Confidence.SUSPECTED if UNSHARDED in job.guessed else confidence(job),
             cost=Cost(bytes=job.now.peak - job.room, breaks="it runs out of GPU memory"),
             subject=job.title,
             scarce=frozenset({Resource.DEVICE_MEMORY}),

@@ -21,6 +21,8 @@ CORE = frozenset(
     }
 )
 """Fields without which only a lower bound can be told."""
+UNSHARDED = "unsharded"
+"""Guessed: that no file outside of those that were read shards the job over several GPUs."""
 FEW_TOKENS = 1024
 """Tokens of a micro batch below which a GPU works on reading weights: a product of T tokens does T operations
 for each byte of 16-bit weights that it reads, and the card's own ratio is 156 (A100) to 295 (H100); products
@@ -136,16 +138,22 @@ def command(job: JobMemory) -> str:
     return " ".join(flags)
 
 
+def card_words(job: JobMemory) -> str:
+    """`NVIDIA H100 (this machine's GPU 0)`, `a GPU of 24 GiB (--gpu)`."""
+    name = job.device if not job.device[:1].isdigit() else f"a GPU of {size(job.device_bytes)}"
+    return f"{name} ({job.device_origin})"
+
+
 def room_words(job: JobMemory) -> str:
-    """`80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
-    return f"{size(job.device_bytes)} of {job.device} ({job.device_origin})"
+    """`the 80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
+    amount = "" if job.device[:1].isdigit() else f"the {size(job.device_bytes)} of "
+    return amount + card_words(job)
 
 
 def short_words(job: JobMemory) -> str:
-    """`needs 93 GiB at the loss, and 79.5 of the 80 GiB of NVIDIA H100 (--gpu) are left beside the CUDA
-    context`."""
-    left = f"{job.room / (1 << 30):.1f} of the {room_words(job)}"
-    return f"needs {size(job.now.peak)} at {job.instant}, and {left} are left beside the CUDA context"
+    """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB beside the CUDA context`."""
+    left = f"{card_words(job)} has {job.room / (1 << 30):.1f} GiB beside the CUDA context"
+    return f"needs {size(job.now.peak)} at {job.instant}, and {left}"
 
 
 def sharding_is_asked(job: JobMemory) -> bool:

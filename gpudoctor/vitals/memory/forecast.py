@@ -7,6 +7,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob, Verdict, estimate_job
 from gpudoctor.estimate.fit import cuts
+from gpudoctor.model.reading.forecasts import UNSHARDED
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection, Term
 from gpudoctor.vitals.memory.jobs import ToldJob
 from gpudoctor.vitals.memory.told import settle
@@ -95,10 +96,12 @@ def _lengths(fields: dict[str, Any], shape: ModelShape, guessed: set[str]) -> No
 def _sharding(fields: dict[str, Any], guessed: set[str], card: Card, *, engine: bool) -> None:
     """Sharded over as many GPUs as the node has, where nobody says over how many."""
     parallel = fields.get("parallel", "none")
+    if parallel == "none" and "gpus" not in fields and not (card.counted and card.count == 1):
+        guessed.add(UNSHARDED)
     if "gpus" not in fields and parallel != "none":
-        fields["gpus"] = max(card.count, 1)
         if not card.counted:
-            guessed.add("gpus")
+            raise UsageError(f"{parallel} over how many GPUs nobody says (--gpus N)")
+        fields["gpus"] = max(card.count, 1)
     if parallel.startswith("zero") and engine and fields.get("method", "full") == "full":
         fields["mixed_precision"] = "no"  # the engine casts the weights and keeps its own master copy
 

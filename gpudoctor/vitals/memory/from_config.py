@@ -31,6 +31,7 @@ ATTENTION = {
     "flash_attention_2": "flash", "flash_attention_3": "flash", "fa2": "flash", "fa3": "flash",
     "flash": "flash", "sdpa": "sdpa", "eager": "eager", "disabled": "eager",
 }  # fmt: skip
+_METHODS = frozenset({"full", "freeze", "lora", "qlora", "dora"})
 _DISTRIBUTED = {"MULTI_GPU": "ddp", "FSDP": "fsdp"}
 _PLACES = {
     "model": ("model",), "seq": ("sequence_length",), "batch": ("micro_batch", "batch"),
@@ -119,6 +120,11 @@ def _method(file: "ConfigFile", told: Told) -> None:
     from gpudoctor.model.signs.configs import ConfigKind
 
     said = _last(file, "method")
+    if isinstance(said, str) and said not in _METHODS:
+        told.guessed.add("method")
+        told.assumptions.append(
+            f"{said!r} of {file.path} is no method that is known: counted as what it is near to"
+        )
     bits = _last(file, "quantisation_bits")
     adapted = (
         said in {"lora", "qlora", "dora"} or bool(_last(file, "lora")) or _last(file, "lora_r") is not None
@@ -198,6 +204,8 @@ def _step(file: "ConfigFile", told: Told) -> None:
     loss = file.value("loss._component_")
     if any(file.value(name) is True for name in LIGER) or (isinstance(loss, str) and "Chunked" in loss):
         told.fields |= {"loss": "chunked"} | ({} if loss else {"fused_norm": True})
+    if file.kind is ConfigKind.AXOLOTL and "cut_cross_entropy" in file.text:  # its plugin
+        told.fields["loss"] = "chunked"
     if _last(file, "compile") is True:
         told.fields["compiled"] = True
 
@@ -210,6 +218,7 @@ def known_optimizer(name: str) -> str | None:
 def _optimizer(name: str, file: "ConfigFile", told: Told) -> None:
     found = known_optimizer(name)
     if found is None:
+        told.guessed.add("optimizer")
         told.assumptions.append(f"optimizer {name!r} of {file.path} is not known: counted as adamw")
     else:
         told.fields["optimizer"] = found

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.source import Call, Script, Source, Value
 
 _NO_MODELS = ("Tokenizer", "TokenizerFast", "Processor", "Extractor", "Config")
+_HEADS = ("ForCausalLM", "LMHeadModel", "ForSeq2SeqLM", "ForMaskedLM", "ForImageClassification")
+"""Endings of classes whose head and loss the estimate counts."""
 _FREEZERS = ("requires_grad_",)
 _OTHER_TUNERS = frozenset(
     {
@@ -23,6 +25,15 @@ _OTHER_TUNERS = frozenset(
         "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "VeraConfig", "LNTuningConfig",
     }
 )  # fmt: skip
+
+
+_OTHER_TRAINERS = frozenset(
+    {
+        "DPOTrainer", "ORPOTrainer", "KTOTrainer", "CPOTrainer", "PPOTrainer", "GRPOTrainer", "RLOOTrainer",
+        "RewardTrainer", "BCOTrainer", "GKDTrainer", "OnlineDPOTrainer", "XPOTrainer", "NashMDTrainer",
+    }
+)  # fmt: skip
+"""Trainers with pairs of rows, a second model, or generation between steps."""
 
 
 class Untold(Exception):
@@ -45,6 +56,8 @@ def _loads(source: "Source") -> Iterator[tuple["Script", "Call"]]:
         for call in script.calls:
             loads = call.method in {"from_pretrained", "from_config"} and call.name.startswith("transformers.")
             if loads and not call.name.split(".")[-2].endswith(_NO_MODELS) and not switched_off(source, call):
+                if not call.name.split(".")[-2].endswith(_HEADS):
+                    raise Untold(f"{call.name} has another head than the models that estimate knows")
                 yield script, call
 
 
@@ -60,7 +73,7 @@ def _the_model(source: "Source") -> tuple["Script", "Call"]:
 def _refuse_the_unknown(source: "Source") -> None:
     for script in source.scripts:
         for call in script.calls:
-            if call.method in _OTHER_TUNERS:
+            if call.method in _OTHER_TUNERS or call.method in _OTHER_TRAINERS:
                 raise Untold(f"{call.method} is not among the methods that estimate knows")
             if call.method in _FREEZERS and not switched_off(source, call):
                 raise Untold(f"{script.path}:{call.span.line} freezes a part of the model")

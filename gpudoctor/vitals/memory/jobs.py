@@ -1,5 +1,6 @@
 """The jobs of a patient: which files, calls and launch lines say something about one and the same run."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,6 +20,25 @@ if TYPE_CHECKING:
     from gpudoctor.model.reading.written import Setup
 
 _ENGINES = frozenset({ConfigKind.DEEPSPEED, ConfigKind.ACCELERATE, ConfigKind.FSDP})
+_STEPS = ("learning_rate", "epochs", "max_steps", "optimizer", "gradient_accumulation")
+_OBJECTIVES = frozenset({"sft", "pt", "1", "2", "3"})
+"""Objectives with one sequence a row and one model; a number under `stage` is ZeRO's."""
+_OTHERS = frozenset(
+    {
+        "use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon", "use_kt", "mixture_of_depths",
+        "lisa_n_layers", "unfrozen_parameters", "relora_steps", "relora", "optim_target_modules",
+        "reward_model", "process_reward_model", "num_labels", "sequence_parallel_degree",
+        "context_parallel_size", "tiled_mlp", "use_unsloth", "unsloth", "freeze_mm_modules",
+        "quantize_moe_experts", "layer_offloading", "activation_offloading",
+    }
+)  # fmt: skip
+"""Switches that change what is kept in memory in ways that have no formula here."""
+_SHARDS = re.compile(
+    r"fsdp|deepspeed|zero[-_ ]?[123]\b|distributed|megatron|multi[-_ ]?(?:gpu|node)|offload|ktransformers"
+    r"|(?:tensor|expert|pipeline|context)[-_ ]?parallel|dp_shard|nproc",
+    re.IGNORECASE,
+)
+"""Words, in comments too, that say that weights are not all on one GPU."""
 _PARTS = frozenset({ConfigKind.PEFT, ConfigKind.QUANTISATION})
 
 
@@ -47,9 +67,12 @@ def jobs_of(patient: Patient) -> Jobs:
     for file in _main_configs(patient):
         told = Told()
         try:
+            if not _is_training(file):
+                raise Untold(f"{file.path} trains nothing")
             read_config(file, told)
             engine = _engines(patient, told, file=file)
-        except UsageError as error:
+            _refuse_unknown(file, told)
+        except (Untold, UsageError) as error:
             jobs.reasons.append(str(error))
             continue
         if told.model is None:
@@ -66,6 +89,28 @@ def _main_configs(patient: Patient) -> Iterator[ConfigFile]:
     for file in configs.files if configs is not None else ():
         if file.kind.trains and file.kind not in _ENGINES | _PARTS and file.meaning("model"):
             yield file
+
+
+def _is_training(file: ConfigFile) -> bool:
+    """Whether it configures a run that steps: no generation, evaluation, quantisation or merge."""
+    return any(file.meaning(name) for name in _STEPS) and file.value("do_train") is not False
+
+
+def _refuse_unknown(file: ConfigFile, told: Told) -> None:
+    """Raise `Untold` for what the estimator has no formula for, or that another file decides."""
+    objective = next((str(file.value(key)) for key in ("stage", "rl") if file.value(key)), "sft")
+    if objective not in _OBJECTIVES:
+        raise Untold(
+            f"{file.path}: {objective} trains on pairs or with a second model, which estimate does not know"
+        )
+    if {"method", "optimizer"} & told.guessed:
+        raise Untold(told.assumptions[-1])
+    other = next((entry for entry in file.entries.values() if entry.last in _OTHERS and entry.value), None)
+    if other is not None:
+        raise Untold(f"{file.path}: {other.key} is not among what estimate knows")
+    engine = [item.value for item in file.meaning("deepspeed_config")]
+    if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
+        raise Untold(f"{file.path} speaks of sharding or offloading, and no config that was given says how")
 
 
 def _engines(

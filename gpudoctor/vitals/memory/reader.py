@@ -108,6 +108,8 @@ def _loaded_type(patient: Patient, job: ToldJob) -> None:
     told = job.told
     packages = optional(lambda: patient.packages)
     version = packages.version("transformers") if packages is not None else None
+    if told.fields.get("method") == "qlora" and (version is None or version.startswith("4.")):
+        told.fields["experts_quantized"] = True  # release 5 leaves fused experts alone
     if "dtype" not in told.guessed or version is None:
         return
     told.guessed.discard("dtype")

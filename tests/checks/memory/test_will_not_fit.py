@@ -10,7 +10,7 @@ from gpudoctor_rules.memory.will_not_fit import WillNotFitRule
 
 def test_sick_config() -> None:
     """10 B a parameter in the step and 32 rows of 4,096 tokens without checkpointing: far beyond 80 GiB."""
-    patient = memory_patient({"sft.yaml": config(batch=8, checkpointing=False)})
+    patient = memory_patient({"sft.yaml": config(batch=8, checkpointing=False)}, gpus=1)
     [finding] = examine(WillNotFit, patient)
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.PROBABLE)
     assert finding.cost.breaks and finding.cost.bytes and finding.cost.bytes > 50 << 30
