@@ -42,6 +42,8 @@ class Untold(Exception):
 
 def read_script(source: "Source", told: Told) -> None:
     """Add what the scripts say of model, adapters, quantisation and loop. Raises `Untold`."""
+    if not any(loop.role is LoopRole.TRAINING for script in source.scripts for loop in script.loops):
+        raise Untold("no script trains")
     script, load = _the_model(source)
     _refuse_the_unknown(source)
     _model(script, load, told)

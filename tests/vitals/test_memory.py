@@ -1,0 +1,159 @@
+"""The memory sign: what a patient's files say of a job, and what stays untold."""
+
+import json
+
+import pytest
+from jobs import launch_line, memory_patient
+from memory_jobs import config, script
+
+from gpudoctor.cli import main
+from gpudoctor.model import Unavailable
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.memory import Holds
+from gpudoctor.testing import make_gpu, make_survey
+from gpudoctor.vitals.memory.reader import read_memory
+
+QLORA = """
+import torch
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+
+quant = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                           bnb_4bit_compute_dtype=torch.bfloat16)
+model = AutoModelForCausalLM.from_pretrained("mistralai/Mistral-7B-v0.1", quantization_config=quant,
+                                             torch_dtype=torch.bfloat16, attn_implementation="flash_attention_2")
+model = prepare_model_for_kbit_training(model)
+model = get_peft_model(model, LoraConfig(r=32, target_modules=["q_proj", "v_proj"], lora_dropout=0.05))
+args = TrainingArguments("out", per_device_train_batch_size=2, bf16=True, gradient_checkpointing=True,
+                         optim="paged_adamw_8bit")
+Trainer(model=model, args=args, train_dataset=data).train()
+"""
+LOOP = """
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
+model.gradient_checkpointing_enable()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+for texts in loader:
+    batch = tokenizer(texts, truncation=True, max_length=512, return_tensors="pt").to("cuda")
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(**batch, labels=batch["input_ids"]).loss
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def the_job(files, gpu="A100 80GB", gpus=1, **more):
+    [job] = memory_patient(files, gpu, gpus, **more).memory
+    return job
+
+
+def test_a_script_with_a_quantized_base_and_adapters():
+    job = the_job({"train.py": QLORA})
+    told = {name: job.values[name] for name in ("method", "optimizer", "batch", "attention", "lora_rank")}
+    assert told == {
+        "method": "qlora", "optimizer": "paged-adamw-8bit", "batch": 2, "attention": "flash", "lora_rank": 32,
+    }  # fmt: skip
+    assert job.guessed == {"seq"}
+
+
+def test_a_loop_of_ones_own():
+    job = the_job({"train.py": LOOP})
+    told = {name: job.values[name] for name in ("method", "optimizer", "batch", "seq", "checkpointing")}
+    assert told == {"method": "full", "optimizer": "sgd", "batch": 16, "seq": 512, "checkpointing": "layer"}
+    assert job.values["mixed_precision"] == "bf16"
+    assert "dtype" in job.guessed  # which transformers will run is not known
+
+
+def test_the_estimate_is_the_commands(capsys):
+    """The sign asks the same estimator: the figure is that of `gpudoctor estimate` with the same flags."""
+    job = the_job({"sft.yaml": config(batch=2)})
+    words = [
+        "--model",
+        "llama-2-7b",
+        "--method",
+        "full",
+        "--dtype",
+        "bf16",
+        "--mixed-precision",
+        "bf16",
+        "--seq",
+        "4096",
+        "--batch",
+        "2",
+    ]
+    main(["estimate", *words, "--gpu", "A100 80GB", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["total_bytes"] == job.now.peak
+
+
+def test_the_deepspeed_file_counts_and_the_launch_line_says_the_ranks():
+    engine = '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}'
+    files = {"sft.yaml": config(more="deepspeed: ds.json"), "ds.json": engine, "train.py": "print()\n"}
+    launch = launch_line("torchrun --nproc_per_node=4 train.py --config sft.yaml", ranks=4)
+    job = the_job(files, gpus=None, launch=launch)
+    assert (job.values["parallel"], job.values["gpus"]) == ("zero3", 4)
+    assert [item.changes["parallel"] for item in job.layouts][:2] == ["zero1", "zero2"]
+    assert job.now.peak < the_job({"sft.yaml": config()}).now.peak
+
+
+def test_the_card_that_the_scheduler_is_asked_for():
+    patient = memory_patient({"sft.yaml": config(batch=2)}, None)
+    job = Job(profile=Profile.SLURM, gpus_granted=4, gpus_origin="--gres=gpu:v100:4", script_path="job.sbatch")
+    patient.signs.job.__init__("the job", lambda: job)  # type: ignore[misc]
+    [found] = read_memory(patient).jobs
+    assert "V100" in found.device
+    assert found.device_origin == "--gres=gpu:v100:4"
+    assert found.now.holds is Holds.NOT
+
+
+def test_this_machines_smallest_card():
+    survey = make_survey([make_gpu(), make_gpu(1, name="NVIDIA L4", memory_total=23 << 30)])
+    job = the_job({"sft.yaml": config(batch=2)}, None, None, survey=survey)
+    assert (job.device, job.device_bytes) == ("NVIDIA L4", 23 << 30)
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"sft.yaml": config("acme/unheard-of-v3")}, "unheard-of"),
+        ({"sft.yaml": config(more="fsdp_config_file: x")}, "sharding"),
+        ({"sft.yaml": config(more="stage: dpo\nfinetuning_type: full\ntemplate: x")}, "dpo"),
+        ({"sft.yaml": config(more="deepspeed: nowhere.json")}, "sharding"),
+        ({"train.py": script().replace("import torch", "import torch\nfrom peft import IA3Config\nIA3Config()")},
+         "IA3Config"),
+        ({"train.py": script() + "\nother = AutoModelForCausalLM.from_pretrained('gpt2')\n"}, "2 models"),
+        ({"train.py": script().replace("AutoModelForCausalLM", "AutoModelForSequenceClassification")}, "head"),
+        ({"train.py": script().replace("Trainer(model=model, args=args, train_dataset=data).train()", "")},
+         "no script trains"),
+        ({"train.py": script().replace('"mistralai/Mistral-7B-v0.1", torch', "args.model, torch")}, "at the run"),
+        ({"train.py": "print(1)\n"}, "no script trains"),
+    ],
+)  # fmt: skip
+def test_what_stays_untold_says_why(files, reason):
+    with pytest.raises(Unavailable, match=reason):
+        memory_patient(files).memory  # noqa: B018
+
+
+def test_check_with_a_named_card(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sft.yaml").write_text(config(batch=8, checkpointing=False))
+    assert main(["check", "sft.yaml", "--gpu", "A100 80GB", "--select", "MEM004"]) == 1
+    assert "A100 80GB (--gpu)" in capsys.readouterr().out
+    assert main(["check", "sft.yaml", "--gpu", "B9000", "--select", "MEM004"]) == 2
+    assert "B9000" in capsys.readouterr().err
+
+
+def test_a_deepspeed_file_that_a_config_names_from_the_projects_root(tmp_path, monkeypatch, capsys):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}')
+    (tmp_path / "configs" / "sft.yaml").write_text(
+        config("Qwen/Qwen2.5-7B", seq=2048, more="deepspeed: ds.json")
+    )
+    monkeypatch.chdir(tmp_path / "configs")
+    main(["check", "sft.yaml", "--gpu", "H100", "--gpus", "8", "--select", "CFG004", "--format", "json"])
+    [found] = json.loads(capsys.readouterr().out)["findings"]
+    assert found["code"] == "CFG004"
