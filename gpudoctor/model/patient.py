@@ -14,6 +14,7 @@ from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
@@ -100,6 +101,7 @@ class Signs:
     job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
     configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
+    recording: Sign[Recording] = field(default_factory=_no("the recording", "nothing was run"))
     memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
 
 
@@ -183,3 +185,8 @@ class Patient:
         """What the jobs will need on their GPU, at least one; raises `Unavailable` with the reason when none
         can be told."""
         return self.signs.memory.take().jobs
+
+    @property
+    def recording(self) -> Recording:
+        """The run that was recorded; raises `Unavailable` when nothing was run."""
+        return self.signs.recording.take()

@@ -1,0 +1,123 @@
+"""A recording of a run as checks see it: columns of steps, records of every rank, the machine beside it.
+
+The reader (`gpudoctor.vitals.recording`) fills it from a folder that `gpudoctor run` wrote
+(docs/recording.md), or from an imported trace. What was not recorded is absent: an empty column, None, NaN.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PHASES = (
+    "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint", "evaluation",
+    "profiler", "collective",
+)  # fmt: skip
+"""Phases of the main thread, exclusive; the rest of a step is `other`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of one table, column by column; all columns are equally long."""
+
+    columns: Mapping[str, "array[float] | array[int]"]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> "Sequence[float]":
+        """A column's values; empty where it was not recorded."""
+        return self.columns.get(name, array("d"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One JSON record."""
+
+    type: str
+    t: float
+    """Seconds since the process's start."""
+    fields: Mapping[str, Any]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field, or the default."""
+        return self.fields.get(name, default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One recorded process: a rank, or a loader worker."""
+
+    rank: int
+    """Global rank; 0 where there is one process without a rank."""
+    node: str
+    pid: int
+    wall: float
+    """Epoch seconds at its t = 0."""
+    steps: Table
+    """Empty for workers."""
+    records: tuple[Record, ...]
+    """In the order of writing."""
+    lost_bytes: int = 0
+    """Bytes at the end of its file that could not be read: a frame cut short."""
+    clean: bool = False
+    """Whether it said goodbye."""
+
+    def of(self, *types: str) -> tuple[Record, ...]:
+        """Records of these types, in order."""
+        return tuple(record for record in self.records if record.type in types)
+
+    def first(self, type: str) -> Record | None:
+        """The first record of a type."""
+        return next((record for record in self.records if record.type == type), None)
+
+    def last(self, type: str) -> Record | None:
+        """The last record of a type."""
+        return next((record for record in reversed(self.records) if record.type == type), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How the command ended."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+    seconds: float | None = None
+    stopped_by: str | None = None
+    """`steps`, `seconds` or `interrupt` when gpudoctor or the user ended it; None when it ended by itself."""
+    oom_kills: int = 0
+    """Processes that the kernel or the cgroup killed for memory meanwhile."""
+    kernel: tuple[str, ...] = ()
+    """Kernel messages of that time that speak of the command: OOM, Xid, segfault."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the command died: a non-zero exit that nobody asked for."""
+        return self.exit_code not in (None, 0) and self.stopped_by is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One run."""
+
+    path: str
+    """The folder or file, as the user named it."""
+    command: tuple[str, ...]
+    """Secrets masked; empty for an imported trace."""
+    cwd: str
+    started: str
+    """ISO 8601; "" where not known."""
+    ranks: tuple[Process, ...]
+    """By rank."""
+    workers: tuple[Process, ...] = ()
+    """Loader workers; `rank` is their parent's."""
+    machine: Table = field(default_factory=lambda: Table(columns={}))
+    """Samples beside the run; columns as in docs/recording.md, of several GPUs `gpu0_sm`, `gpu1_sm`..."""
+    machine_facts: Mapping[str, Any] = field(default_factory=dict)
+    """Names, counts and limits of the machine: `gpus`, `cpus`, `memory`, `cgroup_memory`."""
+    end: RunEnd | None = None
+    """None where the recorder itself was killed."""
+    origin: str = "gpudoctor"
+    """`gpudoctor`, `kineto`, `nvidia-smi`."""
+    problems: tuple[str, ...] = ()
+    """What could not be read, a sentence each."""
