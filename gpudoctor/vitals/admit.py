@@ -84,9 +84,24 @@ def admit(admission: Admission) -> Patient:
 
 
 def _memory(patient: Patient, admission: Admission) -> "MemoryForecast":
+    """The forecast; the estimator is not even loaded where no card is known."""
+    if not admission.targets.items:
+        raise Unavailable("no config or script says what is trained")
+    if not admission.gpu and not _has_card(patient):
+        raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
     from gpudoctor.vitals.memory.reader import read_memory
 
     return read_memory(patient, admission.gpu, admission.gpus)
+
+
+def _has_card(patient: Patient) -> bool:
+    """Whether this machine or the scheduler's words name a GPU."""
+    with suppress(Unavailable):
+        if patient.gpu_survey.gpus:
+            return True
+    with suppress(Unavailable):
+        return bool(patient.job.gpus_origin)
+    return False
 
 
 def _limited(name: str, reader: Callable[[], T], seconds: float) -> Sign[T]:
