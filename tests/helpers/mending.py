@@ -4,9 +4,11 @@ import contextlib
 import io
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from gpudoctor.cli import main
 
@@ -21,9 +23,22 @@ def _inside(folder: str) -> Iterator[None]:
         os.chdir(before)
 
 
+@contextlib.contextmanager
+def _no_packages() -> Iterator[None]:
+    """An active environment without packages: what is installed beside the tests changes some answers."""
+    with TemporaryDirectory() as folder:
+        environment = Path(folder)
+        (environment / "bin").mkdir()
+        (environment / "bin" / "python").symlink_to(sys.executable)
+        (environment / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+        (environment / "pyvenv.cfg").write_text("home = /nowhere/bin\nversion = 3.11.4\n", encoding="utf-8")
+        with patch.dict(os.environ, {"VIRTUAL_ENV": folder}):
+            yield
+
+
 def _check(name: str, *flags: str) -> str:
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+    with _no_packages(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         main(["check", name, "--fail-on", "never", "--quiet", *flags])
     return out.getvalue()
 

@@ -162,6 +162,7 @@ def test_a_named_file_that_is_no_interpreter_is_a_sentence(tmp_path):
 
 def test_a_shim_is_seen_through(tmp_path):
     real = make_venv(tmp_path / "pyenv" / "versions" / "3.11.4")
+    install(site_of(real), "torch", "2.9.0")
     shim = tmp_path / "pyenv" / "shims" / "python"
     shim.parent.mkdir()
     shim.write_text("#!/bin/sh\nexit 1\n")

@@ -7,7 +7,7 @@ It keeps what flash-attention keeps (queries, keys, values, output, one fp32 num
 from typing import Any
 
 FLASH = "gpudoctor_tiled"
-"""Its name in transformers: not with `flash` in it, or transformers looks for a kernel of that name on the hub."""
+"""Its name in transformers; one with `flash` in it would be looked for among the kernels on the hub."""
 
 
 def register_flash() -> str:
