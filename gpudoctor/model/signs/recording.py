@@ -107,7 +107,13 @@ class Recording:
     cwd: str
     started: str
     """ISO 8601; "" where not known."""
-    ranks: tuple[Process, ...]
+    node: str = ""
+    """Name of the machine that the manifest speaks of."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that matter to training, secrets masked."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How it was recorded."""
+    ranks: tuple[Process, ...] = ()
     """By rank."""
     workers: tuple[Process, ...] = ()
     """Loader workers; `rank` is their parent's."""

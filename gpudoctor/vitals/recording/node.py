@@ -1,0 +1,118 @@
+"""One recording folder: manifest, processes, machine and end of one node."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpudoctor.model.signs.recording import Process, RunEnd, Table
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.recording.places import END, MACHINE, MANIFEST, Place
+from gpudoctor.vitals.recording.process import ForeignFile, Reported, as_process, read_frames
+
+FORMAT = 1
+_SCHEMA = re.compile(r"gpudoctor\.recording/(\d+)")
+_RANK = re.compile(r"rank-(x|\d+)-(\d+)\.gdr")
+_WORKER = re.compile(r"worker-(x|\d+)-(\d+)-(\d+)\.gdr")
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """What one folder holds, before ranks are put in order."""
+
+    place: Place
+    manifest: Mapping[str, Any]
+    reported: list[Reported] = field(default_factory=list)
+    """Processes of ranks."""
+    workers: list[tuple[int, Process]] = field(default_factory=list)
+    """Loader workers with their parents' pids."""
+    machine: Table = field(default_factory=lambda: Table(columns={}))
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    end: RunEnd | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def text(self, name: str) -> str:
+        """A text of the manifest, "" where it has none."""
+        value = self.manifest.get(name)
+        return value if isinstance(value, str) else ""
+
+
+def read_node(place: Place) -> Node:
+    """Read all files of a folder. Raises `Unavailable` when it was written in a format of the future."""
+    problems: list[str] = []
+    manifest = _object(place, MANIFEST, problems)
+    schema = _SCHEMA.fullmatch(str(manifest.get("schema", "")))
+    if schema and int(schema[1]) > FORMAT:
+        raise Unavailable(f"{place.name}: written by a newer gpudoctor (format {schema[1]}); upgrade this one")
+    node = Node(place=place, manifest=manifest, problems=problems)
+    names = place.names()
+    if END in names:
+        node.end = _end(_object(place, END, problems))
+    for name in names:
+        if name.endswith(".gdr"):
+            _read_file(node, name)
+    return node
+
+
+def _read_file(node: Node, name: str) -> None:
+    try:
+        contents = read_frames(node.place.read(name))
+    except OSError as error:
+        node.problems.append(f"{node.place.name}: {name} cannot be read: {error.strerror or error}")
+        return
+    except ForeignFile:
+        node.problems.append(f"{node.place.name}: {name} is not a file of frames of ours; it was left alone")
+        return
+    if contents.lost:
+        node.problems.append(
+            f"{node.place.name}: the last {contents.lost} bytes of {name} are cut short or damaged; "
+            "what came before was read"
+        )
+    if contents.bad:
+        node.problems.append(
+            f"{node.place.name}: {contents.bad} frames of {name} make no sense; they were left out"
+        )
+    host = node.text("node")
+    if name == MACHINE:
+        node.machine = contents.table("machine")
+        node.facts = next((item.fields for item in contents.records if item.type == "facts"), {})
+    elif match := _RANK.fullmatch(name):
+        node.reported.append(as_process(contents, (_number(match[1]), int(match[2])), host))
+    elif match := _WORKER.fullmatch(name):
+        reported = as_process(contents, (_number(match[1]), int(match[3])), host)
+        node.workers.append((int(match[2]), reported.process))
+    newer = [item.format for item in node.reported[-1:] if item.format > FORMAT]
+    if newer:
+        raise Unavailable(f"{node.place.name}: {name} was written by a newer gpudoctor; upgrade this one")
+
+
+def _number(word: str) -> int | None:
+    return None if word == "x" else int(word)
+
+
+def _object(place: Place, name: str, problems: list[str]) -> dict[str, Any]:
+    """A JSON file of the folder; what is missing or broken is an empty object and a problem."""
+    try:
+        value = json.loads(place.read(name).decode("utf-8"))
+    except (OSError, KeyError):
+        problems.append(f"{place.name}: {name} is missing or cannot be read")
+        return {}
+    except ValueError:
+        problems.append(f"{place.name}: {name} is not whole JSON")
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _end(value: Mapping[str, Any]) -> RunEnd | None:
+    if not value:
+        return None
+    code, seconds, kernel = value.get("exit_code"), value.get("seconds"), value.get("kernel")
+    return RunEnd(
+        exit_code=code if isinstance(code, int) else None,
+        signal=value.get("signal") if isinstance(value.get("signal"), str) else None,
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        stopped_by=value.get("stopped_by") if isinstance(value.get("stopped_by"), str) else None,
+        oom_kills=value["oom_kills"] if isinstance(value.get("oom_kills"), int) else 0,
+        kernel=tuple(str(line) for line in kernel) if isinstance(kernel, list) else (),
+    )

@@ -1,0 +1,98 @@
+"""One `.gdr` file: a rank, a loader worker, or the samples of the machine."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpudoctor.model.signs.recording import Process, Record, Table
+from gpudoctor.vitals.recording.columns import BadBlock, Columns, read_block
+from gpudoctor.vitals.recording.frames import COLUMNS, JSON, ForeignFile, Frames
+
+
+@dataclass(slots=True, kw_only=True)
+class Contents:
+    """What a file of frames holds."""
+
+    records: list[Record] = field(default_factory=list)
+    tables: dict[str, Columns] = field(default_factory=dict)
+    lost: int = 0
+    """Bytes at its end that could not be read."""
+    bad: int = 0
+    """Frames that arrived whole and make no sense."""
+
+    def table(self, name: str) -> Table:
+        """A table, empty where there is none."""
+        return self.tables.get(name, Columns()).table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """A process with what its `start` said about its place in the job."""
+
+    process: Process
+    ranked: bool
+    """Whether it has a rank."""
+    format: int
+    """The version of the format that it says it wrote."""
+
+
+def read_frames(data: bytes) -> Contents:
+    """Records and tables of a file's bytes. Raises `ForeignFile`."""
+    contents = Contents()
+    frames = Frames(data)
+    for kind, payload in frames:
+        if kind == JSON:
+            record = _record(payload)
+            if record is None:
+                contents.bad += 1
+            else:
+                contents.records.append(record)
+        elif kind == COLUMNS:
+            try:
+                name, rows, block = read_block(payload)
+            except BadBlock:
+                contents.bad += 1
+                continue
+            contents.tables.setdefault(name, Columns()).append(rows, block)
+    contents.lost = frames.lost
+    return contents
+
+
+def _record(payload: memoryview) -> Record | None:
+    try:
+        fields = json.loads(bytes(payload))
+        return Record(type=str(fields.pop("type")), t=float(fields.pop("t")), fields=fields)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def as_process(contents: Contents, named: tuple[int | None, int], node: str) -> Reported:
+    """The process that wrote a file; rank (None for `x`) and pid are those of the file's name.
+
+    Its own `start` counts for more than the name; a file that was cut before it has the name alone.
+    """
+    start = next((record for record in contents.records if record.type == "start"), None)
+    fields: dict[str, Any] = dict(start.fields) if start else {}
+    rank = _whole(fields.get("rank"), named[0])
+    process = Process(
+        rank=rank or 0,
+        node=str(fields.get("node") or node),
+        pid=_whole(fields.get("pid"), named[1]) or 0,
+        wall=_seconds(fields.get("wall")),
+        steps=contents.table("steps"),
+        records=tuple(contents.records),
+        lost_bytes=contents.lost,
+        clean=any(record.type == "end" and record.get("clean") is True for record in contents.records),
+    )
+    return Reported(process=process, ranked=rank is not None, format=_whole(fields.get("format"), 1) or 1)
+
+
+def _whole(value: object, otherwise: int | None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+__all__ = ["Contents", "ForeignFile", "Reported", "as_process", "read_frames"]

@@ -1,0 +1,251 @@
+"""Recordings are read whole, cut, damaged, zipped, joined; what is no recording is told so."""
+
+import json
+import math
+import random
+import zipfile
+from array import array
+from dataclasses import replace
+
+import pytest
+from recordings import (
+    MAGIC,
+    column_frames,
+    frame,
+    json_frame,
+    make_machine,
+    make_process,
+    make_recording,
+    make_steps,
+    make_worker,
+    process_bytes,
+    record,
+    site,
+    write_recording,
+)
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Unavailable
+from gpudoctor.model.signs.recording import RunEnd, Table
+from gpudoctor.vitals.recording import read_recording
+
+
+def plain(table):
+    """A table with NaN made comparable."""
+    return {name: ["nan" if math.isnan(v) else v for v in values] for name, values in table.columns.items()}
+
+
+def rank_file(folder, rank="*"):
+    [path] = folder.glob(f"rank-{rank}-*.gdr")
+    return path
+
+
+def test_what_was_written_is_read(tmp_path):
+    worker = make_worker(9000, rank=1, records=[record("items", items=640)])
+    ranks = [make_process(make_steps(150, seed=rank), rank=rank, world=2, records=[site("logging", "print", 1.0, 9)])
+             for rank in (0, 1)]  # fmt: skip
+    recording = make_recording(
+        *ranks,
+        workers=(worker,),
+        machine=make_machine(30, cpu=2.5, gpu0_util=lambda i: i / 30),
+        environment={"WORLD_SIZE": "2"},
+        end=RunEnd(exit_code=1, signal=None, seconds=12.5, oom_kills=1, kernel=("oom-kill: python",)),
+    )
+    folder = write_recording(recording, tmp_path / "run")
+    read = read_recording(str(folder))
+    assert read.problems == ()
+    assert (read.path, read.command, read.cwd, read.started) == (
+        str(folder), recording.command, recording.cwd, recording.started,
+    )  # fmt: skip
+    assert (read.environment, read.end, read.machine_facts) == (
+        recording.environment, recording.end, recording.machine_facts,
+    )  # fmt: skip
+    assert plain(read.machine) == plain(recording.machine)
+    for ours, theirs in zip(read.ranks, recording.ranks, strict=True):
+        assert ours.records == theirs.records
+        assert plain(ours.steps) == plain(theirs.steps)
+        assert (ours.rank, ours.node, ours.pid, ours.wall, ours.clean) == (
+            theirs.rank, theirs.node, theirs.pid, theirs.wall, True,
+        )  # fmt: skip
+    [read_worker] = read.workers
+    assert (read_worker.rank, read_worker.pid) == (1, 9000)
+    assert read_worker.of("items")[0].get("items") == 640
+
+
+def test_a_file_cut_at_any_byte_keeps_what_came_before(tmp_path):
+    process = make_process(make_steps(40))
+    whole, whole_table = process_bytes(process, block=8), plain(process.steps)
+    folder = write_recording(make_recording(process), tmp_path / "run")
+    path = rank_file(folder)
+    dice = random.Random(7)
+    ends = sorted(dice.sample(range(len(whole)), 120)) + list(range(12))
+    kept = []
+    for end in sorted(ends):
+        path.write_bytes(whole[:end])
+        [rank] = read_recording(str(folder)).ranks
+        assert len(rank.steps) % 8 == 0
+        rows = len(rank.steps)
+        assert not rows or plain(rank.steps) == {name: values[:rows] for name, values in whole_table.items()}
+        assert rank.records == process.records[: len(rank.records)]
+        kept.append(len(rank.steps) + len(rank.records))
+    assert kept == sorted(kept) and kept[-1] > kept[0]
+
+
+def test_a_damaged_frame_ends_the_file_there(tmp_path):
+    process = make_process(make_steps(40))
+    folder = write_recording(make_recording(process), tmp_path / "run", block=8)
+    path = rank_file(folder)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    recording = read_recording(str(folder))
+    [rank] = recording.ranks
+    assert 0 < len(rank.steps) < 40
+    assert not rank.clean and rank.lost_bytes > 0
+    [problem] = recording.problems
+    assert f"last {rank.lost_bytes} bytes of {path.name}" in problem
+
+
+def test_frames_that_make_no_sense_are_left_out(tmp_path):
+    folder = write_recording(make_recording(make_process(make_steps(8))), tmp_path / "run")
+    path = rank_file(folder)
+    wrong = frame(b"C", b'{"table": "steps", "n": 3, "columns": [["index", "I"]]}\n1234')
+    strange = frame(b"C", b'{"table": "steps", "n": 1, "columns": [["index", "?"]]}\n1')
+    future = frame(b"Z", b"something of a later version")
+    path.write_bytes(path.read_bytes() + wrong + strange + frame(b"J", b"[1]") + future)
+    recording = read_recording(str(folder))
+    assert len(recording.ranks[0].steps) == 8
+    [problem] = recording.problems
+    assert "3 frames" in problem
+
+
+def test_columns_may_come_and_go(tmp_path):
+    folder = write_recording(make_recording(make_process(Table(columns={}))), tmp_path / "run")
+    first = Table(columns={"index": array("I", [0, 1]), "duration": array("f", [1, 2])})
+    then = Table(columns={"index": array("I", [2]), "rss": array("d", [7.0])})
+    path = rank_file(folder)
+    path.write_bytes(path.read_bytes() + column_frames("steps", first) + column_frames("steps", then))
+    table = read_recording(str(folder)).ranks[0].steps
+    assert plain(table) == {"index": [0, 1, 2], "duration": [1, 2, "nan"], "rss": ["nan", "nan", 7]}
+
+
+def test_a_killed_recorder_leaves_a_recording(tmp_path):
+    folder = write_recording(make_recording(), tmp_path / "run")
+    (folder / "end.json").unlink()
+    assert read_recording(str(folder)).end is None
+    (folder / "recording.json").write_text('{"schema": "gpudoc')
+    read = read_recording(str(folder))
+    assert len(read.ranks[0].steps) == 200
+    assert "recording.json is not whole JSON" in read.problems[0]
+    (folder / "recording.json").unlink()
+    assert len(read_recording(str(folder)).ranks[0].steps) == 200
+
+
+def test_a_command_that_never_imported_torch(tmp_path):
+    recording = make_recording(end=RunEnd(exit_code=2))
+    folder = write_recording(replace(recording, ranks=()), tmp_path / "run")
+    read = read_recording(str(folder))
+    assert read.ranks == () and read.end == RunEnd(exit_code=2)
+    assert any("no process reported" in problem for problem in read.problems)
+
+
+def test_nodes_are_joined(tmp_path):
+    folders = []
+    for node in (0, 1):
+        ranks = [make_process(rank=2 * node + i, world=4, node=f"node-{node}") for i in (0, 1)]
+        end = RunEnd(exit_code=node, seconds=5.0, oom_kills=node)
+        recording = make_recording(*ranks, node=f"node-{node}", end=end)
+        folders.append(str(write_recording(recording, tmp_path / f"node-{node}")))
+    read = read_recording(folders[1], folders[0], folders[1])
+    assert [(rank.rank, rank.node) for rank in read.ranks] == [
+        (0, "node-0"), (1, "node-0"), (2, "node-1"), (3, "node-1"),
+    ]  # fmt: skip
+    assert read.node == "node-0"
+    assert read.end == RunEnd(exit_code=1, seconds=5.0, oom_kills=1)
+
+
+def test_two_runs_are_not_joined(tmp_path):
+    folders = [str(write_recording(make_recording(), tmp_path / name)) for name in ("a", "b")]
+    with pytest.raises(UsageError, match="both hold rank 0"):
+        read_recording(*folders)
+
+
+def test_a_rank_that_was_started_again(tmp_path):
+    recording = make_recording(make_process(make_steps(20), world=2))
+    folder = write_recording(recording, tmp_path / "run")
+    again = replace(make_process(make_steps(30), world=2, wall=1_790_000_100.0), pid=5000)
+    (folder / "rank-0-5000.gdr").write_bytes(
+        process_bytes(replace(again, records=tuple(
+            replace(item, fields={**item.fields, "pid": 5000}) if item.type == "start" else item
+            for item in again.records
+        )))
+    )  # fmt: skip
+    read = read_recording(str(folder))
+    assert [(rank.pid, len(rank.steps)) for rank in read.ranks] == [(5000, 30)]
+    assert any("started 2 times" in problem for problem in read.problems)
+
+
+def test_a_launcher_without_rank_is_no_rank(tmp_path):
+    recording = make_recording(*(make_process(make_steps(20), rank=rank, world=2) for rank in (0, 1)))
+    folder = write_recording(recording, tmp_path / "run")
+    start = record("start", 0.0, format=1, rank=None, pid=77, node="node-1", wall=1.0)
+    (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start))
+    assert [rank.rank for rank in read_recording(str(folder)).ranks] == [0, 1]
+
+
+def test_of_processes_without_a_rank_the_one_that_trains(tmp_path):
+    folder = write_recording(make_recording(make_process(make_steps(20))), tmp_path / "run")
+    start = record("start", 0.0, format=1, rank=None, pid=77, node="node-1", wall=1.8e9)
+    (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start))
+    [rank] = read_recording(str(folder)).ranks
+    assert (rank.rank, len(rank.steps)) == (0, 20)
+
+
+def test_a_zip_file_is_a_recording(tmp_path):
+    recording = make_recording(make_process(make_steps(30)))
+    folder = write_recording(recording, tmp_path / "inner" / "run-1")
+    archive = tmp_path / "run.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as stream:
+        for path in folder.iterdir():
+            stream.write(path, f"run-1/{path.name}")
+    read = read_recording(str(archive))
+    assert plain(read.ranks[0].steps) == plain(recording.ranks[0].steps)
+    assert len(read_recording(str(folder.parent)).ranks[0].steps) == 30  # the folder around it
+
+
+def test_what_is_no_recording_is_told(tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    text = tmp_path / "notes.txt"
+    text.write_text("hello")
+    foreign = tmp_path / "foreign.zip"
+    with zipfile.ZipFile(foreign, "w") as stream:
+        stream.writestr("a/b.txt", "hello")
+    for path, words in [
+        (empty, "no recording in it"),
+        (text, "neither a folder nor a zip file"),
+        (foreign, "no recording in it"),
+        (tmp_path / "missing", "no such recording"),
+    ]:
+        with pytest.raises(UsageError, match=words):
+            read_recording(str(path))
+    for name in ("run-1", "run-2"):
+        write_recording(make_recording(), tmp_path / "runs" / name)
+    with pytest.raises(UsageError, match="holds 2 recordings; name one of them: run-1, run-2"):
+        read_recording(str(tmp_path / "runs"))
+
+
+def test_a_file_of_somebody_else_is_left_alone(tmp_path):
+    folder = write_recording(make_recording(), tmp_path / "run")
+    (folder / "rank-1-5.gdr").write_bytes(b"not one of ours, surely")
+    read = read_recording(str(folder))
+    assert len(read.ranks) == 1
+    assert any("rank-1-5.gdr is not a file of frames" in problem for problem in read.problems)
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    folder = write_recording(make_recording(), tmp_path / "run")
+    manifest = json.loads((folder / "recording.json").read_text())
+    (folder / "recording.json").write_text(json.dumps({**manifest, "schema": "gpudoctor.recording/2"}))
+    with pytest.raises(Unavailable, match="newer gpudoctor"):
+        read_recording(str(folder))
