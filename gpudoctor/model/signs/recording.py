@@ -5,7 +5,7 @@ The reader (`gpudoctor.vitals.recording`) fills it from a folder that `gpudoctor
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,8 @@ class Process:
     """Bytes at the end of its file that could not be read: a frame cut short."""
     clean: bool = False
     """Whether it said goodbye."""
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Answers about it that were worked out once (`gpudoctor.model.reading.once`)."""
 
     def of(self, *types: str) -> tuple[Record, ...]:
         """Records of these types, in order."""
@@ -127,3 +129,5 @@ class Recording:
     """`gpudoctor`, `kineto`, `nvidia-smi`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Answers about it that were worked out once (`gpudoctor.model.reading.once`)."""

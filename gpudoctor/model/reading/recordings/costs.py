@@ -1,0 +1,161 @@
+"""What single places of the user's script cost: sites that hooks saw, lines that the sampler saw."""
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.recordings.steady import steady
+from gpudoctor.model.signs.recording import Process, Record, Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line of the user's."""
+
+    path: str
+    """As Python had it."""
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """All calls of one thing from one place, over the whole run."""
+
+    phase: str
+    what: str
+    """`wandb.log`, `Tensor.item`, `torch.save`..."""
+    place: Place
+    calls: int
+    seconds: float
+    steps: int
+    """Steps in which it was called."""
+    tensor: bool
+    """Whether it read a device tensor."""
+    longest: float
+    """Seconds of the longest call; 0 where not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCost:
+    """What the sampler saw of one line."""
+
+    phase: str
+    """`other` where no hook claimed the time."""
+    place: Place
+    samples: int
+    share: float
+    """Of all samples of these steps (0..1)."""
+
+
+@once
+def sites(process: Process) -> tuple[Site, ...]:
+    """Places that hooks saw, dearest first; of a site written again the last counts."""
+    last: dict[tuple[object, ...], Record] = {}
+    for item in process.of("site"):
+        key = tuple(item.get(name) for name in ("phase", "what", "path", "line", "function"))
+        last[key] = item
+    found = [_site(item) for item in last.values()]
+    return tuple(sorted(found, key=lambda site: (-site.seconds, site.place.path, site.place.line, site.what)))
+
+
+def _site(item: Record) -> Site:
+    return Site(
+        phase=str(item.get("phase") or "other"),
+        what=str(item.get("what") or ""),
+        place=_place(item.fields),
+        calls=int(item.get("calls") or 0),
+        seconds=float(item.get("seconds") or 0.0),
+        steps=int(item.get("steps") or 0),
+        tensor=bool(item.get("tensor")),
+        longest=float(item.get("longest") or 0.0),
+    )
+
+
+def place_of(record: Record) -> Place | None:
+    """The place that a record names; None where it names none."""
+    return _place(record.fields) if record.get("path") and record.get("line") else None
+
+
+def _place(fields: Mapping[str, object]) -> Place:
+    line = fields.get("line")
+    return Place(
+        path=str(fields.get("path") or ""),
+        line=line if isinstance(line, int) else 0,
+        function=str(fields.get("function") or ""),
+    )
+
+
+@once
+def lines(process: Process) -> tuple[LineCost, ...]:
+    """The user's lines that the sampler saw in steady state, most first.
+
+    The sampler counts since its last record, so a record that straddles the end of warm-up counts whole.
+    """
+    stable = steady(process)
+    records = [item for item in process.of("lines") if item.t >= stable.begin]
+    return _lines(records if stable.rows else process.of("lines"))
+
+
+def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:
+    counted: dict[tuple[str, str, int, str], int] = {}
+    total = 0
+    for record in records:
+        seen = 0
+        for phase, path, line, function, count in record.get("counts") or ():
+            key = (str(phase), str(path), int(line), str(function))
+            counted[key] = counted.get(key, 0) + int(count)
+            seen += int(count)
+        total += max(seen, int(record.get("samples") or 0))
+    found = [
+        LineCost(
+            phase=phase,
+            place=Place(path=path, line=line, function=function),
+            samples=count,
+            share=count / total,
+        )
+        for (phase, path, line, function), count in counted.items()
+    ]
+    return tuple(sorted(found, key=lambda item: (-item.samples, item.place.path, item.place.line)))
+
+
+@once
+def worker_lines(recording: Recording, rank: int) -> tuple[LineCost, ...]:
+    """The user's lines in the loader workers of a rank, most first."""
+    records = [item for worker in recording.workers if worker.rank == rank for item in worker.of("items")]
+    return _lines(
+        Record(type="lines", t=item.t, fields=item.get("lines"))
+        if isinstance(item.get("lines"), Mapping)
+        else Record(type="lines", t=item.t, fields={"counts": item.get("lines") or ()})
+        for item in records
+    )
+
+
+def by_line(costs: Iterable[LineCost], *phases: str) -> list[LineCost]:
+    """Costs of the same line in several phases added up, most first; of these phases only, if any are named."""
+    merged: dict[tuple[str, int], LineCost] = {}
+    for item in costs:
+        if phases and item.phase not in phases:
+            continue
+        key = (item.place.path, item.place.line)
+        known = merged.get(key)
+        merged[key] = item if known is None else LineCost(
+            phase=known.phase, place=known.place, samples=known.samples + item.samples,
+            share=known.share + item.share,
+        )  # fmt: skip
+    return sorted(merged.values(), key=lambda item: -item.samples)
+
+
+def span(recording: Recording, place: Place, text: str = "") -> SourceSpan:
+    """A place as evidence: its path relative to the folder where the command ran, where it lies inside."""
+    return SourceSpan(path=relative(recording, place.path), line=max(1, place.line), text=text)
+
+
+def relative(recording: Recording, path: str) -> str:
+    """A path as the user knows it."""
+    folder = recording.cwd.rstrip("/")
+    if folder and path.startswith(folder + "/"):
+        return posixpath.normpath(path[len(folder) + 1 :])
+    return path
