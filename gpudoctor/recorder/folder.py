@@ -1,0 +1,129 @@
+"""The folder of a recording: where it is, its manifest, and how the command ended."""
+
+import json
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gpudoctor import __version__
+from gpudoctor.errors import UsageError
+from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_text
+
+SCHEMA = "gpudoctor.recording/1"
+MANIFEST, END, MACHINE = "recording.json", "end.json", "machine.gdr"
+
+_KEPT = re.compile(
+    r"(CUDA|NVIDIA|NCCL|TORCH|PYTORCH|OMP|MKL|OPENBLAS|KMP|ACCELERATE|FSDP|DEEPSPEED|DS|XLA|TRITON|GLOO|UCX|FI|"
+    r"SLURM|PBS|OMPI|PMI|ROCR|HIP|HSA|TOKENIZERS|TRANSFORMERS|WANDB|MLFLOW|HF)_|"
+    r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|MASTER_PORT|PYTHON[A-Z]*|CONDA_DEFAULT_ENV|"
+    r"LD_PRELOAD|MALLOC_[A-Z_]*|GOMP_CPU_AFFINITY)$"
+)
+"""Variables that matter to training; no other is written down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """end.json: how the command ended."""
+
+    exit_code: int | None
+    """128+n where a signal killed it."""
+    signal: str | None
+    seconds: float
+    stopped_by: str | None
+    """`steps`, `seconds` or `interrupt`; None when it ended by itself."""
+    oom_kills: int = 0
+    kernel: tuple[str, ...] = field(default=())
+    lost_bytes: int = 0
+    """Bytes of machine samples that could not be written."""
+
+
+def state_folder() -> Path:
+    """Where recordings go unasked: the user's state folder (XDG base directories)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
+    return root / "gpudoctor" / "recordings"
+
+
+def new_folder(chosen: str | None) -> Path:
+    """A fresh folder, the user's or one in the state folder. Raises `UsageError` for one that cannot be used.
+
+    Where the state folder cannot be written (a read-only home), a temporary one has to do: a training must not
+    fail for want of a recording.
+    """
+    if chosen is not None:
+        return _chosen(Path(chosen).absolute())
+    name = f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+    with suppress(OSError, RuntimeError):  # RuntimeError: no home at all
+        folder = state_folder() / name
+        folder.mkdir(mode=0o700, parents=True)
+        return folder
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"gpudoctor-{name}-"))
+    except OSError as error:
+        raise UsageError(f"no place for a recording ({error.strerror}); name one: --recording DIR") from error
+
+
+def _chosen(folder: Path) -> Path:
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"--recording {folder}: is a file; name a folder")
+        if (folder / MANIFEST).exists():
+            raise UsageError(f"--recording {folder}: holds a recording already; name a new folder")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".gpudoctor-"):
+            pass  # a folder may look writable and not be: a full disk, a read-only mount
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"--recording {folder}: cannot be written: {reason}") from error
+    return folder
+
+
+def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """recording.json, before the command starts."""
+    _write(
+        folder / MANIFEST,
+        {
+            "schema": SCHEMA,
+            "gpudoctor": __version__,
+            "command": list(mask_arguments(command)),
+            "cwd": os.getcwd(),
+            "started": datetime.now(timezone.utc).astimezone().isoformat(timespec="milliseconds"),
+            "node": platform.node(),
+            "python": sys.version.split()[0],
+            "environment": kept_environment(os.environ),
+            "settings": dict(settings),
+        },
+    )
+
+
+def kept_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables that matter to training, secrets masked."""
+    return {
+        name: MASK if is_secret_name(name) else mask_text(value)
+        for name, value in sorted(variables.items())
+        if _KEPT.match(name)
+    }
+
+
+def write_end(folder: Path, ending: Ending) -> None:
+    """end.json, when the command has ended."""
+    _write(folder / END, {**asdict(ending), "kernel": list(ending.kernel)})
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    """A file whole or not at all; a disk that fills up later costs the file, never the run."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
