@@ -43,6 +43,8 @@ class Ending:
     kernel: tuple[str, ...] = field(default=())
     lost_bytes: int = 0
     """Bytes of machine samples that could not be written."""
+    problems: tuple[str, ...] = field(default=())
+    """What failed on our side meanwhile, a sentence each."""
 
 
 def state_folder() -> Path:
@@ -115,7 +117,7 @@ def kept_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def write_end(folder: Path, ending: Ending) -> None:
     """end.json, when the command has ended."""
-    _write(folder / END, {**asdict(ending), "kernel": list(ending.kernel)})
+    _write(folder / END, asdict(ending))
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:

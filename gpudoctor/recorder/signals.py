@@ -2,102 +2,116 @@
 
 Ctrl-C, a closing terminal, `timeout` and schedulers signal a whole process group, and then the command has had its
 own; `kill PID` reaches us alone, and then we pass it on. Which of the two it was, no signal says (`si_code` does
-not for `kill -- -PGID`). So a witness stands in our process group: a child that blocks all signals and reports
-those that come. What the witness got as well was meant for the group.
+not for `kill -- -PGID`). So a witness stands in our process group: a child that blocks all signals and, asked,
+tells which are pending for it. What it got as well was meant for the group.
 """
 
-import contextlib
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _OWN = ("SIGKILL SIGSTOP SIGCHLD SIGPIPE SIGSEGV SIGBUS SIGFPE SIGILL SIGABRT SIGTRAP SIGSYS SIGTTIN SIGTTOU "
         "SIGWINCH SIGURG SIGXFSZ SIGEMT SIGSTKFLT")  # fmt: skip
 """Not passed on: faults of the process itself, what cannot be caught, and what only a terminal sends."""
-PATIENCE = 0.1
-"""Seconds for the witness to report; signals of a group arrive together, but its turn on a CPU may take a while."""
-_BEAT = 1.0
+SETTLE = 0.005
+"""Seconds after which a signal to a group has reached all of it: the kernel walks the group in one call."""
+PATIENCE = 2.0
+"""Seconds for the witness to answer on a machine whose CPUs are all busy."""
+_ASK = b"?"
 
 
-def forwarded() -> list[signal.Signals | int]:
+def forwarded() -> list[int]:
     """Signals that we pass on: all that end or stop a process, less those that are ignored here (nohup)."""
     own = {getattr(signal, name) for name in _OWN.split() if hasattr(signal, name)}
-    return sorted(
-        number
-        for number in getattr(signal, "valid_signals", lambda: {signal.SIGINT, signal.SIGTERM})()
-        if number not in own and signal.getsignal(number) is not signal.SIG_IGN
-    )
+    valid = signal.valid_signals() - own
+    return sorted(int(number) for number in valid if signal.getsignal(number) is not signal.SIG_IGN)
 
 
 class Post:
-    """Receives signals for the command and passes on what it did not get. For the main thread only."""
+    """Receives signals for the command and tells which of them it has had. For the main thread only."""
 
     def __init__(self) -> None:
-        self.received: list[int] = []
-        """Signals that came, in order; the wake-up pipe tells that there is one."""
-        self._read, self._write = os.pipe()
+        self.numbers = forwarded() if hasattr(signal, "pthread_sigmask") else []
+        """Signals that are looked after; none on Windows, where a console tells every process itself."""
+        self._received: list[int] = []
+        self._seen: Counter[int] = Counter()
+        self._wake, self._write = os.pipe()
+        os.set_blocking(self._wake, False)
         os.set_blocking(self._write, False)
-        os.set_blocking(self._read, False)
-        self._numbers = forwarded()
-        self._witness, self._reports = _start_witness(self._numbers)
+        self._witness = _Witness(self.numbers) if hasattr(os, "fork") else None
 
     @contextmanager
     def open(self) -> Iterator["Post"]:
         """Handlers are ours while the body runs."""
         before = {}
-        for number in self._numbers:
+        for number in [*self.numbers, getattr(signal, "SIGCHLD", 0)]:
             with suppress(OSError, ValueError):  # one that the system keeps for itself
                 before[number] = signal.signal(number, self._take)
-        wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        if sys.platform != "win32":
+            signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         try:
             yield self
         finally:
-            signal.set_wakeup_fd(wakeup)
+            if sys.platform != "win32":
+                signal.set_wakeup_fd(-1)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self._close()
+            self.close()
 
     def wait(self, seconds: float) -> list[int]:
-        """Signals that came; waits up to so many seconds for one (or for a child's end)."""
+        """Signals that came; waits up to so many seconds for one, or for a child's end."""
+        if sys.platform == "win32":
+            time.sleep(min(0.1, max(0.0, seconds)))
+            return []
         with suppress(InterruptedError):
-            select.select([self._read], [], [], max(0.0, seconds))
+            select.select([self._wake], [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
-            while os.read(self._read, 512):
+            while os.read(self._wake, 512):
                 pass
-        taken, self.received = self.received, []
+        taken, self._received = self._received, []
         return taken
 
     def was_for_all(self, number: int) -> bool:
         """Whether the whole process group got this signal, and so the command did."""
         if self._witness is None:
             return False
-        deadline = time.monotonic() + PATIENCE
-        while (left := deadline - time.monotonic()) > 0:
-            with suppress(InterruptedError):
-                if not select.select([self._reports], [], [], left)[0]:
-                    break
-                seen = os.read(self._reports, 1)
-                if not seen:
-                    break
-                if seen[0] == number:
-                    return True
-        return False
+        if not self._seen[number]:
+            time.sleep(SETTLE)
+            self._seen.update(self._witness.pending())
+        if not self._seen[number]:
+            return False
+        self._seen[number] -= 1
+        return True
 
-    def _take(self, number: int, _frame: object) -> None:
-        self.received.append(number)
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Let the witness go."""
         if self._witness is not None:
-            with suppress(OSError):
-                os.kill(self._witness, signal.SIGKILL)
-                os.waitpid(self._witness, 0)
-        for handle in (self._read, self._write, self._reports):
+            self._witness.dismiss()
+        for handle in (self._wake, self._write):
             with suppress(OSError):
                 os.close(handle)
+
+    def _take(self, number: int, _frame: object) -> None:
+        if number != getattr(signal, "SIGCHLD", 0):
+            self._received.append(number)
+
+
+@contextmanager
+def held(numbers: list[int]) -> Iterator[set[int]]:
+    """Signals wait while the body runs (it forks); gives the mask as it was before."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield set()
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield {int(number) for number in before}
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def stop_like(number: int) -> None:
@@ -111,41 +125,57 @@ def stop_like(number: int) -> None:
     signal.signal(number, handler)
 
 
-def _start_witness(numbers: list[signal.Signals | int]) -> tuple[int | None, int]:
-    """The witness's process id and the pipe of its reports; no process where the system has no fork."""
-    reports, tell = os.pipe()
-    if not hasattr(os, "fork"):
-        return None, reports
-    # Blocked before the fork: no signal may kill the witness before it listens.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        pid = -1
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            _witness(numbers, tell, parent)
-        os._exit(0)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    os.close(tell)
-    return (None, reports) if pid < 0 else (pid, reports)
+class _Witness:
+    """A child in our process group that answers which signals it got."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.pid: int | None = None
+        question, self._ask = os.pipe()
+        self._answer, tell = os.pipe()
+        with held(numbers):  # no signal may kill the witness before it listens
+            with suppress(OSError):
+                self.pid = os.fork()
+            if self.pid == 0:
+                try:
+                    _testify(numbers, question, tell)
+                finally:
+                    os._exit(0)
+        os.close(question)
+        os.close(tell)
+
+    def pending(self) -> list[int]:
+        """Signals that it got since it was asked last; none where it does not answer."""
+        if self.pid is None:
+            return []
+        with suppress(OSError):
+            os.write(self._ask, _ASK)
+            deadline = time.monotonic() + PATIENCE
+            while (left := deadline - time.monotonic()) > 0:
+                with suppress(InterruptedError):
+                    if select.select([self._answer], [], [], left)[0]:
+                        return list(os.read(self._answer, 256))[1:]
+        return []
+
+    def dismiss(self) -> None:
+        for handle in (self._ask, self._answer):
+            with suppress(OSError):
+                os.close(handle)
+        if self.pid is not None:
+            with suppress(OSError):
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+            self.pid = None
 
 
-def _witness(numbers: list[signal.Signals | int], tell: int, parent: int) -> None:
-    """Report each signal with a byte; ends when the parent has."""
-    for handle in (0, 1, 2):
-        os.close(handle)  # whoever reads our output must not wait for this process
-    wait: Callable[[], int | None]
-    if sys.platform == "linux":
-        wait = lambda: _number(signal.sigtimedwait(numbers, _BEAT))  # noqa: E731
-    else:
-        wait = lambda: signal.sigwait(numbers)  # noqa: E731  # killed by its parent
-    while os.getppid() == parent:
-        number = wait()
-        if number is not None:
-            os.write(tell, bytes([number]))
-
-
-def _number(info: "signal.struct_siginfo | None") -> int | None:
-    return None if info is None else info.si_signo
+def _testify(numbers: list[int], question: int, tell: int) -> None:
+    """Answer each question with a length and the signals that are pending; ends when the asker has."""
+    keep = sorted((question, tell))
+    # Whoever reads an output of ours must not wait for this process.
+    os.closerange(0, keep[0])
+    os.closerange(keep[0] + 1, keep[1])
+    os.closerange(keep[1] + 1, 1 << 16)
+    while os.read(question, 1):
+        found = []
+        while ready := signal.sigpending() & set(numbers):
+            found += [int(signal.sigwait({number})) for number in ready]
+        os.write(tell, bytes([len(found), *found]))

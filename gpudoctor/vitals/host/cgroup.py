@@ -70,6 +70,14 @@ class ControlGroup:
         room = min(max(0, top - (taken or 0)) for top, taken in limited)
         return GroupMemory(limit=limit, used=used, room=room)
 
+    def memory_kills(self) -> int | None:
+        """Processes of the own group that were killed for memory since it was made; None where it is not told."""
+        groups = self._groups("memory")
+        if groups is None:
+            return None
+        name = "memory.events" if groups.version == 2 else "memory.oom_control"
+        return table(self.tree.text(f"{groups.folders[0]}/{name}")).get("oom_kill")
+
     def _memory_level(self, folder: str, version: int) -> tuple[int | None, int | None]:
         """Limit and use of one group."""
         names = ("memory.max", "memory.current") if version == 2 else (

@@ -17,15 +17,8 @@ Emit = Callable[..., None]
 def main(search_path: list[str]) -> int:
     """Write the records `driver`, `gpu`/`lost` (one a GPU), `p2p`, `done` to standard output."""
     sys.path[:0] = search_path
-    # The driver's library may print; only records may reach the pipe.
-    pipe = os.fdopen(os.dup(1), "w", encoding="ascii", errors="backslashreplace")
-    os.dup2(2, 1)
-
-    def emit(record: str, **values: Any) -> None:
-        pipe.write(json.dumps({"record": record, **values}) + "\n")
-        pipe.flush()
-
-    if not _loadable(emit):
+    emit = record_writer()
+    if not loadable(emit):
         return 0
     try:
         import pynvml
@@ -40,7 +33,19 @@ def main(search_path: list[str]) -> int:
     return 0
 
 
-def _loadable(emit: Emit) -> bool:
+def record_writer() -> Emit:
+    """Writes records to what was standard output: the driver's library may print, and only records may get there."""
+    pipe = os.fdopen(os.dup(1), "w", encoding="ascii", errors="backslashreplace")
+    os.dup2(2, 1)
+
+    def emit(record: str, **values: Any) -> None:
+        pipe.write(json.dumps({"record": record, **values}) + "\n")
+        pipe.flush()
+
+    return emit
+
+
+def loadable(emit: Emit) -> bool:
     """Whether the driver's library is there: asking first spares machines without one the binding's import."""
     if not sys.platform.startswith("linux"):
         return True

@@ -53,16 +53,26 @@ def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
     return record
 
 
-def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
-    read = funnel.read
-    memory = funnel.first(
+def memory_info(funnel: Funnel, gpu: Any) -> Any:
+    """`total` and `used` bytes of a GPU's memory, or `Missing`."""
+    return funnel.first(
         # Version 2 keeps the driver's own reserve out of "used"; version 1 charges it to nobody.
         ("nvmlDeviceGetMemoryInfo", gpu, 0x02000028),
         ("nvmlDeviceGetMemoryInfo", gpu),
     )
-    name = plain(read("nvmlDeviceGetName", gpu), _text)
+
+
+def name(funnel: Funnel, gpu: Any) -> str:
+    """A GPU's name as the driver has it."""
+    answer = plain(funnel.read("nvmlDeviceGetName", gpu), _text)
+    return answer if isinstance(answer, str) else "NVIDIA GPU"
+
+
+def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    read = funnel.read
+    memory = memory_info(funnel, gpu)
     return {
-        "name": name if isinstance(name, str) else "NVIDIA GPU",
+        "name": name(funnel, gpu),
         "uuid": plain(read("nvmlDeviceGetUUID", gpu), _text),
         "pci_address": plain(read("nvmlDeviceGetPciInfo", gpu), _pci_address),
         "memory_total": plain(memory, lambda m: m.total),

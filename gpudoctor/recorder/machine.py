@@ -1,0 +1,195 @@
+"""Samples the machine beside the run into machine.gdr: one row a second, thinning out, bounded at any length."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from gpudoctor.recorder.folder import MACHINE
+from gpudoctor.recorder.frames import FrameFile, columns_frame, json_frame
+from gpudoctor.recorder.gpus import GpuFeed
+from gpudoctor.recorder.host import HostMeter
+from gpudoctor.recorder.processes import Usage, tree, usage
+
+INTERVAL = 1.0
+FIRST_ROWS, LATER_ROWS = 3600, 1800
+"""Rows of one sample, then rows of 2, then of 4... (docs/recording.md, Size)."""
+_BLOCK = 10
+"""Rows of a block: what a `kill -9` of the recorder costs, in seconds."""
+_DRIVER_PATIENCE = 15.0
+"""Seconds that the facts wait for the driver, which may have to wake the cards."""
+_SHARE = 0.01
+"""Of one CPU, the most that sampling takes: a machine with many processes is looked at less often."""
+_PEAKS = ("memory", "tree_rss", "swap", "_memory", "_temperature")
+"""Columns of which a row keeps the highest sample, not the mean."""
+
+Row = dict[str, float]
+
+
+class Sampler:
+    """Samples in a thread until `close`. Whatever fails here ends the sampling and nothing else."""
+
+    def __init__(self, folder: Path, root: int, gpus: GpuFeed, started: float) -> None:
+        self.lost_bytes = 0
+        self.error: str | None = None
+        self._folder, self._root = folder, root
+        self._gpus, self._started = gpus, started
+        self._stop = Event()
+        self._thread = Thread(target=self._work, name="machine", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what is left and end."""
+        self._stop.set()
+        self._thread.join(5.0)
+
+    def _work(self) -> None:
+        try:
+            self._sample()
+        except Exception as error:  # noqa: BLE001  # the run goes on without this; end.json says so
+            self.error = f"{type(error).__name__}: {error}"
+
+    def _sample(self) -> None:
+        host = HostMeter()
+        command = _Command(self._root, self._folder)
+        rows = Thinning()
+        writer = _Writer(self._folder / MACHINE)
+        facts_due = time.monotonic() + _DRIVER_PATIENCE
+        ready: list[Row] = []
+        while True:
+            began = time.monotonic()
+            row = {"t": began - self._started, **host.sample(began), **command.sample(began)}
+            for index, gpu in enumerate(self._gpus.latest()):
+                row |= {f"gpu{index}_{name}": value for name, value in gpu.items()}
+            ready += rows.add(row)
+            last = self._stop.is_set()
+            if not writer.has_facts and (last or self._gpus.facts is not None or began > facts_due):
+                writer.facts(began - self._started, {"gpus": self._gpus.facts or [], **host.facts()})
+            if writer.has_facts and (last or len(ready) >= _BLOCK):
+                writer.block(ready + rows.rest() if last else ready)
+                ready = []
+            self.lost_bytes = writer.lost
+            if last:
+                writer.close()
+                return
+            cost = time.monotonic() - began
+            self._stop.wait(max(INTERVAL - cost, cost / _SHARE - cost))
+
+
+class Thinning:
+    """Rows of several samples, more of them the longer the run: means, but for peaks, masks and the time."""
+
+    def __init__(self) -> None:
+        self._factor, self._left = 1, FIRST_ROWS
+        self._open: list[Row] = []
+
+    def add(self, sample: Row) -> list[Row]:
+        """The row that this sample completes, if it does."""
+        self._open.append(sample)
+        if len(self._open) < self._factor:
+            return []
+        row = _merged(self._open)
+        self._open = []
+        self._left -= 1
+        if self._left == 0:
+            self._factor, self._left = self._factor * 2, LATER_ROWS
+        return [row]
+
+    def rest(self) -> list[Row]:
+        """The row that was not completed."""
+        return [_merged(self._open)] if self._open else []
+
+
+def _merged(samples: list[Row]) -> Row:
+    if len(samples) == 1:
+        return samples[0]
+    names = dict.fromkeys(name for sample in samples for name in sample)
+    return {name: _one(name, [sample[name] for sample in samples if name in sample]) for name in names}
+
+
+def _one(name: str, values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return math.nan
+    if name == "t":
+        return known[-1]
+    if name.endswith("_reasons"):
+        mask = 0
+        for value in known:
+            mask |= int(value)
+        return float(mask)
+    if name.endswith(_PEAKS):
+        return max(known)
+    return sum(known) / len(known)
+
+
+class _Command:
+    """The command's processes, summed."""
+
+    def __init__(self, root: int, folder: Path) -> None:
+        self._root, self._folder = root, folder
+        self._cpu: dict[int, float] = {}
+        self._at = 0.0
+
+    def sample(self, now: float) -> Row:
+        seen = {pid: found for pid in tree(self._root) if (found := usage(pid)) is not None}
+        # A process that is new brought its CPU time within the interval; one that is gone took its last part away.
+        spent = sum(max(0.0, found.cpu - self._cpu.get(pid, 0.0)) for pid, found in seen.items())
+        row = {"tree_rss": float(sum(found.rss for found in seen.values())), **self._workers(seen)}
+        if self._at:
+            row["tree_cpu"] = spent / max(1e-3, now - self._at)
+        self._cpu, self._at = {pid: found.cpu for pid, found in seen.items()}, now
+        return row
+
+    def _workers(self, seen: Mapping[int, Usage]) -> Row:
+        """Loader workers: each has a file in the folder, worker-RANK-PARENT-PID.gdr."""
+        pids = set(_worker_pids(self._folder))
+        states = [found.state for pid, found in seen.items() if pid in pids and found.state not in "ZX"]
+        return {
+            "workers": float(len(states)),
+            "workers_running": float(states.count("R")),
+            "workers_disk": float(states.count("D")),
+        }
+
+
+def _worker_pids(folder: Path) -> Iterator[int]:
+    with suppress(OSError):
+        for path in folder.glob("worker-*.gdr"):
+            last = path.stem.rpartition("-")[2]
+            if last.isdigit():
+                yield int(last)
+
+
+class _Writer:
+    """machine.gdr. A full disk costs rows, counted, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self.lost = 0
+        self.has_facts = False
+        self._file: FrameFile | None = None
+        with suppress(OSError):
+            self._file = FrameFile(path)
+
+    def facts(self, t: float, fields: Mapping[str, object]) -> None:
+        self.has_facts = True
+        self._append(json_frame("facts", t, fields))
+
+    def block(self, rows: list[Row]) -> None:
+        if rows:
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns = {name: [row.get(name, math.nan) for row in rows] for name in names}
+            self._append(columns_frame("machine", columns, {}))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        try:
+            if self._file is None:
+                raise OSError
+            self._file.append(data)
+        except OSError:
+            self.lost += len(data)

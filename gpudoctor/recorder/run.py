@@ -1,0 +1,185 @@
+"""One recorded run: starts the command, passes signals on, samples the machine, writes how it ended."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.recorder.aftermath import kernel_lines, memory_kills
+from gpudoctor.recorder.folder import Ending, write_end, write_manifest
+from gpudoctor.recorder.gpus import GpuFeed
+from gpudoctor.recorder.machine import Sampler
+from gpudoctor.recorder.signals import Post, stop_like
+from gpudoctor.recorder.start import probed, start
+from gpudoctor.recorder.stop import Stopper
+from gpudoctor.recorder.watch import STOP, Now, look
+
+TICK = 0.25
+"""Seconds between two looks at the folder; a signal or the command's end interrupts the wait."""
+_LIVE = 1.0
+_STOPS = tuple(int(getattr(signal, name)) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU") if hasattr(signal, name))
+_ENDS = tuple(int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run and when to stop."""
+
+    command: tuple[str, ...]
+    folder: Path
+    steps: int | None = None
+    seconds: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """For the probe: `hang_after` and the like."""
+
+
+Observer = Callable[[Now, float], None]
+"""Called about once a second with the run as it is and the seconds since its start."""
+
+
+def record(plan: Plan, observe: Observer) -> Ending:
+    """Run the command to its end and record it; returns how it ended.
+
+    Raises `CommandError` when it cannot be started. Nothing that goes wrong with the recording reaches it.
+    """
+    write_manifest(plan.folder, plan.command, plan.settings)
+    kills = memory_kills()
+    started = time.monotonic()
+    post = Post()
+    with post.open():
+        child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
+        vigil = _Vigil(plan, child, post, observe)
+        with _beside(plan.folder, child.pid, started, vigil) as samples:
+            code = vigil.keep(started)
+            seconds = time.monotonic() - started
+    signalled = -code if code < 0 else None
+    ending = Ending(
+        exit_code=128 + signalled if signalled else code,
+        signal=_name(signalled) if signalled else None,
+        seconds=round(seconds, 3),
+        stopped_by=vigil.stopped_by if code else vigil.stopped_by_us,
+        oom_kills=max(0, memory_kills() - kills),
+        kernel=kernel_lines(seconds) if code and vigil.stopped_by is None else (),
+        lost_bytes=samples.lost_bytes,
+        problems=tuple(vigil.problems),
+    )
+    write_end(plan.folder, ending)
+    return ending
+
+
+@dataclass(slots=True)
+class _Samples:
+    lost_bytes: int = 0
+
+
+@contextlib.contextmanager
+def _beside(folder: Path, root: int, started: float, vigil: "_Vigil") -> Iterator[_Samples]:
+    """Sample the machine while the body runs; what fails here is a problem, and the run goes on."""
+    samples = _Samples()
+    gpus: GpuFeed | None = None
+    sampler: Sampler | None = None
+    with vigil.unharmed("sampling of the machine"):
+        gpus = GpuFeed(os.environ)
+        sampler = Sampler(folder, root, gpus, started)
+    try:
+        yield samples
+    finally:
+        with vigil.unharmed("sampling of the machine"):
+            if sampler is not None:
+                sampler.close()
+                samples.lost_bytes = sampler.lost_bytes
+                vigil.problems += [sampler.error] if sampler.error else []
+            if gpus is not None:
+                gpus.close()
+
+
+def _variables(plan: Plan) -> dict[str, str]:
+    import json
+
+    variables = {}
+    if plan.steps is not None:
+        variables["GPUDOCTOR_STEPS"] = str(plan.steps)
+    if plan.seconds is not None:
+        variables["GPUDOCTOR_SECONDS"] = str(plan.seconds)
+    if plan.settings:
+        variables["GPUDOCTOR_SETTINGS"] = json.dumps(plan.settings)
+    return variables
+
+
+class _Vigil:
+    """Waits for the command's end and does what is to be done meanwhile."""
+
+    def __init__(
+        self, plan: Plan, child: "subprocess.Popen[bytes]", post: Post, observe: Observer
+    ) -> None:
+        self._plan, self._child, self._post, self._observe = plan, child, post, observe
+        self._stopper = Stopper(child.pid)
+        self.problems: list[str] = []
+        """What failed on our side, a sentence each."""
+        self.stopped_by_us: str | None = None
+        """`steps` or `seconds`."""
+        self.interrupted = False
+        """Whether somebody asked the command to end."""
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Who ended it, if anybody did: `steps`, `seconds`, `interrupt`."""
+        return self.stopped_by_us or ("interrupt" if self.interrupted else None)
+
+    def keep(self, started: float) -> int:
+        """The command's exit code, negative when a signal killed it."""
+        observed = started
+        while (code := self._child.poll()) is None:
+            for number in self._post.wait(TICK):
+                self._pass_on(number)
+            now = time.monotonic()
+            with self.unharmed("stopping"):
+                self._stop_when_due(now - started)
+            if now - observed >= _LIVE:
+                observed = now
+                with self.unharmed("the live line"):
+                    self._observe(look(self._plan.folder), now - started)
+        return code
+
+    @contextlib.contextmanager
+    def unharmed(self, what: str) -> Iterator[None]:
+        """Whatever fails inside is noted: the command depends on us, for it ends when we do."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            sentence = f"{what} failed: {type(error).__name__}: {error}"
+            if sentence not in self.problems:
+                self.problems.append(sentence)
+
+    def _pass_on(self, number: int) -> None:
+        for_all = self._post.was_for_all(number)
+        if number in _ENDS:
+            self.interrupted = True
+        if not for_all:
+            with contextlib.suppress(OSError):
+                # Only while it has not been waited for, else its number might be somebody else's by now.
+                self._child.send_signal(number)
+        if number in _STOPS:
+            stop_like(number)
+
+    def _stop_when_due(self, seconds: float) -> None:
+        if not self._stopper.asked:
+            if self._plan.steps is not None and (self._plan.folder / STOP).exists():
+                self.stopped_by_us = "steps"
+            elif self._plan.seconds is not None and seconds >= self._plan.seconds:
+                self.stopped_by_us = "seconds"
+            if self.stopped_by_us:
+                self._stopper.ask()
+        self._stopper.look()
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,191 @@
+"""The child process that samples the GPUs beside a run: one JSON record a line, one a second.
+
+Started as a file with `python -I -S` like `child`; a driver that hangs then hangs this process and nobody else.
+It ends when its standard input does, and so never outlives the recorder. Standard library and pynvml only.
+"""
+
+import os
+import select
+import sys
+import time
+from typing import Any
+
+_GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX = 2, 20, 21
+_MIB = 1 << 20
+_PCIE_EVERY = 5
+"""Samples between two readings of the PCIe counters without GPM: each holds the call for 20 ms."""
+
+
+def main(visible: str, interval: float, search_path: list[str]) -> int:
+    """Write a record `gpus` with names and limits, then one `sample` a turn, until standard input ends."""
+    sys.path[:0] = search_path
+    from gpudoctor.vitals.nvml.child import loadable, record_writer
+
+    emit = record_writer()
+    if not loadable(emit):
+        return 0
+    try:
+        import pynvml
+    except ImportError as error:
+        emit("failed", state="BINDING", error=f"nvidia-ml-py cannot be imported ({error})")
+        return 0
+    try:
+        pynvml.nvmlInit()
+        gpus = _visible(pynvml, visible)
+    except pynvml.NVMLError as error:
+        emit("failed", state="FAILED", error=str(error))
+        return 0
+    meters = [Meter(pynvml, gpu) for gpu in gpus]
+    emit("gpus", gpus=[meter.facts() for meter in meters])
+    turn = 0
+    while True:
+        began = time.monotonic()
+        emit("sample", gpus=[meter.sample(turn) for meter in meters])
+        turn += 1
+        if _parent_gone(max(0.05, interval - (time.monotonic() - began))):
+            return 0
+
+
+class Meter:
+    """Readings of one GPU; what the card or the driver does not tell is left out."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        from gpudoctor.vitals.nvml.funnel import Funnel
+
+        self._nvml = nvml
+        self._gpu = handle
+        self._funnel = Funnel(nvml)
+        self._gpm = _Gpm(nvml, handle)
+
+    def facts(self) -> dict[str, Any]:
+        """Name, memory in bytes, power limit in watts."""
+        from gpudoctor.vitals.nvml.reading import memory_info, name, plain
+
+        limit = plain(self._read("nvmlDeviceGetEnforcedPowerLimit"), lambda mw: mw / 1000.0)
+        total = plain(self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.total)
+        return {
+            "name": self._safely(lambda: name(self._funnel, self._gpu)),
+            "bytes": total if isinstance(total, int) else None,
+            "power_limit": limit if isinstance(limit, float) else None,
+        }
+
+    def sample(self, turn: int) -> dict[str, float]:
+        """One reading of everything."""
+        from gpudoctor.vitals.nvml.funnel import Missing
+        from gpudoctor.vitals.nvml.reading import memory_info
+
+        readings = {
+            "util": (self._read("nvmlDeviceGetUtilizationRates"), lambda u: u.gpu / 100.0),
+            "memory": (self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.used),
+            "power": (self._read("nvmlDeviceGetPowerUsage"), lambda mw: mw / 1000.0),
+            "temperature": (self._read("nvmlDeviceGetTemperature", 0), float),
+            "clock": (self._read("nvmlDeviceGetClockInfo", 1), float),
+            "reasons": (self._reasons(), float),
+        }
+        taken = {
+            key: float(convert(value))
+            for key, (value, convert) in readings.items()
+            if value is not None and not isinstance(value, Missing)
+        }
+        taken |= self._gpm.sample()
+        if "pcie_rx" not in taken and turn % _PCIE_EVERY == 0:
+            for key, counter in (("pcie_tx", 0), ("pcie_rx", 1)):
+                rate = self._read("nvmlDeviceGetPcieThroughput", counter)
+                if isinstance(rate, int):
+                    taken[key] = rate * 1024.0
+        return taken
+
+    def _reasons(self) -> Any:
+        from gpudoctor.vitals.nvml.funnel import Missing
+
+        value = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        old = isinstance(value, Missing)
+        return self._read("nvmlDeviceGetCurrentClocksThrottleReasons") if old else value
+
+    def _read(self, call: str, *arguments: Any) -> Any:
+        return self._safely(lambda: self._funnel.read(call, self._gpu, *arguments))
+
+    def _safely(self, read: Any) -> Any:
+        """The value, or None once the GPU is lost: the others are sampled on."""
+        from gpudoctor.vitals.nvml.funnel import Gone
+
+        try:
+            return read()
+        except Gone:
+            return None
+
+
+class _Gpm:
+    """GPU performance monitoring, from Hopper on: rates between two samples."""
+
+    def __init__(self, nvml: Any, gpu: Any) -> None:
+        self._nvml, self._gpu = nvml, gpu
+        self._before: Any = None
+        self._free: Any = None
+        try:
+            if nvml.nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice:
+                self._before, self._free = nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()
+                nvml.nvmlGpmSampleGet(gpu, self._before)
+        except (nvml.NVMLError, AttributeError, OSError):
+            self._before = None
+
+    def sample(self) -> dict[str, float]:
+        """Share of SMs busy and PCIe bytes a second since the last call; empty before Hopper."""
+        if self._before is None:
+            return {}
+        nvml = self._nvml
+        try:
+            nvml.nvmlGpmSampleGet(self._gpu, self._free)
+            asked = nvml.c_nvmlGpmMetricsGet_t()
+            asked.version = nvml.NVML_GPM_METRICS_GET_VERSION
+            asked.sample1, asked.sample2 = self._before, self._free
+            ids = (_GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX)
+            asked.numMetrics = len(ids)
+            for place, metric in enumerate(ids):
+                asked.metrics[place].metricId = metric
+            nvml.nvmlGpmMetricsGet(asked)
+        except (nvml.NVMLError, AttributeError, OSError):
+            return {}
+        self._before, self._free = self._free, self._before
+        scales = {"sm": 0.01, "pcie_tx": float(_MIB), "pcie_rx": float(_MIB)}
+        answers = zip(scales.items(), asked.metrics[: len(ids)], strict=True)
+        return {key: answer.value * scale for (key, scale), answer in answers if answer.nvmlReturn == 0}
+
+
+def _visible(nvml: Any, visible: str) -> list[Any]:
+    """Handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order; all when unreadable."""
+    every = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            every.append(nvml.nvmlDeviceGetHandleByIndex(index))
+        except nvml.NVMLError:
+            every.append(None)  # a lost card keeps its place
+    if visible.strip() in ("", "all"):
+        return [gpu for gpu in every if gpu is not None]
+    chosen = []
+    for entry in (word.strip() for word in visible.split(",")):
+        if entry.isdigit() and int(entry) < len(every):
+            chosen.append(every[int(entry)])
+        elif entry.startswith("GPU-"):
+            chosen += [gpu for gpu in every if gpu is not None and _uuid(nvml, gpu).startswith(entry)]
+        else:
+            break  # CUDA too ignores what comes after an entry that is none
+    return [gpu for gpu in chosen if gpu is not None]
+
+
+def _uuid(nvml: Any, gpu: Any) -> str:
+    try:
+        value = nvml.nvmlDeviceGetUUID(gpu)
+    except nvml.NVMLError:
+        return ""
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _parent_gone(seconds: float) -> bool:
+    """Whether standard input ended while we waited."""
+    ready, _, _ = select.select([0], [], [], seconds)
+    return bool(ready) and not os.read(0, 64)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))
