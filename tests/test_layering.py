@@ -13,6 +13,9 @@ ALLOWED = {
     "gpudoctor/model": {"gpudoctor.model"},
     "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine"},
     "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate", "gpudoctor.vitals"},
+    "gpudoctor/recorder": {
+        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.vitals", "gpudoctor.recorder",
+    },
     "gpudoctor/estimate": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
     "gpudoctor/report": {
         "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",

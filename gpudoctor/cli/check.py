@@ -19,6 +19,7 @@ from gpudoctor.cli.reporting import (
     deliver,
     load_settings,
 )
+from gpudoctor.cli.values import count, positive, seconds
 from gpudoctor.errors import IncompleteError, UsageError
 
 if TYPE_CHECKING:
@@ -51,20 +52,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--profile", choices=PROFILES, default="auto", help="what launches it (default: from the environment)"
     )
-    job.add_argument("--ranks", type=_positive, metavar="N", help="training processes on this node")
-    job.add_argument("--gpus", type=_count, metavar="N", help="GPUs that the job expects on this node")
+    job.add_argument("--ranks", type=positive, metavar="N", help="training processes on this node")
+    job.add_argument("--gpus", type=count, metavar="N", help="GPUs that the job expects on this node")
     job.add_argument(
         "--gpu",
         metavar="NAME|BYTES",
         help="the card that the job is meant for: H100, 24GiB (default: the machine's)",
     )
     job.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
-    job.add_argument(
-        "--pid", type=_positive, metavar="PID", help="take environment variables from this process"
-    )
+    job.add_argument("--pid", type=positive, metavar="PID", help="take environment variables from this process")
     parser.add_argument(
         "--wait",
-        type=_seconds,
+        type=seconds,
         default=None,
         metavar="SECONDS",
         help="patience with a driver that does not answer",
@@ -178,30 +177,3 @@ def _card(name: str | None) -> str | None:
 
         device(name)
     return name
-
-
-def _positive(text: str) -> int:
-    number = _count(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
-    return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
-    return number
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return number

@@ -18,6 +18,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.estimate",
         "GPU memory of a training job before it runs: fits, tight or does not fit",
     ),
+    "run": (
+        "gpudoctor.cli.run",
+        "run a command as it is, record its training, name the cause of what is slow or broken",
+    ),
     "explain": ("gpudoctor.cli.explain", "the manual page of a check"),
     "list": ("gpudoctor.cli.list", "every check: code, name, what it reads"),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
@@ -90,10 +90,18 @@ def check_output(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--output {path}: not writable by this user; choose another place")
 
 
-def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str, *, preflight: bool = False) -> int:
+def deliver(
+    report: "Report",
+    arguments: argparse.Namespace,
+    fail_on: str,
+    *,
+    preflight: bool = False,
+    stream: TextIO | None = None,
+) -> int:
     """Render the report, write it where it was asked for, and return the exit code.
 
-    `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more.
+    `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more. `stream`
+    takes the report where no file was named; standard output unless given.
     """
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.ui.encoding import write_text
@@ -111,9 +119,10 @@ def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str, *, pr
         from gpudoctor.report.nagios import exit_code as nagios_code
 
         code = nagios_code(report)
-    text = _render(report, arguments, fail_on, preflight)
+    stream = stream or sys.stdout
+    text = _render(report, arguments, fail_on, preflight, stream)
     if arguments.output is None:
-        write_text(text if text.endswith("\n") else text + "\n", sys.stdout)
+        write_text(text if text.endswith("\n") else text + "\n", stream)
     else:
         write_file(Path(arguments.output), text)
         with suppress(OSError, ValueError):
@@ -121,19 +130,21 @@ def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str, *, pr
     return code
 
 
-def _render(report: "Report", arguments: argparse.Namespace, fail_on: str, preflight: bool) -> str:
+def _render(
+    report: "Report", arguments: argparse.Namespace, fail_on: str, preflight: bool, stream: TextIO
+) -> str:
     if arguments.format != TEXT:
         from gpudoctor.report import render
 
         return render(report, arguments.format)
     from gpudoctor.ui.console import render_preflight, render_text
 
-    terminal = arguments.output is None and sys.stdout.isatty()
+    terminal = arguments.output is None and stream.isatty()
     if preflight and not terminal and not arguments.verbose:
         return render_preflight(report, width=PIPE_WIDTH, floor=fail_on)
     return render_text(
         report,
-        width=terminal_width() if terminal else PIPE_WIDTH,
+        width=terminal_width(stream) if terminal else PIPE_WIDTH,
         colour=wants_colour(arguments.color, terminal),
         verbose=arguments.verbose,
     )

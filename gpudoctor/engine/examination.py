@@ -80,14 +80,19 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
 
 
 def _unread(patient: Patient) -> list[str]:
-    """Sentences about the user's files that could not be read."""
+    """Sentences about the user's files that could not be read, and about a run that nobody reported from."""
+    recording = _or_none(patient.signs.recording.take)
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
-    return [sentence for sign in (source, configs) if sign for _, sentence in sign.unread]
+    silent = recording.problems if recording and not recording.ranks else ()
+    return [*silent, *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread)]
 
 
 def _remarks(patient: Patient) -> Iterator[str]:
-    """Sentences about config files that were read with a reservation."""
+    """Sentences about config files and recordings that were read with a reservation."""
+    recording = _or_none(patient.signs.recording.take)
+    if recording and recording.ranks:
+        yield from recording.problems
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (f"{file.path}: {note}" for note in file.notes)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gpudoctor.engine.run_verdict import nobody_reported
 from gpudoctor.model import (
     Crashed,
     Outcome,
@@ -9,11 +10,14 @@ from gpudoctor.model import (
     Patient,
     PatientKind,
     Ranked,
+    ReaderCrashed,
     Setting,
     Severity,
     Skipped,
     SourceSpan,
+    Unavailable,
 )
+from gpudoctor.model.signs.recording import Recording
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -28,6 +32,9 @@ def pronounce(
 
     An examination that is `incomplete`, because a file could not be read, calls nobody healthy.
     """
+    recording = _recording(patient)
+    if recording is not None and not recording.ranks:
+        return nobody_reported(recording)
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     if errors:
@@ -35,6 +42,13 @@ def pronounce(
     if warnings:
         return _slow(patient, warnings)
     return _well(patient, outcomes, notes=len(ranked), incomplete=incomplete)
+
+
+def _recording(patient: Patient) -> Recording | None:
+    try:
+        return patient.recording
+    except (Unavailable, ReaderCrashed):
+        return None
 
 
 def _who(patient: Patient) -> str:

@@ -54,38 +54,47 @@ def state_folder() -> Path:
     return root / "gpudoctor" / "recordings"
 
 
-def new_folder(chosen: str | None) -> Path:
-    """A fresh folder, the user's or one in the state folder. Raises `UsageError` for one that cannot be used.
+def new_folder(chosen: str | None) -> tuple[Path, str]:
+    """A fresh folder, the user's or one in the state folder, and a sentence where it had to be another one.
 
-    Where the state folder cannot be written (a read-only home), a temporary one has to do: a training must not
-    fail for want of a recording.
+    A training must not fail for want of a recording: where a folder cannot be written, a temporary one has to
+    do. Raises `UsageError` for a name that is a mistake: a file, a folder that holds a recording already.
     """
-    if chosen is not None:
-        return _chosen(Path(chosen).absolute())
-    name = f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-    with suppress(OSError, RuntimeError):  # RuntimeError: no home at all
-        folder = state_folder() / name
-        folder.mkdir(mode=0o700, parents=True)
-        return folder
+    if chosen is None:
+        name = f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+        with suppress(OSError, RuntimeError):  # RuntimeError: no home at all
+            folder = state_folder() / name
+            folder.mkdir(mode=0o700, parents=True)
+            _try(folder)
+            return folder, ""
+        return _temporary(f"gpudoctor-{name}-"), ""
+    folder = Path(chosen).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--recording {chosen}: is a file; name a folder")
+    if (folder / MANIFEST).exists():
+        raise UsageError(f"--recording {chosen}: holds a recording already; name a new folder")
     try:
-        return Path(tempfile.mkdtemp(prefix=f"gpudoctor-{name}-"))
-    except OSError as error:
-        raise UsageError(f"no place for a recording ({error.strerror}); name one: --recording DIR") from error
-
-
-def _chosen(folder: Path) -> Path:
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"--recording {folder}: is a file; name a folder")
-        if (folder / MANIFEST).exists():
-            raise UsageError(f"--recording {folder}: holds a recording already; name a new folder")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".gpudoctor-"):
-            pass  # a folder may look writable and not be: a full disk, a read-only mount
+        _try(folder)
     except OSError as error:
+        instead = _temporary("gpudoctor-run-")
         reason = error.strerror or str(error)
-        raise UsageError(f"--recording {folder}: cannot be written: {reason}") from error
-    return folder
+        return instead, f"gpudoctor: --recording {chosen}: cannot be written ({reason}); recording to {instead}"
+    return folder, ""
+
+
+def _try(folder: Path) -> None:
+    """Raise `OSError` for a folder that looks writable and is not: a full disk, a read-only mount."""
+    with tempfile.TemporaryFile(dir=folder, prefix=".gpudoctor-") as file:
+        file.write(b"x")
+
+
+def _temporary(prefix: str) -> Path:
+    """A folder of the system's temporary ones; one that does not exist where there is no room at all."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError:
+        return Path(os.devnull) / "recording"
 
 
 def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, Any]) -> None:

@@ -44,7 +44,7 @@ class HostMeter:
         return taken
 
     def facts(self) -> dict[str, Any]:
-        """Counts and limits: `cpus` that the command may use, `memory` and `cgroup_memory` in bytes, `disks`."""
+        """Counts and limits: `cpus` that the command may use, `memory`, `cgroup_memory` (bytes), `disks`."""
         import psutil
 
         total = psutil.virtual_memory().total
@@ -95,5 +95,9 @@ def _disks() -> list[str]:
         parts = psutil.disk_partitions(all=True)
     except OSError:
         return []
-    on = [part for part in parts if here == part.mountpoint or here.startswith(part.mountpoint.rstrip("/") + "/")]
-    return [f"{part.mountpoint} {part.fstype}" for part in sorted(on, key=lambda part: -len(part.mountpoint))[:1]]
+    on = [
+        part for part in parts if here == part.mountpoint or here.startswith(part.mountpoint.rstrip("/") + "/")
+    ]
+    return [
+        f"{part.mountpoint} {part.fstype}" for part in sorted(on, key=lambda part: -len(part.mountpoint))[:1]
+    ]

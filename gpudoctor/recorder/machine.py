@@ -1,4 +1,4 @@
-"""Samples the machine beside the run into machine.gdr: one row a second, thinning out, bounded at any length."""
+"""Samples the machine beside the run into machine.gdr: a row a second, thinning out, bounded at any length."""
 
 import math
 import time
@@ -135,7 +135,7 @@ class _Command:
 
     def sample(self, now: float) -> Row:
         seen = {pid: found for pid in tree(self._root) if (found := usage(pid)) is not None}
-        # A process that is new brought its CPU time within the interval; one that is gone took its last part away.
+        # A new process brought its CPU time within the interval; one that is gone took its last part away.
         spent = sum(max(0.0, found.cpu - self._cpu.get(pid, 0.0)) for pid, found in seen.items())
         row = {"tree_rss": float(sum(found.rss for found in seen.values())), **self._workers(seen)}
         if self._at:

@@ -22,8 +22,12 @@ from gpudoctor.recorder.watch import STOP, Now, look
 TICK = 0.25
 """Seconds between two looks at the folder; a signal or the command's end interrupts the wait."""
 _LIVE = 1.0
-_STOPS = tuple(int(getattr(signal, name)) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU") if hasattr(signal, name))
-_ENDS = tuple(int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))  # fmt: skip
+_STOPS = tuple(
+    int(getattr(signal, name)) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU") if hasattr(signal, name)
+)
+_ENDS = tuple(
+    int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +118,7 @@ def _variables(plan: Plan) -> dict[str, str]:
 class _Vigil:
     """Waits for the command's end and does what is to be done meanwhile."""
 
-    def __init__(
-        self, plan: Plan, child: "subprocess.Popen[bytes]", post: Post, observe: Observer
-    ) -> None:
+    def __init__(self, plan: Plan, child: "subprocess.Popen[bytes]", post: Post, observe: Observer) -> None:
         self._plan, self._child, self._post, self._observe = plan, child, post, observe
         self._stopper = Stopper(child.pid)
         self.problems: list[str] = []
@@ -135,7 +137,7 @@ class _Vigil:
         """The command's exit code, negative when a signal killed it."""
         observed = started
         while (code := self._child.poll()) is None:
-            for number in self._post.wait(TICK):
+            for number in self._note(self._post.wait(TICK)):
                 self._pass_on(number)
             now = time.monotonic()
             with self.unharmed("stopping"):
@@ -144,6 +146,7 @@ class _Vigil:
                 observed = now
                 with self.unharmed("the live line"):
                     self._observe(look(self._plan.folder), now - started)
+        self._note(self._post.wait(0))  # what came with the end
         return code
 
     @contextlib.contextmanager
@@ -156,11 +159,13 @@ class _Vigil:
             if sentence not in self.problems:
                 self.problems.append(sentence)
 
+    def _note(self, numbers: list[int]) -> list[int]:
+        """The same signals, once it is known whether one asks for the end."""
+        self.interrupted = self.interrupted or any(number in _ENDS for number in numbers)
+        return numbers
+
     def _pass_on(self, number: int) -> None:
-        for_all = self._post.was_for_all(number)
-        if number in _ENDS:
-            self.interrupted = True
-        if not for_all:
+        if not self._post.was_for_all(number):
             with contextlib.suppress(OSError):
                 # Only while it has not been waited for, else its number might be somebody else's by now.
                 self._child.send_signal(number)

@@ -1,9 +1,9 @@
 """Signals on their way to the command: it gets each one once, as it would without us.
 
-Ctrl-C, a closing terminal, `timeout` and schedulers signal a whole process group, and then the command has had its
-own; `kill PID` reaches us alone, and then we pass it on. Which of the two it was, no signal says (`si_code` does
-not for `kill -- -PGID`). So a witness stands in our process group: a child that blocks all signals and, asked,
-tells which are pending for it. What it got as well was meant for the group.
+Ctrl-C, a closing terminal, `timeout` and schedulers signal a whole process group, and then the command has had
+its own; `kill PID` reaches us alone, and then we pass it on. Which of the two it was, no signal says (`si_code`
+does not for `kill -- -PGID`). So a witness stands in our process group: a child that blocks all signals and,
+asked, tells which are pending for it. What it got as well was meant for the group.
 """
 
 import os

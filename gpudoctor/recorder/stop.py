@@ -12,7 +12,7 @@ PATIENCE = 60.0
 
 
 class Stopper:
-    """Sends SIGINT to the command's processes as a terminal would, later SIGTERM to the command; never SIGKILL."""
+    """Sends SIGINT to the command's processes as a terminal would, later SIGTERM to it; never SIGKILL."""
 
     def __init__(self, root: int) -> None:
         self._root = root

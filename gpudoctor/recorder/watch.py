@@ -1,4 +1,4 @@
-"""What the parent sees of a run while it lasts: the ranks' live files, who has reported, and the file `stop`."""
+"""What the parent sees of a run while it lasts: the ranks' live files, and the file `stop`."""
 
 import json
 import time
@@ -71,8 +71,3 @@ def _rank(path: Path, live: Mapping[str, Any], age: float) -> RankNow:
         phases={str(name): float(share) for name, share in (live.get("phases") or {}).items()},
         age=age,
     )
-
-
-def reported(folder: Path) -> bool:
-    """Whether any training process has written a file here."""
-    return any(True for _ in folder.glob("rank-*.gdr"))

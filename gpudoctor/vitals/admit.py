@@ -1,6 +1,8 @@
 """Admission: from what the user named to a patient whose signs are read when first asked for."""
 
 import os
+import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory import MemoryForecast
     from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+    from gpudoctor.model.signs.recording import Recording
     from gpudoctor.model.signs.source import Source
 
 T = TypeVar("T")
@@ -55,6 +58,10 @@ class Admission:
     """The card that the job is meant for, by name or bytes, when the user says so."""
     driver_limit: float = DRIVER_LIMIT
     """Seconds to wait for the driver."""
+    command: tuple[str, ...] = ()
+    """The command that was run, word by word."""
+    recording: tuple[str, ...] = ()
+    """Folders of the run's recording."""
 
 
 def admit(admission: Admission) -> Patient:
@@ -62,9 +69,10 @@ def admit(admission: Admission) -> Patient:
     targets = admission.targets
     readers = _Readers(admission)
     named = targets.items
+    kind = PatientKind.SCRIPT if named else PatientKind.MACHINE
     patient = Patient(
-        PatientKind.SCRIPT if named else PatientKind.MACHINE,
-        _title(targets),
+        PatientKind.COMMAND if admission.command else kind,
+        command_title(admission.command) if admission.command else _title(targets),
         Signs(
             environment=Sign("the environment", readers.environment),
             host=_limited("the host", readers.host, FILES_LIMIT),
@@ -77,6 +85,7 @@ def admit(admission: Admission) -> Patient:
             source=readers.source,
             configs=readers.configs,
             memory=Sign("the memory", lambda: _memory(patient, admission)),
+            recording=Sign("the recording", readers.recording),
         ),
         targets=tuple(item.name for item in named),
     )
@@ -85,7 +94,7 @@ def admit(admission: Admission) -> Patient:
 
 def _memory(patient: Patient, admission: Admission) -> "MemoryForecast":
     """The forecast; the estimator is not even loaded where no card is known."""
-    if not admission.targets.items:
+    if not admission.targets.items and not admission.command:
         raise Unavailable("no config or script says what is trained")
     if not admission.gpu and not _has_card(patient):
         raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
@@ -106,6 +115,15 @@ def _has_card(patient: Patient) -> bool:
 
 def _limited(name: str, reader: Callable[[], T], seconds: float) -> Sign[T]:
     return Sign(name, lambda: within(seconds, reader, name))
+
+
+def command_title(command: Sequence[str]) -> str:
+    """A short name for a command: the script that it starts, or its own."""
+    from gpudoctor.vitals.job.launch import find_launch
+
+    found = find_launch(command)
+    script = (found.script or found.module or found.shell_script) if found else None
+    return Path(script or (command[0] if command else "command")).name
 
 
 def _title(targets: Targets) -> str:
@@ -159,6 +177,13 @@ class _Readers:
 
         return read_kernel_log()
 
+    def recording(self) -> "Recording":
+        if not self._admission.recording:
+            raise Unavailable("nothing was run")
+        from gpudoctor.vitals.recording import read_recording
+
+        return read_recording(*self._admission.recording)
+
     def packages(self) -> "Packages":
         return self._packages.take()
 
@@ -204,17 +229,21 @@ class _Readers:
 
     def _named_configs(self) -> list[Path]:
         """Configs that the launch lines, the script's command line or the script itself name."""
-        if not self._targets.items:
+        if not self._targets.items and not self._admission.command:
             return []
         from gpudoctor.vitals.named_configs import launch_configs, source_configs, word_configs
 
         scripts = self._targets.of(TargetKind.SCRIPT)
-        launches = self._job.take().launches if self._targets.of(TargetKind.JOB) else ()
+        launches = self._job.take().launches if self._launched() else ()
         found = [*launch_configs(launches)]
         found += word_configs(self._admission.arguments, [Path(), *(script.parent for script in scripts)])
         with suppress(Unavailable):  # no script, so none that names a config
             found += source_configs(self.source.take())
         return list({path.resolve(): path for path in reversed(found)}.values())[::-1]
+
+    def _launched(self) -> bool:
+        """Whether a job script or the command itself says what is launched."""
+        return bool(self._targets.of(TargetKind.JOB) or self._admission.command)
 
     def _own_environment(self) -> Environment:
         from gpudoctor.vitals.environment import read_environment
@@ -224,7 +253,7 @@ class _Readers:
     def _read_packages(self) -> "Packages":
         from gpudoctor.vitals.packages import read_packages
 
-        return read_packages(self._admission.python)
+        return read_packages(self._admission.python or _interpreter(self._admission.command))
 
     def _read_job(self) -> Job:
         from gpudoctor.vitals.job import read_job
@@ -233,6 +262,7 @@ class _Readers:
             self._admission.profile,
             self._base.take().variables,
             self._targets.of(TargetKind.JOB),
+            self._admission.command,
             ranks=self._admission.ranks,
             gpus=self._admission.gpus,
         )
@@ -243,7 +273,7 @@ class _Readers:
         arguments: dict[str, Sequence[str]] = {}
         if self._admission.arguments:
             arguments |= {str(path): self._admission.arguments for path in paths if path.is_file()}
-        if self._targets.of(TargetKind.JOB):
+        if self._launched():
             for launch in self._job.take().launches:
                 script = _launched(launch.script, launch.module, launch.path)
                 if script is not None:
@@ -263,6 +293,17 @@ def _launched(script: str | None, module: str | None, job_script: str | None) ->
     if module:
         candidates += [folder / relative.with_suffix("") / "__main__.py" for folder in folders]
     return next((path for path in candidates if path.is_file()), None)
+
+
+def _interpreter(command: Sequence[str]) -> str | None:
+    """The Python that a command runs, where it names one: itself, or the one beside `torchrun` and the like."""
+    program = shutil.which(command[0]) if command else None
+    if program is None:
+        return None
+    if re.fullmatch(r"python[\d.]*(\.exe)?", Path(program).name):
+        return program
+    beside = Path(program).with_name("python")
+    return str(beside) if beside.is_file() and (beside.parent.parent / "pyvenv.cfg").is_file() else None
 
 
 def _family(pid: int | None) -> frozenset[int]:

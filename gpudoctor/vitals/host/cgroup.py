@@ -71,7 +71,7 @@ class ControlGroup:
         return GroupMemory(limit=limit, used=used, room=room)
 
     def memory_kills(self) -> int | None:
-        """Processes of the own group that were killed for memory since it was made; None where it is not told."""
+        """Processes of the own group that were killed for memory since it was made; None where not told."""
         groups = self._groups("memory")
         if groups is None:
             return None

@@ -34,7 +34,7 @@ def main(search_path: list[str]) -> int:
 
 
 def record_writer() -> Emit:
-    """Writes records to what was standard output: the driver's library may print, and only records may get there."""
+    """Writes records to what was standard output; what the driver's library prints goes elsewhere."""
     pipe = os.fdopen(os.dup(1), "w", encoding="ascii", errors="backslashreplace")
     os.dup2(2, 1)
 

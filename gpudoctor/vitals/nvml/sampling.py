@@ -8,6 +8,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX = 2, 20, 21
@@ -64,7 +65,7 @@ class Meter:
         limit = plain(self._read("nvmlDeviceGetEnforcedPowerLimit"), lambda mw: mw / 1000.0)
         total = plain(self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.total)
         return {
-            "name": self._safely(lambda: name(self._funnel, self._gpu)),
+            "name": plain(self._safely(lambda: name(self._funnel, self._gpu)), str),
             "bytes": total if isinstance(total, int) else None,
             "power_limit": limit if isinstance(limit, float) else None,
         }
@@ -74,7 +75,7 @@ class Meter:
         from gpudoctor.vitals.nvml.funnel import Missing
         from gpudoctor.vitals.nvml.reading import memory_info
 
-        readings = {
+        readings: dict[str, tuple[Any, Callable[[Any], float]]] = {
             "util": (self._read("nvmlDeviceGetUtilizationRates"), lambda u: u.gpu / 100.0),
             "memory": (self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.used),
             "power": (self._read("nvmlDeviceGetPowerUsage"), lambda mw: mw / 1000.0),
@@ -85,7 +86,7 @@ class Meter:
         taken = {
             key: float(convert(value))
             for key, (value, convert) in readings.items()
-            if value is not None and not isinstance(value, Missing)
+            if not isinstance(value, Missing)
         }
         taken |= self._gpm.sample()
         if "pcie_rx" not in taken and turn % _PCIE_EVERY == 0:
@@ -106,13 +107,13 @@ class Meter:
         return self._safely(lambda: self._funnel.read(call, self._gpu, *arguments))
 
     def _safely(self, read: Any) -> Any:
-        """The value, or None once the GPU is lost: the others are sampled on."""
-        from gpudoctor.vitals.nvml.funnel import Gone
+        """The value, or `Missing` once the GPU is lost: the others are sampled on."""
+        from gpudoctor.vitals.nvml.funnel import Gone, Missing
 
         try:
             return read()
         except Gone:
-            return None
+            return Missing("the GPU is lost")
 
 
 class _Gpm:
@@ -153,7 +154,7 @@ class _Gpm:
 
 
 def _visible(nvml: Any, visible: str) -> list[Any]:
-    """Handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order; all when unreadable."""
+    """Handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order."""
     every = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:

@@ -1,0 +1,33 @@
+"""Types of flags, shared by the commands: each turns a word into a number or says why it cannot."""
+
+import argparse
+
+
+def count(text: str) -> int:
+    """A whole number from 0 on."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    number = count(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def seconds(text: str) -> float:
+    """A positive, finite number of seconds."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return number

@@ -1,0 +1,95 @@
+"""The live line of a run: the terminal's last row is taken out of the scrolling area for it.
+
+The command writes to the same terminal and must not be disturbed, so nothing is written where its cursor is:
+with a margin set (DECSTBM) its lines scroll above, as they do above the progress bar of a package manager.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TextIO
+
+from gpudoctor.report.units import seconds_text, share_text
+from gpudoctor.ui.encoding import fit_encoding
+
+_SAVE, _RESTORE, _ERASE = "\x1b7", "\x1b8", "\x1b[2K"
+_FEWEST_ROWS, _FEWEST_COLUMNS = 6, 30
+_PHASES = 3
+"""Phases that are named; one below `_SMALL` is not worth a word."""
+_SMALL = 0.02
+
+
+class StatusLine:
+    """One line at the bottom of the terminal that a stream goes to; does nothing elsewhere."""
+
+    def __init__(self, stream: TextIO, *, shown: bool = True) -> None:
+        self._stream = stream
+        self._rows = 0
+        """Rows of the terminal when the margin was set; 0 while there is none."""
+        self._shown = shown and os.environ.get("TERM", "dumb") not in ("dumb", "") and _is_terminal(stream)
+
+    def show(self, text: str) -> None:
+        """Show a text; only while we are in the foreground, or the terminal would stop us."""
+        if not self._shown or not _in_foreground(self._stream):
+            return
+        try:
+            columns, rows = os.get_terminal_size(self._stream.fileno())
+            if rows < _FEWEST_ROWS or columns < _FEWEST_COLUMNS:
+                return
+            parts = [] if rows == self._rows else [self._margin(rows)]
+            line = fit_encoding(text, self._stream.encoding)[: columns - 1]
+            parts += [_SAVE, f"\x1b[{rows};1H", _ERASE, line, _RESTORE]
+            self._write("".join(parts))
+        except (OSError, ValueError):
+            self._shown = False  # the terminal went away
+
+    def close(self) -> None:
+        """Give the last row back."""
+        if self._rows:
+            with suppress(OSError, ValueError):
+                self._write(f"{_SAVE}\x1b[{self._rows};1H{_ERASE}\x1b[r{_RESTORE}")
+            self._rows = 0
+        self._shown = False
+
+    def _margin(self, rows: int) -> str:
+        """Scroll above the last row. The line feed first: the cursor may be on that row already."""
+        self._rows = rows
+        return f"\n{_SAVE}\x1b[1;{rows - 1}r{_RESTORE}\x1b[1A"
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def status_text(
+    seconds: float, *, step: int, step_seconds: float, phases: Mapping[str, float], ranks: int, still: float
+) -> str:
+    """What the line says: step, time a step, speed, the largest phases; `still` seconds without a step."""
+    parts = ["gpudoctor", seconds_text(float(round(seconds)))]
+    if not ranks:
+        return " · ".join([*parts, "no training step seen yet"])
+    parts.append(f"step {step:,}")
+    if still > 0:
+        parts.append(f"no step for {seconds_text(float(round(still)))}")
+    elif math.isfinite(step_seconds) and step_seconds > 0:
+        parts += [f"{seconds_text(step_seconds)} a step", f"{1 / step_seconds:.3g} steps/s"]
+        largest = sorted(phases.items(), key=lambda item: -item[1])[:_PHASES]
+        parts += [f"{name.replace('_', ' ')} {share_text(share)}" for name, share in largest if share >= _SMALL]
+    if ranks > 1:
+        parts.append(f"{ranks} ranks")
+    return " · ".join(parts)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _in_foreground(stream: TextIO) -> bool:
+    try:
+        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except (OSError, AttributeError, ValueError):
+        return hasattr(os, "tcgetpgrp") is False
