@@ -52,30 +52,36 @@ class Sampler:
             self.error = f"{type(error).__name__}: {error}"
 
     def _sample(self) -> None:
+        import psutil  # noqa: F401  # loading it is no cost of a sample
+
         host = HostMeter()
         command = _Command(self._root, self._folder)
         rows = Thinning()
         writer = _Writer(self._folder / MACHINE)
         facts_due = time.monotonic() + _DRIVER_PATIENCE
         ready: list[Row] = []
-        while True:
-            began = time.monotonic()
+        pause = 0.0
+        while not self._stop.wait(pause):
+            began, spent = time.monotonic(), time.thread_time()
             row = {"t": began - self._started, **host.sample(began), **command.sample(began)}
             for index, gpu in enumerate(self._gpus.latest()):
                 row |= {f"gpu{index}_{name}": value for name, value in gpu.items()}
             ready += rows.add(row)
-            last = self._stop.is_set()
-            if not writer.has_facts and (last or self._gpus.facts is not None or began > facts_due):
-                writer.facts(began - self._started, {"gpus": self._gpus.facts or [], **host.facts()})
-            if writer.has_facts and (last or len(ready) >= _BLOCK):
-                writer.block(ready + rows.rest() if last else ready)
+            if not writer.has_facts and (self._gpus.facts is not None or began > facts_due):
+                writer.facts(began - self._started, self._facts(host))
+            if writer.has_facts and len(ready) >= _BLOCK:
+                writer.block(ready)
                 ready = []
             self.lost_bytes = writer.lost
-            if last:
-                writer.close()
-                return
-            cost = time.monotonic() - began
-            self._stop.wait(max(INTERVAL - cost, cost / _SHARE - cost))
+            pause = max(INTERVAL, (time.thread_time() - spent) / _SHARE)
+        if not writer.has_facts:
+            writer.facts(time.monotonic() - self._started, self._facts(host))
+        writer.block(ready + rows.rest())
+        writer.close()
+        self.lost_bytes = writer.lost
+
+    def _facts(self, host: HostMeter) -> dict[str, object]:
+        return {"gpus": self._gpus.facts or [], **host.facts()}
 
 
 class Thinning:

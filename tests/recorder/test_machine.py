@@ -1,0 +1,182 @@
+"""The machine beside the run: rows that thin out, sums of the right processes, GPUs from a driver."""
+
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from recorded import Recorded, wait_for
+
+from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _worker_pids
+from gpudoctor.recorder.processes import takes, tree, usage
+from gpudoctor.vitals.recording import read_recording
+
+BUSY = """
+import subprocess, sys, time
+data = bytearray(64 << 20)
+data[::4096] = b"x" * len(data[::4096])
+end = time.monotonic() + 3.3
+while time.monotonic() < end:
+    pass
+"""
+
+
+def test_a_run_of_three_seconds_has_its_processes_measured(tmp_path):
+    script = tmp_path / "busy.py"
+    script.write_text(BUSY)
+    Recorded(tmp_path / "rec", [sys.executable, str(script)]).end()
+    recording = read_recording(str(tmp_path / "rec"))
+    table = recording.machine
+    assert 3 <= len(table) <= 6
+    times = list(table.column("t"))
+    assert times == sorted(times)
+    assert max(table.column("tree_rss")) > 64 << 20
+    known = [value for value in table.column("tree_cpu") if not math.isnan(value)]
+    assert 0.1 < max(known) < 1.6  # one thread that computes, on a machine that others use too
+    assert all(value > 0 for value in table.column("memory"))
+    assert recording.machine_facts["cpus"] >= 1
+    assert recording.machine_facts["memory"] > 1 << 28
+    assert isinstance(recording.machine_facts["gpus"], list)
+    assert recording.end is not None and recording.end.exit_code == 0
+
+
+def test_rows_thin_out_so_that_72_hours_stay_small():
+    rows = Thinning()
+    made = [
+        row for second in range(72 * 3600) for row in rows.add({"t": float(second), "x": float(second % 2)})
+    ]
+    made += rows.rest()
+    # Rows of 1, 2, 4... samples: six and a half doublings in 72 hours.
+    assert FIRST_ROWS < len(made) < FIRST_ROWS + 7 * LATER_ROWS
+    assert [row["t"] for row in made[:3]] == [0.0, 1.0, 2.0]
+    assert made[-1]["t"] == 72 * 3600 - 1
+    assert made[FIRST_ROWS]["t"] == FIRST_ROWS + 1
+    assert made[FIRST_ROWS]["x"] == 0.5
+
+
+def test_a_row_keeps_peaks_masks_and_means():
+    rows = Thinning()
+    for second in range(FIRST_ROWS):
+        rows.add({"t": float(second)})
+    rows.add({"t": 1.0, "memory": 5.0, "gpu0_reasons": 4.0, "cpu": 1.0, "gpu0_util": math.nan})
+    (row,) = rows.add({"t": 2.0, "memory": 3.0, "gpu0_reasons": 8.0, "cpu": 3.0, "gpu0_util": 0.5})
+    assert row == {"t": 2.0, "memory": 5.0, "gpu0_reasons": 12.0, "cpu": 2.0, "gpu0_util": 0.5}
+
+
+def test_the_tree_is_the_process_and_what_descends_from_it():
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(30)'])"
+    child = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        assert wait_for(lambda: len(tree(child.pid)) == 2)
+        first, second = tree(child.pid)
+        assert first == child.pid
+        seen = usage(second)
+        assert seen is not None and seen.ppid == child.pid and seen.rss > 1 << 20
+    finally:
+        for pid in reversed(tree(child.pid)):
+            os.kill(pid, 9)
+        child.wait()
+    assert usage(child.pid) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_process_that_ignores_a_signal_is_known():
+    code = "import signal; signal.signal(2, signal.SIG_IGN); print(1, flush=True); import time; time.sleep(30)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert not takes(child.pid, 2)
+        assert takes(child.pid, 15)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_workers_are_known_by_their_files(tmp_path):
+    for name in ("worker-0-10-11.gdr", "worker-x-10-12.gdr", "rank-0-10.gdr", "worker-odd.gdr"):
+        (tmp_path / name).write_bytes(b"")
+    assert sorted(_worker_pids(tmp_path)) == [11, 12]
+
+
+def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
+    from gpudoctor.recorder import machine
+    from gpudoctor.recorder.frames import FrameFile
+
+    def full(self: FrameFile, data: bytes) -> None:
+        if self.bytes:
+            raise OSError(28, "No space left on device")
+        os.write(self._handle, data)
+        self.bytes = len(data)
+
+    monkeypatch.setattr(FrameFile, "append", full)
+
+    class Nothing:
+        facts: list[dict[str, object]] = []
+
+        def latest(self) -> list[dict[str, float]]:
+            return []
+
+    sampler = machine.Sampler(tmp_path, os.getpid(), Nothing(), time.monotonic())  # type: ignore[arg-type]
+    sampler.close()
+    assert sampler.lost_bytes > 0
+    assert sampler.error is None
+    assert (tmp_path / "machine.gdr").read_bytes() == b"GPUDOC1\n"
+
+
+def test_what_a_full_disk_cut_short_is_taken_back(tmp_path):
+    from gpudoctor.recorder.frames import FrameFile, json_frame
+
+    file = FrameFile(tmp_path / "x.gdr")
+    file.append(json_frame("facts", 0.0, {"cpus": 1}))
+    size = (tmp_path / "x.gdr").stat().st_size
+    real = os.write
+    try:
+        os.write = lambda handle, data: real(handle, data[:7])  # type: ignore[assignment]
+        with pytest.raises(OSError):
+            file.append(json_frame("facts", 1.0, {"cpus": 2}))
+    finally:
+        os.write = real
+    assert (tmp_path / "x.gdr").stat().st_size == size
+    file.append(json_frame("facts", 2.0, {"cpus": 3}))
+    assert (tmp_path / "x.gdr").read_bytes().count(b'"facts"') == 2
+
+
+def test_gpus_are_sampled_through_the_driver(tmp_path):
+    from fake_nvml import SCENARIOS, compiler
+    from fake_nvml.run import environment
+
+    if compiler() is None:
+        pytest.skip("no C compiler for the fake driver")
+    from gpudoctor.recorder.gpus import GpuFeed
+
+    scenario = next(item for item in SCENARIOS if item.name == "healthy 8x H100")
+    feed = GpuFeed(environment(scenario, tmp_path / "machine", tmp_path / "libraries"), interval=0.1)
+    try:
+        seen: list[dict[str, float]] = []
+
+        def sampled() -> bool:
+            seen[:] = feed.latest() or seen
+            return bool(seen)
+
+        assert wait_for(sampled)
+        assert feed.facts
+        assert len(seen) == len(feed.facts)
+        assert {"util", "memory", "power", "temperature", "clock", "reasons"} <= set(seen[0])
+        assert seen[0]["memory"] <= feed.facts[0]["bytes"]
+    finally:
+        feed.close()
+
+
+def test_without_a_driver_there_are_no_gpus(tmp_path):
+    from gpudoctor.recorder.gpus import GpuFeed
+
+    feed = GpuFeed({**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""})
+    try:
+        assert wait_for(lambda: feed.latest() == [] and feed.facts is not None)
+    finally:
+        feed.close()
+    assert Path(tmp_path).is_dir()
