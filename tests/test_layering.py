@@ -85,6 +85,22 @@ def test_model_checks_and_rules_need_the_standard_library_only(folder):
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_probe_imports_the_standard_library_and_its_own_modules_only():
+    wrong = []
+    for path in modules("gpudoctor/probe"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            else:
+                continue
+            for name in names:
+                if name.split(".")[0] not in sys.stdlib_module_names | {"sitecustomize"}:
+                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_check_imports_another_check():
     wrong = []
     for path in modules("checks/gpudoctor_checks"):

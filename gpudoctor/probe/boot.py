@@ -1,0 +1,96 @@
+"""What runs at interpreter start: whether this process may train, and the wait for torch to be imported.
+
+It must cost next to nothing: most Python processes under a launcher never import torch. So nothing but
+`sys` and `os` is used here, and the probe's own modules are loaded when torch has been.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "_gpudoctor_probe"
+
+HELPERS = (
+    "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "multiprocessing.forkserver",
+    "compile_worker", "torch/_inductor", "torch._inductor",
+)  # fmt: skip
+"""Words in the command line of interpreters that serve others and never train."""
+
+
+def boot(folder: str) -> None:
+    """Wait for torch in this process, unless it is a helper's."""
+    words = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
+    if any(helper in word for word in words[1:] for helper in HELPERS) or words[1:3] == ["-m", "pip"]:
+        return
+    sys.meta_path.insert(0, Waiting(folder))
+
+
+class Waiting:
+    """A finder that finds nothing: it sees what is being imported, and tells the probe when that is done.
+
+    The loader that really loads the module stays in place; only its `exec_module` is wrapped, once.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.probe: Any = None
+        self.wanted = {"torch"}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """The spec that the other finders have, for the modules that we want to hear of; else None."""
+        if fullname not in self.wanted:
+            return None
+        self.wanted.discard(fullname)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(fullname, path, target)
+            if spec is not None:
+                try:
+                    self._follow(fullname, spec.loader)
+                except Exception:
+                    pass
+                return spec
+        return None
+
+    def _follow(self, fullname: str, loader: Any) -> None:
+        original = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            try:
+                del loader.exec_module
+            except AttributeError:
+                pass
+            original(module)
+            try:
+                self.imported(fullname)
+            except Exception:
+                pass
+
+        loader.exec_module = exec_module
+
+    def imported(self, fullname: str) -> None:
+        """A wanted module is there."""
+        if fullname == "torch":
+            self.probe = load(self.folder).begin(self)
+        elif self.probe is not None:
+            self.probe.imported(fullname)
+
+
+def load(folder: str) -> Any:
+    """The probe's package, under a name of its own: the environment's gpudoctor, if any, is another."""
+    import importlib.util
+
+    if PACKAGE not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[PACKAGE] = module
+        spec.loader.exec_module(module)
+    return importlib.import_module(PACKAGE + ".start")

@@ -1,0 +1,62 @@
+"""What the training thread is doing and since when: the phase, and the row of the step in the making.
+
+Everything here runs in the training itself, several times a step: no allocation, no call that is not needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter
+
+from .table import AT, EMPTY, OTHER, PHASES
+
+(
+    DATA_WAIT,
+    TRANSFER,
+    FORWARD,
+    BACKWARD,
+    OPTIMIZER,
+    SYNC,
+    LOGGING,
+    CHECKPOINT,
+    EVALUATION,
+    PROFILER,
+    COLLECTIVE,
+) = (AT[name] for name in PHASES)
+
+NAMES = {**{AT[name]: name for name in PHASES}, OTHER: "other"}
+
+_OWNERS = {DATA_WAIT, SYNC, LOGGING, CHECKPOINT, EVALUATION, PROFILER}
+OWNS = tuple(place in _OWNERS for place in range(OTHER + 1))
+"""Phases that own what happens inside them: what a collate function reads is data wait, not a sync."""
+
+
+class Clock:
+    """Exclusive times of the phases of one thread, the training's."""
+
+    __slots__ = ("ident", "mark", "phase", "row", "started")
+
+    def __init__(self) -> None:
+        self.started = perf_counter()
+        self.mark = self.started
+        self.phase = OTHER
+        self.row: list[float] = list(EMPTY)
+        self.ident = threading.get_ident()
+
+    def switch(self, phase: int) -> int:
+        """From now on the time is this phase's; returns the one before."""
+        now = perf_counter()
+        before = self.phase
+        self.row[before] += now - self.mark
+        self.mark = now
+        self.phase = phase
+        return before
+
+    def charge(self, phase: int, seconds: float) -> None:
+        """Seconds of the current phase that were another's all along; for things too short to switch for."""
+        self.row[phase] += seconds
+        self.row[self.phase] -= seconds
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return perf_counter() - self.started

@@ -1,0 +1,141 @@
+"""The outermost call of a model, by a replacement of `Module.__call__`; inner modules pay one test each.
+
+The replacement stands in for torch's own `_wrapped_call_impl`, which forwards to `_call_impl`, so it
+carries that function's file and lines: Dynamo skips frames of that file (another file would move its
+graphs' borders), and tracebacks and warnings read as without us.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import threading
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "forward"
+
+_TEMPLATE = """
+def _wrapped_call_impl(self, *args, **kwargs):
+    if _state.deep or _compiling():
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
+        else:
+            return self._call_impl(*args, **kwargs)
+    token = _begin(self)
+    try:
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
+        else:
+            return self._call_impl(*args, **kwargs)
+    finally:
+        _end(token)
+"""
+_OLDER = """
+def _call_impl(self, *args, **kwargs):
+    if _state.deep or _compiling():
+        return _original(self, *args, **kwargs)
+    token = _begin(self)
+    try:
+        return _original(self, *args, **kwargs)
+    finally:
+        _end(token)
+"""
+
+
+class _State:
+    """Whether the training thread is inside a module's call."""
+
+    __slots__ = ("deep",)
+
+    def __init__(self) -> None:
+        self.deep = False
+
+
+def install(probe: Probe) -> None:
+    """Replace `Module.__call__`."""
+    guard = probe.guard
+    state = _State()
+    begin, end = _ends(probe, state)
+    names = {
+        "_state": state,
+        "_compiling": guard.compiling,
+        "_begin": guard.safely(HOOK, begin),
+        "_end": guard.safely(HOOK, end),
+    }
+    guard.replace(HOOK, probe.torch.nn.Module, "__call__", lambda original: _replacement(original, names))
+
+
+def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
+    clock, steps, evaluation, models = probe.clock, probe.steps, probe.evaluation, probe.models
+    grad_enabled = probe.torch.is_grad_enabled
+    ident = threading.get_ident
+
+    def begin(module: Any) -> int | None:
+        if ident() != clock.ident:
+            return None
+        state.deep = True
+        phase = clock.phase
+        if OWNS[phase] and phase != EVALUATION:
+            return -1
+        grad = grad_enabled()
+        evaluation.forward(module, grad)
+        phase = clock.phase
+        if phase == EVALUATION:
+            models.called(module, grad, True)
+            return -1
+        if phase == BACKWARD:  # a checkpointed part is computed again
+            return -1
+        steps.forward_begins()
+        models.called(module, grad, False)
+        return clock.switch(FORWARD)
+
+    def end(token: int | None) -> None:
+        if token is None:
+            return
+        state.deep = False
+        if token >= 0:
+            clock.switch(token)
+
+    return begin, end
+
+
+def _replacement(original: Any, names: dict[str, Any]) -> Any:
+    code = getattr(original, "__code__", None)
+    if code is not None and code.co_names == ("_compiled_call_impl", "_call_impl"):
+        made = _made(_TEMPLATE, code)
+    else:
+        made = _made(_OLDER, code)
+    function = FunctionType(made, {**names, "_original": original}, original.__name__)
+    functools.update_wrapper(function, original)
+    del function.__wrapped__  # type: ignore[attr-defined]
+    return function
+
+
+def _made(template: str, like: CodeType | None) -> CodeType:
+    """The function of a template, its statements on the lines of the function that it stands in for."""
+    tree = ast.parse(template)
+    if like is not None:
+        lines = [line for _, line in dis.findlinestarts(like) if line is not None]
+        first = like.co_firstlineno
+        calls = {"_compiled_call_impl": lines[1] if len(lines) > 1 else first, "_call_impl": lines[-1]}
+        _place(tree, first)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+                target = node.value.func
+                line = calls.get(target.attr, lines[-1]) if isinstance(target, ast.Attribute) else lines[-1]
+                _place(node, line)
+    module = compile(tree, like.co_filename if like is not None else "<gpudoctor>", "exec")
+    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+
+
+def _place(tree: ast.AST, line: int) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.excepthandler)):
+            node.lineno = node.end_lineno = line

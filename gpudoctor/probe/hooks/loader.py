@@ -1,0 +1,242 @@
+"""Batches: what the training thread waits for at `DataLoader`, and how large what it gets is."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..clock import DATA_WAIT, EVALUATION, OWNS
+from ..models import maker
+from ..table import AT
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "loader"
+_BATCHES, _SAMPLES, _TOKENS, _PADDING = (AT[name] for name in ("batches", "samples", "tokens", "padding"))
+_LABEL = "_gpudoctor_loader"
+"""Attribute of an iterator (torch's private class, never pickled) that leads to its loader."""
+
+
+class Loader:
+    """A loader that was iterated."""
+
+    def __init__(self, number: int, facts: dict[str, Any]) -> None:
+        self.number = number
+        self.facts = facts
+        self.role = ""
+        self.draws = 0
+        self.backwards = -1
+        """Backward passes of the run when it was last drawn from."""
+        self.idle = 0
+        """Draws in a row that no backward pass followed."""
+
+    def exhausted(self) -> None:
+        """The last draw gave no batch."""
+        self.draws -= 1
+        self.backwards = -1
+
+
+class Loaders:
+    """Knows the loaders, and which of them trains."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._by_id: dict[int, tuple[Any, Loader]] = {}
+        self.made: dict[int, tuple[str | None, int | None, str | None]] = {}
+        self._known: dict[tuple[Any, ...], Loader] = {}
+        self.last: Loader | None = None
+        self._trains: Loader | None = None
+        self._before: tuple[Any, ...] = ([],)
+
+    def of(self, loader: Any) -> Loader:
+        """The entry of a `DataLoader`."""
+        found = self._by_id.get(id(loader))
+        if found is not None and found[0]() is loader:
+            return found[1]
+        facts = _facts(loader, self.made.get(id(loader), (None, None, None)))
+        # A loader that is made anew for every epoch is one loader.
+        key = tuple(facts.values())
+        entry = self._known.get(key) if facts["line"] is not None else None
+        if entry is None:
+            entry = self._known[key] = Loader(len(self._known), facts)
+        self._by_id[id(loader)] = (weakref.ref(loader), entry)
+        return entry
+
+    def drawn(self, entry: Loader) -> None:
+        """A batch is about to be drawn."""
+        backwards = self._probe.steps.backwards
+        if self.last is not None and backwards > self.last.backwards >= 0:
+            self._role(self.last, "training")
+        entry.idle = entry.idle + 1 if entry.backwards == backwards else 0
+        entry.backwards = backwards
+        entry.draws += 1
+        self.last = entry
+        if entry.role == "training":
+            if entry.idle == 0:
+                self._probe.evaluation.finish()
+            return
+        if entry.role == "" and entry.idle and self._trains not in (None, entry):
+            self._role(entry, "evaluation")
+        if entry.role == "evaluation":
+            self._probe.evaluation.begin(by_loader=True)
+
+    def claimed(self, row: list[float]) -> None:
+        """A batch is about to be counted for the step in the making."""
+        self._before = row, row[_BATCHES], row[_SAMPLES], row[_TOKENS], row[_PADDING]
+
+    def disclaim(self) -> None:
+        """The batch that was drawn last is an evaluation's after all."""
+        row, *before = self._before
+        if row is self._probe.clock.row and self.last is not None and self.last.role != "training":
+            row[_BATCHES], row[_SAMPLES], row[_TOKENS], row[_PADDING] = before
+        self._before = ([],)
+
+    def trained(self) -> None:
+        """The first step has ended: the loader that was drawn from last trains."""
+        if self.last is not None:
+            self._role(self.last, "training")
+
+    def _role(self, entry: Loader, role: str) -> None:
+        if role == "training":
+            self._trains = entry
+        if entry.role != role:
+            entry.role = role
+            self._probe.record("loader", {**entry.facts, "id": entry.number, "role": role})
+
+
+def _facts(loader: Any, place: tuple[str | None, int | None, str | None]) -> dict[str, Any]:
+    dataset = getattr(loader, "dataset", None)
+    return {
+        "dataset": type(dataset).__name__,
+        "workers": getattr(loader, "num_workers", 0),
+        "pin_memory": bool(getattr(loader, "pin_memory", False)),
+        "persistent": bool(getattr(loader, "persistent_workers", False)),
+        "prefetch": getattr(loader, "prefetch_factor", None),
+        "batch_size": getattr(loader, "batch_size", None),
+        "iterable": getattr(loader, "_dataset_kind", 0) == 1,
+        "path": place[0],
+        "line": place[1],
+        "batches": _length(loader),
+    }
+
+
+def _length(loader: Any) -> int | None:
+    """Batches an epoch; an iterable set's `len` is not asked for (torch remembers that, and warns by it)."""
+    if getattr(loader, "_dataset_kind", 1) == 1:
+        return None
+    try:
+        return len(loader)
+    except Exception:
+        return None
+
+
+def install(probe: Probe) -> None:
+    """Replace `DataLoader.__init__`, `DataLoader.__iter__` and the iterators' `__next__`."""
+    module: Any = sys.modules["torch.utils.data.dataloader"]
+    loaders = probe.loaders = Loaders(probe)
+    guard = probe.guard
+    loader, iterator = module.DataLoader, module._BaseDataLoaderIter
+    guard.replace(HOOK, loader, "__init__", lambda original: _making(probe, loaders, original))
+    guard.replace(HOOK, loader, "__iter__", lambda original: _iterating(probe, loaders, original))
+    guard.replace(HOOK, iterator, "__next__", lambda original: _drawing(probe, loaders, original))
+
+
+def _making(probe: Probe, loaders: Loaders, original: Any) -> Any:
+    def begin(args: Any, _kwargs: Any) -> Any:
+        return args[0]
+
+    def end(loader: Any, _result: Any, _failed: bool) -> None:
+        if len(loaders.made) < 1024:
+            loaders.made[id(loader)] = maker(probe, sys._getframe(2))
+
+    return probe.guard.around(HOOK, original, begin, end)
+
+
+def _iterating(probe: Probe, loaders: Loaders, original: Any) -> Any:
+    clock, steps = probe.clock, probe.steps
+
+    def begin(args: Any, _kwargs: Any) -> Any:
+        steps.loader_begins()
+        phase = clock.phase
+        return args[0], (-1 if OWNS[phase] else clock.switch(DATA_WAIT))
+
+    def end(token: Any, result: Any, failed: bool) -> None:
+        loader, phase = token
+        if phase >= 0:
+            clock.switch(phase)
+        if not failed and hasattr(result, "_sampler_iter"):
+            setattr(result, _LABEL, loaders.of(loader))
+
+    return probe.guard.around(HOOK, original, begin, end)
+
+
+def _drawing(probe: Probe, loaders: Loaders, original: Any) -> Any:
+    clock, steps = probe.clock, probe.steps
+    measure = Measure(probe).of
+
+    def begin(args: Any, _kwargs: Any) -> Any:
+        phase = clock.phase
+        if OWNS[phase] and phase != EVALUATION:
+            return None
+        entry = getattr(args[0], _LABEL, None)
+        if entry is not None:
+            loaders.drawn(entry)
+            phase = clock.phase
+        if phase == EVALUATION:
+            return None
+        steps.draw_begins()
+        return clock.switch(DATA_WAIT), entry
+
+    def end(token: Any, result: Any, failed: bool) -> None:
+        phase, entry = token
+        clock.switch(phase)
+        row = clock.row
+        if not failed:
+            loaders.claimed(row)
+            steps.batches += 1
+            row[_BATCHES] += 1.0
+            measure(result)
+        elif entry is not None:
+            entry.exhausted()
+
+    return probe.guard.around(HOOK, original, begin, end)
+
+
+class Measure:
+    """Counts the rows and tokens of a batch. Only plain tensors are asked: a subclass may compute."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._clock = probe.clock
+        self._plain = (probe.torch.Tensor,)
+
+    def of(self, batch: Any) -> None:
+        """Add a batch to the row of the step."""
+        ids: Any = None
+        mask: Any = None
+        if isinstance(batch, Mapping):
+            ids, mask = batch.get("input_ids"), batch.get("attention_mask")
+        first = ids if type(ids) in self._plain else self._first(batch, 4)
+        if first is None or not first.dim():
+            return
+        self._add(_SAMPLES, first.shape[0])
+        if type(ids) in self._plain:
+            self._add(_TOKENS, ids.numel())
+            if type(mask) in self._plain and mask.device.type == "cpu":
+                self._add(_PADDING, mask.numel() - int(mask.count_nonzero()))
+
+    def _add(self, column: int, amount: float) -> None:
+        row = self._clock.row
+        before = row[column]
+        row[column] = amount if before != before else before + amount
+
+    def _first(self, batch: Any, depth: int) -> Any:
+        if type(batch) in self._plain:
+            return batch
+        if depth and isinstance(batch, (list, tuple, Mapping)):
+            values = batch.values() if isinstance(batch, Mapping) else batch
+            for value in values:
+                return self._first(value, depth - 1)
+        return None

@@ -1,0 +1,115 @@
+"""Steps of optimizers, by torch's global hooks; where an optimizer was made; `zero_grad` and clipping."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ..clock import BACKWARD, OPTIMIZER, OWNS
+from ..models import maker
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "optimizer"
+
+
+def install(probe: Probe) -> None:
+    """Register the global hooks and replace `Optimizer.__init__`, `zero_grad` and the clipping functions."""
+    guard = probe.guard
+    if not guard.wanted(HOOK):
+        return
+    module: Any = sys.modules["torch.optim.optimizer"]
+    before, after = _ends(probe)
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+    guard.replace(HOOK, module.Optimizer, "__init__", lambda original: _made(probe, original))
+    for owner, name in (
+        (module.Optimizer, "zero_grad"),
+        (probe.torch.nn.Module, "zero_grad"),
+        (probe.torch.nn.utils, "clip_grad_norm_"),
+        (probe.torch.nn.utils, "clip_grad_value_"),
+    ):
+        guard.replace(HOOK, owner, name, lambda original: _phase(probe, original))
+
+
+def _ends(probe: Probe) -> tuple[Any, Any]:
+    clock, steps, models, evaluation, numerics = (
+        probe.clock, probe.steps, probe.models, probe.evaluation, probe.numerics,
+    )  # fmt: skip
+    compiling = probe.guard.compiling
+    ident = threading.get_ident
+    running: list[tuple[int, int]] = []
+    """Optimizers whose step runs, with the phase before it, outermost first (some call others)."""
+
+    def before(optimizer: Any) -> None:
+        if ident() != clock.ident:
+            return
+        key = id(optimizer)
+        if running:
+            if all(known != key for known, _ in running):
+                running.append((key, -1))
+                return
+            running.clear()  # its last step raised, so no hook saw its end
+        evaluation.finish()
+        phase = clock.phase
+        if OWNS[phase]:
+            return
+        models.stepped(optimizer)
+        if phase != BACKWARD:
+            numerics.before_step(optimizer)
+        running.append((key, clock.switch(OPTIMIZER)))
+
+    def after(optimizer: Any) -> None:
+        if ident() != clock.ident:
+            if clock.phase == BACKWARD:  # stepped by a hook in autograd's thread of a device
+                steps.optimizer_ended(optimizer, None)
+            return
+        if not running or running[-1][0] != id(optimizer):
+            return
+        _, phase = running.pop()
+        if phase >= 0:
+            clock.switch(phase)
+            if phase != BACKWARD:
+                numerics.after_step(optimizer)
+            steps.optimizer_ended(optimizer, sys._getframe(2))
+
+    safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
+
+    def pre_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if not compiling():
+            safe_before(optimizer)
+
+    def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if not compiling():
+            safe_after(optimizer)
+
+    return pre_hook, post_hook
+
+
+def _made(probe: Probe, original: Any) -> Any:
+    def begin(args: Any, _kwargs: Any) -> Any:
+        return args[0]
+
+    def end(optimizer: Any, _result: Any, failed: bool) -> None:
+        if not failed:
+            probe.steps.optimizers += 1
+            if len(probe.models.made) < 256:
+                probe.models.made[id(optimizer)] = maker(probe, sys._getframe(2))
+
+    return probe.guard.around(HOOK, original, begin, end)
+
+
+def _phase(probe: Probe, original: Any) -> Any:
+    """Clearing and clipping are the optimizer's work."""
+    clock = probe.clock
+
+    def begin(_args: Any, _kwargs: Any) -> Any:
+        phase = clock.phase
+        return None if phase in (OPTIMIZER, BACKWARD) or OWNS[phase] else clock.switch(OPTIMIZER)
+
+    def end(token: Any, _result: Any, _failed: bool) -> None:
+        clock.switch(token)
+
+    return probe.guard.around(HOOK, original, begin, end)

@@ -1,0 +1,200 @@
+"""Places in the user's code: which frame of a stack is the user's, and what a place has cost so far."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import CodeType, FrameType
+from typing import Any
+
+PROBE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+_DEPTH = 60
+"""Frames that are looked at, innermost first."""
+
+FRAMEWORKS = frozenset(
+    {
+        "torch", "transformers", "accelerate", "lightning", "pytorch_lightning", "lightning_fabric",
+        "deepspeed", "datasets", "peft", "trl", "numpy", "PIL", "torchvision", "torchaudio", "wandb",
+        "tensorboard", "mlflow", "tqdm", "ignite", "fastai", "composer", "torchmetrics", "sklearn", "scipy",
+        "pandas", "tokenizers", "safetensors", "bitsandbytes", "timm", "hydra", "click", "fire", "typer",
+        "absl", "ray", "horovod",
+    }
+)  # fmt: skip
+"""Packages that are never the user's, whatever started them."""
+
+
+class Places:
+    """Tells the user's files from the libraries' (the standard library, site-packages, ours)."""
+
+    def __init__(self) -> None:
+        paths = sysconfig.get_paths()
+        roots = {paths.get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+        self._roots = tuple(os.path.join(root, "") for root in roots if root)
+        self._known: dict[CodeType, bool] = {}
+        self._own = ""
+
+    def is_user(self, code: CodeType) -> bool:
+        """Whether a function is the user's."""
+        known = self._known.get(code)
+        if known is None:
+            known = self._known[code] = self._judge(code.co_filename)
+        return known
+
+    def _judge(self, path: str) -> bool:
+        if path.startswith("<"):
+            return path in ("<string>", "<stdin>") and not _generated()
+        if path.startswith(PROBE):
+            return False
+        if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
+            return bool(self._main_package()) and path.startswith(self._main_package())
+        return not path.startswith(self._roots)
+
+    def _main_package(self) -> str:
+        """The folder of an installed package that is the program itself (`python -m llamafactory...`)."""
+        if not self._own:
+            self._own = _installed_program() or "-"
+        return "" if self._own == "-" else self._own
+
+    def user_frame(self, frame: FrameType | None) -> FrameType | None:
+        """The innermost frame of the user's, from here outward; None where there is none."""
+        known = self._known
+        for _ in range(_DEPTH):
+            if frame is None:
+                return None
+            code = frame.f_code
+            found = known.get(code)
+            if found is None:
+                found = self.is_user(code)
+            if found:
+                return frame
+            frame = frame.f_back
+        return None
+
+
+def _generated() -> bool:
+    """`<string>` is the program under `python -c`, and generated code elsewhere (dataclasses)."""
+    return sys.argv[:1] != ["-c"]
+
+
+def _installed_program() -> str:
+    path = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    for marker in ("site-packages", "dist-packages"):
+        head, found, rest = path.partition(f"{os.sep}{marker}{os.sep}")
+        package = rest.split(os.sep)[0]
+        if found and package.partition(".")[0] not in FRAMEWORKS:
+            return os.path.join(head, marker, package, "") if os.sep in rest else path
+    return ""
+
+
+def where(frame: FrameType | None) -> tuple[str | None, int | None, str | None]:
+    """Path, line and function of a frame; three None where there is none."""
+    if frame is None:
+        return None, None, None
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def stack_of(frame: FrameType | None, limit: int = 64) -> list[list[Any]]:
+    """`[path, line, function]` of a stack without our own frames, outermost first."""
+    rows: list[list[Any]] = []
+    while frame is not None and len(rows) < limit:
+        code = frame.f_code
+        if not code.co_filename.startswith(PROBE):
+            rows.append([code.co_filename, frame.f_lineno, code.co_name])
+        frame = frame.f_back
+    rows.reverse()
+    return rows
+
+
+class Site:
+    """One place of one kind of call, and its cost."""
+
+    __slots__ = (
+        "calls", "function", "line", "longest", "path", "phase", "seconds", "step", "steps", "tensor", "what",
+        "written_calls", "written_seconds",
+    )  # fmt: skip
+
+    def __init__(self, phase: str, what: str, frame: FrameType | None, tensor: bool) -> None:
+        self.phase = phase
+        self.what = what
+        self.path, self.line, self.function = where(frame)
+        self.calls = 0
+        self.steps = 0
+        self.step = -1
+        self.seconds = 0.0
+        self.longest = 0.0
+        self.tensor = tensor
+        self.written_calls = 0
+        self.written_seconds = 0.0
+
+    def add(self, seconds: float, step: int) -> None:
+        """One call."""
+        self.calls += 1
+        self.seconds += seconds
+        if seconds > self.longest:
+            self.longest = seconds
+        if step != self.step:
+            self.step = step
+            self.steps += 1
+
+    def grown(self) -> bool:
+        """Whether it is worth writing again."""
+        return self.calls > 1.25 * self.written_calls or self.seconds > 1.25 * self.written_seconds + 1e-3
+
+    def fields(self) -> dict[str, Any]:
+        """The `site` record."""
+        self.written_calls, self.written_seconds = self.calls, self.seconds
+        fields = {
+            "phase": self.phase,
+            "what": self.what,
+            "path": self.path,
+            "line": self.line,
+            "function": self.function,
+            "calls": self.calls,
+            "seconds": round(self.seconds, 6),
+            "longest": round(self.longest, 6),
+            "steps": self.steps,
+        }
+        return {**fields, "tensor": True} if self.tensor else fields
+
+
+SITES = 96
+"""Places of one process that are told apart; all others of a kind share one without a line."""
+
+
+class Sites:
+    """All places, found by kind, code and instruction."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._sites: dict[tuple[Any, ...], Site] = {}
+        self._calls: dict[tuple[Any, ...], Site] = {}
+
+    def at(self, phase: str, what: str, frame: FrameType | None, tensor: bool = False) -> Site:
+        """The site of a call; `frame` is the innermost that may be the user's."""
+        frame = self._places.user_frame(frame)
+        # The line number is dear, the instruction's offset is not.
+        call = (what, tensor, frame.f_code, frame.f_lasti) if frame is not None else (what, tensor, None, 0)
+        site = self._calls.get(call)
+        if site is None:
+            site = self._new(phase, what, frame, tensor)
+            if len(self._calls) < 4 * SITES:
+                self._calls[call] = site
+        return site
+
+    def _new(self, phase: str, what: str, frame: FrameType | None, tensor: bool) -> Site:
+        if frame is not None and len(self._sites) >= SITES:
+            frame = None
+        key = (what, tensor, frame.f_code, frame.f_lineno) if frame is not None else (what, tensor, None, 0)
+        site = self._sites.get(key)
+        if site is None:
+            site = self._sites[key] = Site(phase, what, frame, tensor)
+        return site
+
+    def grown(self, everything: bool = False) -> list[Site]:
+        """Those to be written: what has grown, or at the end what is not written as it is."""
+        sites = list(self._sites.values())
+        if everything:
+            return [site for site in sites if site.calls != site.written_calls]
+        return [site for site in sites if site.grown()]

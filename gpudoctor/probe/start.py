@@ -1,0 +1,82 @@
+"""Torch has been imported: the hooks go in, and the thread that writes starts."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import Any
+
+from .hooks import backward, forward, loader, optimizer
+from .probe import Probe
+from .sampler import Sampler
+
+HOOKS = (loader, forward, backward, optimizer)
+
+
+def begin(waiting: Any) -> Probe:
+    """Install everything in this process."""
+    probe = Probe(sys.modules["torch"], waiting)
+    for module in HOOKS:
+        probe.guard.safely(module.__name__.rpartition(".")[2], module.install)(probe)
+    sampler = Sampler(probe)
+    sampler.start()
+    if hasattr(os, "register_at_fork"):
+        # Python 3.12 and later warn at a fork beside threads; and a child must not write into our file.
+        os.register_at_fork(before=sampler.stop, after_in_parent=sampler.start, after_in_child=probe.forked)
+    probe.steps.after.append(probe.guard.safely("facts", Facts(probe).stepped))
+    atexit.register(probe.guard.safely("end", lambda: finish(probe, sampler)))
+    return probe
+
+
+def finish(probe: Probe, sampler: Sampler) -> None:
+    """The interpreter ends."""
+    sampler.stop()
+    sampler.last()
+    probe.end()
+
+
+class Facts:
+    """What is told of models, optimizers, loaders and torch once training runs."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def stepped(self) -> None:
+        """A step has ended."""
+        index = self._probe.steps.index
+        if index == 1:
+            self._probe.record("torch", torch_facts(self._probe.torch))
+        if index <= 2 or (index & (index - 1)) == 0:
+            self._probe.models.tell()
+            if self._probe.loaders is not None:
+                self._probe.loaders.trained()
+
+
+def torch_facts(torch: Any) -> dict[str, Any]:
+    """The `torch` record. The device is asked only when the program has started it: asking would start it."""
+    cuda = torch.cuda.is_initialized()
+    device = torch.cuda.get_device_properties(torch.cuda.current_device()) if cuda else None
+    return {
+        "version": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "device": device.name if device is not None else None,
+        "device_bytes": device.total_memory if device is not None else None,
+        "capability": f"{device.major}.{device.minor}" if device is not None else None,
+        "threads": torch.get_num_threads(),
+        "interop_threads": torch.get_num_interop_threads(),
+        "start_method": sys.modules["multiprocessing"].get_start_method(allow_none=True),
+        "tf32": torch.get_float32_matmul_precision()
+        if hasattr(torch, "get_float32_matmul_precision")
+        else None,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "backend": _backend(torch),
+    }
+
+
+def _backend(torch: Any) -> str | None:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return str(distributed.get_backend())
+    return None

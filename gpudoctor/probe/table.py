@@ -1,0 +1,111 @@
+"""The table of steps: rows collected in memory, merged the longer a run lasts, taken out in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NAN = float("nan")
+
+PHASES = (
+    "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint",
+    "evaluation", "profiler", "collective",
+)  # fmt: skip
+_DEVICE = (
+    "device_transfer", "device_forward", "device_backward", "device_optimizer", "device_collective",
+    "device_busy",
+)  # fmt: skip
+_COUNTS = (
+    "backwards", "batches", "samples", "tokens", "padding", "reads", "logs", "saves", "flushes", "syncs",
+    "collectives",
+)  # fmt: skip
+_STATES = (
+    ("allocated", "d"), ("reserved", "d"), ("peak", "d"), ("rss", "d"), ("loss", "f"), ("grad_norm", "f"),
+    ("scale", "f"), ("lr", "f"),
+)  # fmt: skip
+
+COLUMNS: tuple[tuple[str, str], ...] = (
+    ("index", "I"), ("count", "I"), ("t", "d"), ("duration", "f"), ("longest", "f"),
+    *((name, "f") for name in PHASES + _DEVICE + _COUNTS), *_STATES,
+)  # fmt: skip
+"""Name and type code of every column, in the order of a row."""
+
+AT = {name: position for position, (name, _) in enumerate(COLUMNS)}
+"""Position of a column in a row."""
+WIDTH = len(COLUMNS)
+OTHER = WIDTH
+"""One more place at the end of a row in the making: time that no phase owns; it is not written."""
+
+_UNKNOWN = {*_DEVICE, "samples", "tokens", "padding", *(name for name, _ in _STATES)}
+EMPTY: tuple[float, ...] = (*(NAN if name in _UNKNOWN else 0.0 for name, _ in COLUMNS), 0.0)
+"""A row before its step."""
+
+FULL_ROWS = 16384
+"""Rows of one step each; after them a row covers 2 steps for 8,192 rows, then 4, and so on."""
+MERGED_ROWS = 8192
+
+_LAST = {AT["index"], AT["t"], *(AT[name] for name, _ in _STATES)} - {AT["peak"]}
+_LARGEST = {AT["longest"], AT["peak"]}
+
+
+def steps_in_row(row: int) -> int:
+    """How many steps the row with this number covers."""
+    return 1 if row < FULL_ROWS else 2 << (row - FULL_ROWS) // MERGED_ROWS
+
+
+def merge(into: list[float], row: Sequence[float]) -> None:
+    """Add a later row to an earlier one: sums, the longest, the last that is known."""
+    for position, value in enumerate(row):
+        before = into[position]
+        if value != value:
+            continue
+        if before != before or position in _LAST:
+            into[position] = value
+        elif position in _LARGEST:
+            into[position] = max(before, value)
+        else:
+            into[position] = before + value
+
+
+class StepTable:
+    """Rows that wait to be written; the training thread adds, the writing thread takes."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._per_row = 1
+        self._values: list[float] = []
+        self._open: list[float] = []
+        self._steps = 0
+
+    def push(self, row: list[float]) -> None:
+        """A step ended; `row` has `WIDTH` values."""
+        if self._per_row == 1:
+            self._values += row
+            self._done()
+            return
+        if self._steps:
+            merge(self._open, row)
+        else:
+            self._open = row
+        self._steps += 1
+        if self._steps >= self._per_row:
+            self._values += self._open
+            self._steps = 0
+            self._done()
+
+    def _done(self) -> None:
+        self.rows += 1
+        if self.rows >= FULL_ROWS:
+            self._per_row = steps_in_row(self.rows)
+
+    def take(self, everything: bool = False) -> list[list[float]]:
+        """The columns of the rows that are complete (or of all), and forget them; [] where there are none."""
+        if everything and self._steps:
+            self._values += self._open
+            self._steps = 0
+        values = self._values
+        size = len(values) // WIDTH * WIDTH
+        if not size:
+            return []
+        taken = values[:size]  # the training thread only ever appends, and each of these is one C call
+        del values[:size]
+        return [taken[column::WIDTH] for column in range(WIDTH)]

@@ -1,0 +1,168 @@
+"""Runs a script as `gpudoctor run` would start it: with the probe, in a folder of its own."""
+
+import atexit
+import functools
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import frames
+
+import gpudoctor
+
+PROBE = Path(gpudoctor.__file__).parent / "probe"
+TIMEOUT = 180
+
+PREFIX = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+
+def data(rows=64):
+    return TensorDataset(torch.randn(rows, 8), torch.randint(0, 3, (rows,)))
+
+
+def net():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+
+"""
+"""What most scripts begin with."""
+
+
+Finished = subprocess.CompletedProcess[str]
+
+
+def _own_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUDOCTOR_")}
+    return {**kept, "PYTHONUTF8": "1"}
+
+
+def environment(folder: Path, **variables: str) -> dict[str, str]:
+    """The environment that the parent makes."""
+    kept = _own_environment()
+    path = os.pathsep.join(part for part in (str(PROBE / "site"), kept.get("PYTHONPATH", "")) if part)
+    return {
+        **kept,
+        "PYTHONPATH": path,
+        "GPUDOCTOR_PROBE": str(PROBE),
+        "GPUDOCTOR_RECORDING": str(folder),
+        "GPUDOCTOR_PARENT": str(os.getpid()),
+        **variables,
+    }
+
+
+@dataclass
+class Run:
+    """A script that has run."""
+
+    folder: Path
+    script: Path
+    result: Finished
+
+    @property
+    def ranks(self) -> list[frames.Told]:
+        return frames.told(self.folder)
+
+    @property
+    def rank(self) -> frames.Told:
+        (told,) = self.ranks
+        return told
+
+    @property
+    def workers(self) -> list[frames.Told]:
+        return frames.told(self.folder, "worker")
+
+    def line(self, mark: str) -> int:
+        """Number of the script's line that ends in `# mark`."""
+        lines = self.script.read_text(encoding="utf-8").splitlines()
+        (number,) = [at for at, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
+        return number
+
+
+class Zygote:
+    """A process with torch that forks one child a script (zygote.py)."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, str(Path(__file__).with_name("zygote.py"))]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_own_environment()
+        )
+
+    def run(self, script: Path, words: tuple[str, ...], variables: dict[str, str]) -> Finished:
+        """Run a script in the folder that it lies in."""
+        request = {
+            "script": str(script),
+            "words": words,
+            "environment": variables,
+            "folder": str(script.parent),
+        }
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        code = int(self._process.stdout.readline())
+        said = [(script.parent / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
+        return subprocess.CompletedProcess([str(script), *words], code, *said)
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(TIMEOUT)
+
+
+@functools.cache
+def _zygote() -> Zygote:
+    zygote = Zygote()
+    atexit.register(zygote.close)
+    return zygote
+
+
+def run_script(
+    tmp_path: Path,
+    text: str,
+    *words: str,
+    prefix: str = PREFIX,
+    options: tuple[str, ...] = (),
+    settings: dict | None = None,
+    code: int | None = 0,
+    launch: tuple[str, ...] = (),
+    start: bool = False,
+    **variables: str,
+) -> Run:
+    """Write the script, run it under the probe, expect an exit code (None: any).
+
+    `start` starts an interpreter for it (so do options and launchers); else a process that has torch is forked.
+    """
+    folder = tmp_path / "recording"
+    folder.mkdir(exist_ok=True)
+    script = tmp_path / "train.py"
+    script.write_text(prefix + textwrap.dedent(text), encoding="utf-8")
+    if settings:
+        variables["GPUDOCTOR_SETTINGS"] = json.dumps(settings)
+    if start or options or launch or not hasattr(os, "fork"):
+        result = subprocess.run(
+            [sys.executable, *options, *launch, str(script), *words],
+            env=environment(folder, **variables), cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT,
+            check=False,
+        )  # fmt: skip
+    else:
+        result = _zygote().run(script, words, environment(folder, **variables))
+    if code is not None:
+        assert result.returncode == code, result.stdout[-2000:] + result.stderr[-4000:]
+    return Run(folder, script, result)
+
+
+def run_plain(tmp_path: Path, script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The same script without the probe."""
+    return subprocess.run(
+        [sys.executable, str(script), *words], env=_own_environment(), cwd=tmp_path, text=True,
+        capture_output=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip

@@ -1,0 +1,139 @@
+"""Files of frames as the probe writes them: whole after any death, bounded, and never an error."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from itertools import accumulate
+
+import frames
+import pytest
+
+from gpudoctor.probe import table
+from gpudoctor.probe.frames import LIMITS, FrameFile
+from gpudoctor.probe.table import AT, COLUMNS, EMPTY, FULL_ROWS, MERGED_ROWS, WIDTH, StepTable, steps_in_row
+
+
+def row(index: int, **values: float) -> list[float]:
+    made = list(EMPTY[:WIDTH])
+    made[AT["index"]] = index
+    made[AT["count"]] = 1
+    for name, value in values.items():
+        made[AT[name]] = value
+    return made
+
+
+def test_what_was_written_is_read(tmp_path):
+    file = FrameFile(str(tmp_path / "rank-0-1.gdr"))
+    file.record("start", 0.0, {"argv": ["python", "\udcff.py"]})
+    file.columns("steps", [("index", "I"), ("t", "d")], [[0.0, 1.0], [0.5, 1.5]])
+    told = frames.Told(tmp_path / "rank-0-1.gdr")
+    assert told.left == 0
+    assert told.one("start")["t"] == 0.0
+    assert told.steps("index") == [0, 1]
+    assert told.steps("t") == [0.5, 1.5]
+
+
+def test_records_of_a_type_are_bounded_and_what_is_dropped_is_counted(tmp_path):
+    file = FrameFile(str(tmp_path / "rank-0-1.gdr"))
+    for number in range(LIMITS["exception"] + 3):
+        file.record("exception", number, {})
+    assert len(frames.Told(tmp_path / "rank-0-1.gdr").of("exception")) == LIMITS["exception"]
+    assert file.dropped == {"exception": 3}
+
+
+def test_a_folder_that_is_gone_ends_the_writing_only(tmp_path):
+    file = FrameFile(str(tmp_path / "nowhere" / "rank-0-1.gdr"))
+    file.record("start", 0.0, {})
+    assert "No such file" in file.broken
+    file.columns("steps", [("index", "I")], [[0.0]])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_ends_the_writing_only():
+    file = FrameFile("/dev/full")
+    file.record("start", 0.0, {})
+    assert file.broken
+
+
+def test_a_long_run_is_merged_into_a_bounded_table():
+    steps = StepTable()
+    total = 40_000
+    columns: list[list[float]] = [[] for _ in COLUMNS]
+    for index in range(total):
+        steps.push(row(index, duration=0.5, longest=0.5 + (index == 30_001), t=index, loss=float(index)))
+        if index % 1000 == 0:
+            for kept, block in zip(columns, steps.take() or columns, strict=True):
+                if kept is not block:
+                    kept += block
+    for kept, block in zip(columns, steps.take(everything=True), strict=True):
+        kept += block
+    counts = columns[AT["count"]]
+    assert sum(counts) == total
+    assert counts[FULL_ROWS - 1] == 1
+    assert counts[FULL_ROWS] == 2
+    assert counts[FULL_ROWS + MERGED_ROWS] == 4
+    assert sum(columns[AT["duration"]]) == pytest.approx(total / 2)
+    assert max(columns[AT["longest"]]) == 1.5
+    assert columns[AT["index"]][-1] == total - 1
+    assert columns[AT["index"]] == sorted(columns[AT["index"]])
+    assert columns[AT["loss"]] == columns[AT["index"]]
+
+
+def test_72_hours_at_a_millisecond_stay_below_the_bound():
+    steps = rows = 0
+    while steps < 72 * 3600 * 1000:
+        steps += steps_in_row(rows)
+        rows += 1
+    assert rows < 200_000
+    assert rows * sum({"I": 4, "f": 4, "d": 8}[code] for _, code in COLUMNS) < 40e6
+
+
+def test_unknown_values_stay_unknown_and_known_ones_survive_merging():
+    merged = row(1, loss=2.0, samples=8.0, tokens=float("nan"))
+    table.merge(merged, row(2, samples=float("nan"), tokens=5.0))
+    assert merged[AT["loss"]] == 2.0
+    assert merged[AT["samples"]] == 8.0
+    assert merged[AT["tokens"]] == 5.0
+    assert merged[AT["padding"]] != merged[AT["padding"]]
+
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import importlib
+from gpudoctor.probe.frames import FrameFile
+from gpudoctor.probe.table import StepTable, COLUMNS, EMPTY, WIDTH
+file = FrameFile(sys.argv[1])
+table = StepTable()
+file.record("start", 0.0, {"argv": ["x" * 200]})
+print("writing", flush=True)
+index = 0
+while True:
+    for _ in range(64):
+        row = list(EMPTY[:WIDTH])
+        row[0], row[1] = index, 1
+        table.push(row)
+        index += 1
+    file.columns("steps", COLUMNS, table.take())
+    file.record("site", index, {"what": "torch.save" * 20})
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_kill_at_random_moments_leaves_whole_frames(tmp_path):
+    dice = random.Random(7)
+    root = os.path.dirname(os.path.dirname(os.path.abspath(table.__file__)))
+    for number in range(8):
+        path = tmp_path / f"rank-0-{number}.gdr"
+        words = [sys.executable, "-c", WRITER, str(path), os.path.dirname(root)]
+        child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None and child.stdout.readline() == "writing\n"
+        time.sleep(dice.random() * 0.1)
+        child.kill()
+        child.wait()
+        told = frames.Told(path)
+        assert told.one("start")
+        assert [index + 1 for index in told.steps("index")] == list(accumulate(told.steps("count")))

@@ -1,0 +1,177 @@
+"""The way in: what an interpreter of the user's sees of us, and which ones we stay out of."""
+
+import json
+import os
+import subprocess
+import sys
+
+import frames
+import pytest
+from probed import PROBE, environment, run_plain, run_script
+
+TRAIN = """
+import sys
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data(), batch_size=8):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+print(sys.path, [name for name in sys.modules if name.startswith("gpudoctor")])
+"""
+
+
+def python(folder, *words, **variables):
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=environment(folder, **variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
+    pytest.importorskip("torch")
+    run = run_script(tmp_path, TRAIN, start=True)
+    assert len(run.rank.steps("index")) == 8
+    assert run.rank.one("start")["argv"][-1].endswith("train.py")
+    assert run.rank.one("end")["clean"]
+    assert str(PROBE) not in run.result.stdout
+    assert run_plain(tmp_path, run.script).stdout == run.result.stdout
+
+
+def test_nothing_is_loaded_before_torch_is(tmp_path):
+    said = python(tmp_path, "-c", "import sys; print([m for m in sys.modules if 'gpudoctor' in m])")
+    assert said.strip() == "[]"
+    assert not list(tmp_path.glob("*"))
+
+
+def test_the_users_sitecustomize_runs_too(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import sys\nsys.of_the_user = __file__\n")
+    path = os.pathsep.join([str(PROBE / "site"), str(own)])
+    said = python(
+        tmp_path,
+        "-c",
+        "import sys, sitecustomize; print(sys.of_the_user, sitecustomize.__file__)",
+        PYTHONPATH=path,
+    )
+    assert said.split() == [str(own / "sitecustomize.py")] * 2
+
+
+def test_a_failing_sitecustomize_fails_as_without_us(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import of_nothing\n")
+    words = [sys.executable, "-c", "print('goes on')"]
+    variables = environment(tmp_path, PYTHONPATH=os.pathsep.join([str(PROBE / "site"), str(own)]))
+    ours = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    variables["PYTHONPATH"] = str(own)
+    theirs = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    assert (ours.stdout, ours.stderr, ours.returncode) == (theirs.stdout, theirs.stderr, theirs.returncode)
+    assert "of_nothing" in theirs.stderr
+
+
+def test_the_switch_keeps_us_out(tmp_path):
+    said = python(tmp_path, "-c", "import sys; print(type(sys.meta_path[0]).__name__)", GPUDOCTOR_DISABLE="1")
+    assert said.strip() != "Waiting"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-c", "from multiprocessing.resource_tracker import main"],
+        ["-m", "torch._inductor.compile_worker"],
+    ],
+)
+def test_helper_processes_are_left_alone(words):
+    sys.path.insert(0, str(PROBE.parent.parent))
+    from gpudoctor.probe import boot
+
+    before = list(sys.meta_path)
+    original = sys.orig_argv[:]
+    sys.orig_argv[:] = ["python", *words]
+    try:
+        boot.boot(str(PROBE))
+        assert sys.meta_path == before
+    finally:
+        sys.orig_argv[:] = original
+        sys.meta_path[:] = before
+
+
+def test_sitecustomize_is_old_python_too():
+    text = (PROBE / "site" / "sitecustomize.py").read_text(encoding="utf-8")
+    for new in ('f"', "->", ":=", "nonlocal", "async ", " | ", "print "):
+        assert new not in text, new
+    assert [path.name for path in (PROBE / "site").glob("*.py")] == ["sitecustomize.py"]
+
+
+def test_a_launcher_that_never_trains_has_no_file(tmp_path):
+    pytest.importorskip("torch")
+    folder = tmp_path / "recording"
+    folder.mkdir()
+    run = run_script(
+        tmp_path, "print('hello')", start=True, launch=("-m", "torch.distributed.run", "--nproc_per_node=1")
+    )
+    ranks = {told.one("start")["rank"] for told in run.ranks}
+    assert ranks == {0}
+    assert run.rank.one("start")["world"] == 1
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path):
+    pytest.importorskip("torch")
+    run = run_script(tmp_path, TRAIN, GPUDOCTOR_RECORDING=str(tmp_path / "nowhere"))
+    assert not run.ranks
+
+
+def test_secrets_are_masked(tmp_path):
+    pytest.importorskip("torch")
+    run = run_script(
+        tmp_path, "pass", "--api-key", "abcd1234", "--token=xyz98765", "hf_abcdefghijklmnop", "--lr=1"
+    )
+    assert run.rank.one("start")["argv"][-5:] == ["--api-key", "***", "--token=***", "***", "--lr=1"]
+    assert b"abcd1234" not in run.rank.path.read_bytes()
+
+
+def test_settings_that_are_no_json_are_none(tmp_path):
+    pytest.importorskip("torch")
+    run = run_script(tmp_path, TRAIN, GPUDOCTOR_SETTINGS="{not json")
+    assert len(run.rank.steps("index")) == 8
+
+
+def test_hooks_can_be_left_out(tmp_path):
+    pytest.importorskip("torch")
+    run = run_script(tmp_path, TRAIN, settings={"off": ["forward"]})
+    assert sum(run.rank.steps("forward")) == 0
+    assert sum(run.rank.steps("backward")) > 0
+
+
+def test_the_live_file_says_where_the_rank_stands_and_goes(tmp_path):
+    pytest.importorskip("torch")
+    run = run_script(
+        tmp_path,
+        """
+        import glob, json, time
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x, y = data(8).tensors
+        end, seen = time.time() + 20, None
+        while time.time() < end and seen is None:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            for path in glob.glob("recording/live-x-*.json"):
+                seen = json.load(open(path))
+        print(json.dumps(seen))
+        """,
+    )
+    live = json.loads(run.result.stdout)
+    assert live["step"] > 0
+    assert {"backward", "forward", "data_wait"} <= set(live["phases"])
+    assert not list(run.folder.glob("live-*"))
+    assert frames.told(run.folder)[0].one("end")

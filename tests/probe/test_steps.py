@@ -1,0 +1,230 @@
+"""Steps and phases of plain loops, recorded from real training in child processes."""
+
+import math
+
+import pytest
+from probed import run_script
+
+pytest.importorskip("torch")
+
+PLAIN = """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # made
+loader = DataLoader(data(), batch_size=8, shuffle=True)  # loader
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)  # forward
+        loss.backward()
+        optimizer.step()  # step
+print("loss", loss.item().hex())
+"""
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return run_script(tmp_path_factory.mktemp("plain"), PLAIN)
+
+
+def test_a_plain_loop_has_its_steps(plain):
+    told = plain.rank
+    assert told.left == 0
+    assert told.steps("index") == list(range(24))
+    assert set(told.steps("count")) == {1}
+    assert told.one("loop")["marker"] == "optimizer"
+    assert told.one("loop")["line"] == plain.line("step")
+    assert told.one("end") | {"t": 0} == {"type": "end", "t": 0, "clean": True, "steps": 24, "dropped": {}}
+
+
+def test_phases_are_exclusive_and_within_the_step(plain):
+    told = plain.rank
+    phases = ("data_wait", "forward", "backward", "optimizer")
+    for index, duration in enumerate(told.steps("duration")):
+        spent = [told.steps(phase)[index] for phase in phases]
+        assert min(spent) > 0
+        assert sum(spent) <= duration * 1.0001
+    assert sum(told.steps("duration")) == pytest.approx(
+        told.steps("t")[-1] - told.steps("t")[0] + told.steps("duration")[0], rel=1e-3
+    )
+    for phase in ("transfer", "logging", "checkpoint", "evaluation", "profiler", "collective"):
+        assert sum(told.steps(phase)) == 0
+
+
+def test_counts_and_losses_of_a_plain_loop(plain):
+    told = plain.rank
+    assert set(told.steps("backwards")) == {1}
+    assert set(told.steps("batches")) == {1}
+    assert set(told.steps("samples")) == {8}
+    assert all(math.isnan(value) for value in told.steps("tokens"))
+    assert told.steps("loss")[-1] == float.fromhex(plain.result.stdout.split()[-1])
+    assert told.steps("lr") == pytest.approx([0.1] * 24)
+
+
+def test_what_took_part_is_told(plain):
+    told = plain.rank
+    model, optimizer, loader = told.one("model"), told.one("optimizer"), told.one("loader")
+    assert (model["name"], model["parameters"], model["line"]) == ("Sequential", 195, plain.line("forward"))
+    assert (optimizer["name"], optimizer["lr"], optimizer["missing"]) == ("SGD", 0.1, [])
+    assert optimizer["line"] == plain.line("made")
+    assert (loader["role"], loader["batch_size"], loader["workers"]) == ("training", 8, 0)
+    assert (loader["line"], loader["batches"]) == (plain.line("loader"), 8)
+    assert told.one("torch")["threads"] == 1
+
+
+def test_accumulation_makes_one_step_of_several_backwards(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model, optimizer = (m := net()), torch.optim.AdamW(m.parameters())
+        for number, (x, y) in enumerate(DataLoader(data(96), batch_size=8)):
+            F.cross_entropy(model(x), y).backward()
+            if number % 4 == 3:
+                optimizer.step()
+                optimizer.zero_grad()
+        """,
+    ).rank
+    assert told.steps("backwards") == [4, 4, 4]
+    assert told.steps("samples") == [32, 32, 32]
+
+
+def test_two_optimizers_in_turn_are_one_cycle(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        g, d = net(), net()
+        first, second = torch.optim.Adam(d.parameters()), torch.optim.Adam(g.parameters())
+        for x, y in DataLoader(data(80), batch_size=8):
+            for model, optimizer in ((d, first), (g, second)):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        """,
+    ).rank
+    assert told.steps("backwards")[2:] == [2] * 9
+    assert sum(told.steps("backwards")) == 20
+
+
+def test_a_closure_belongs_to_its_step(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+        x, y = data(32).tensors
+        for step in range(4):
+            def closure():
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                return loss
+            optimizer.step(closure)
+        """,
+    ).rank
+    assert len(told.steps("index")) == 4
+    assert min(told.steps("backwards")) >= 2
+    assert min(told.steps("forward")) > 0
+    assert min(told.steps("optimizer")) > 0
+
+
+def test_a_loop_without_an_optimizer_steps_by_its_backward_passes(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = net()
+        x, y = data(32).tensors
+        for step in range(12):
+            F.cross_entropy(model(x), y).backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p -= 0.1 * p.grad
+                    p.grad = None
+        """,
+    ).rank
+    assert told.one("loop")["marker"] == "backward"
+    assert sum(told.steps("backwards")) == 12
+    assert len(told.steps("index")) == 11
+
+
+def test_a_loop_without_backward_steps_by_its_batches(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = net().eval()
+        with torch.no_grad():
+            for x, y in DataLoader(data(512), batch_size=8):
+                model(x)
+        """,
+    ).rank
+    assert told.one("loop")["marker"] == "loader"
+    assert len(told.steps("index")) == 64 - 32 + 1  # the draw that finds no batch ends one, too
+
+
+def test_an_optimizer_for_every_parameter_inside_the_backward_pass(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+        def step(p):
+            optimizers[p].step()
+            optimizers[p].zero_grad()
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(step)
+        for x, y in DataLoader(data(80), batch_size=8):
+            F.cross_entropy(model(x), y).backward()
+        """,
+    ).rank
+    assert told.steps("backwards") == [1] * 10
+
+
+def test_evaluation_owns_what_happens_inside_it(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        training, validation = DataLoader(data(64), batch_size=8), DataLoader(data(512), batch_size=8)
+        for epoch in range(3):
+            model.train()
+            for x, y in training:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                for x, y in validation:
+                    model(x)
+        """,
+    )
+    told = run.rank
+    assert told.steps("index") == list(range(24))
+    evaluated = [index for index, seconds in enumerate(told.steps("evaluation")) if seconds > 0]
+    assert evaluated == [8, 16]
+    for index in evaluated:
+        assert told.steps("evaluation")[index] > 0.5 * told.steps("duration")[index]
+    assert set(told.steps("batches")) == {1}
+    roles = {record["batches"]: record["role"] for record in told.of("loader")}
+    assert roles == {8: "training", 64: "evaluation"}
+
+
+def test_a_frozen_teacher_is_no_evaluation(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model, teacher = net(), net().eval()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(data(128), batch_size=8):
+            with torch.no_grad():
+                target = teacher(x).softmax(dim=1)
+            optimizer.zero_grad()
+            F.kl_div(model(x).log_softmax(dim=1), target, reduction="batchmean").backward()
+            optimizer.step()
+        """,
+    ).rank
+    assert sum(told.steps("evaluation")) == 0
+    assert len(told.steps("index")) == 16
+
+
+def test_steps_can_be_asked_for(tmp_path):
+    run = run_script(tmp_path, PLAIN, GPUDOCTOR_STEPS="10")
+    assert (run.folder / "stop").read_text() == "10"
