@@ -47,6 +47,8 @@ def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno, id(node) in top) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
+            if "gpudoctor/probe/" in path.as_posix() and node.level:
+                continue  # it has another name in the user's process; its own test is below
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             names = [
                 f"{node.module}.{alias.name}" if node.module == "gpudoctor" else node.module
