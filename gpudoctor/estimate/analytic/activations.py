@@ -33,6 +33,9 @@ class Block:
     """Saved by the MLP."""
     mlp_live: float
     """The MLP's tensors at the worst operation of its backward."""
+    again: float
+    """Of a block that is recomputed with adapters: its MLP's tensors and gradients at the worst operation of the
+    recomputation; 0 where the backward is always worse."""
     copies: float
     """16-bit copies of the block's weights that autocast makes: bytes, not per token."""
     formula: str
@@ -68,7 +71,8 @@ def block(layout: Layout) -> Block:
     )
     shared_input = single and attention_trained  # parallel blocks: the same normalized tensor feeds both
     saved_mlp, worst_mlp = _mlp(layout, inputs)
-    live_mlp = max(saved_mlp, worst_mlp)  # when its backward begins, all that was saved is there
+    adapted_live, again = _adapters_live(layout, adapters, saved_mlp)
+    live_mlp = max(saved_mlp, worst_mlp, adapted_live)  # when its backward begins, all that was saved is there
     copies = 2.0 * shape.layer_parameters if layout.autocast_fp32 else 0.0
     norms = shape.block_norms
     formula = (
@@ -81,11 +85,37 @@ def block(layout: Layout) -> Block:
         before_mlp=(second + (0 if shared_input else mlp_in)) / t,
         mlp=saved_mlp / t,
         mlp_live=live_mlp / t,
+        again=again / t,
         copies=copies / t,
         formula=formula
         + (f"; / tp {t}" if t > 1 else "")
         + (f"; residual {r} B, inner {e} B" if r != e else ""),
     )
+
+
+def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tuple[float, float]:
+    """Worst operations that fp32 adapters on a 16-bit stream add: in the backward, in the recomputation.
+
+    PEFT's forward holds the base's 16-bit output, the adapter's scaled fp32 one and their fp32 sum at one time;
+    its backward makes an fp32 gradient beside the fp32 copy of the input (peft/tuners/lora/layer.py, followed on
+    real steps with `--measure`).
+    """
+    shape, job = layout.shape, layout.job
+    wide = not job.adapted or layout.element != 2 or job.mixed_precision != "no" or job.lora_dtype != "fp32"
+    if wide or shape.experts or (job.lora_fused and job.quantized):
+        return 0.0, 0.0
+    i, h = shape.mlp, shape.hidden
+    backward = saved + 4.0 * i if "down" in adapters else 0.0
+    forward = 0.0
+    if shape.fused_gate_up and "gate_up" in adapters:
+        forward = (2.0 + 4 + 4) * 2 * i
+    elif "up" in adapters:  # the last of the wide matrices: gate and its activation are there already
+        forward = (2.0 * (3 if shape.gated else 1) + 4 + 4) * i
+    if "down" in adapters:
+        # its input's fp32 copy is the last thing made again, for the sake of the adapter's gradient: by then the
+        # output's gradient waits in fp32, scaled and not
+        forward = max(forward, (2.0 * (4 if shape.gated else 2) + 4) * i) + 8.0 * h
+    return backward, forward
 
 
 def _width(shape: ModelShape) -> int:

@@ -216,10 +216,11 @@ def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]
     grads = r * h * (2 if recomputed and layout.stack.reentrant else 1)
     if recomputed or last:
         first_input = r * h if _input_is_checkpoint(layout) and recomputed and not last else 0
-        per = one.attention + one.before_mlp + one.mlp_live - first_input + grads
+        mlp = max(one.mlp_live, one.again if recomputed else 0.0)
+        per = one.attention + one.before_mlp + mlp - first_input + grads
         text = (
             f"{one.attention + one.before_mlp - first_input:,.0f} B attention and norms + "
-            f"{one.mlp_live:,.0f} B MLP + {grads:,.0f} B gradients"
+            f"{mlp:,.0f} B MLP + {grads:,.0f} B gradients"
         )
     else:
         per = one.mlp_live - one.mlp + grads

@@ -71,6 +71,13 @@ class CudaMeter:
 _MARK = "gpudoctor:"
 _MAKERS = ("aten::empty", "aten::resize", "aten::new_empty", "aten::set_", "[memory]")
 """Operators that only hand out memory: the one that called them is the owner."""
+_CASTS = ("aten::to", "aten::_to_copy", "aten::copy_")
+_PROMOTING = frozenset(
+    f"aten::{name}"
+    for name in ("add", "sub", "rsub", "mul", "div", "pow", "where", "softmax", "log_softmax", "sum", "mean")
+)
+"""Operators that on the CPU cast operands of mixed types beforehand (TensorIterator, softmax with a type); on
+CUDA their kernels read either type. Their casts are scratch."""
 
 
 class CpuMeter:
@@ -122,18 +129,19 @@ class _Change:
 def _changes(tree: Iterable[Any]) -> list[_Change]:
     """The allocator's events and our marks in the order of time; scratch is told from tensors."""
     found: list[tuple[_Change, int, int]] = []
-    stack = [(node, 0) for node in tree]
+    stack = [(node, 0, False) for node in tree]
     while stack:
-        node, owner_end = stack.pop()
+        node, owner_end, promoting = stack.pop()
         name = node.name
         if name == "[memory]":
             fields = node.extra_fields
             found.append((_Change(node.start_time_ns, fields.alloc_size), fields.ptr, owner_end))
         elif name.startswith(_MARK):
             found.append((_Change(node.start_time_ns, name=name.removeprefix(_MARK)), 0, 0))
-        owns = name.startswith("aten::") and not name.startswith(_MAKERS)
-        end = node.end_time_ns if owns else owner_end if name.startswith(_MAKERS) else 0
-        stack += [(child, end) for child in node.children]
+        hands = name.startswith(_MAKERS) or (promoting and name in _CASTS)
+        end = owner_end if hands else node.end_time_ns if name.startswith("aten::") else 0
+        promotes = name in _PROMOTING or (promoting and hands)
+        stack += [(child, end, promotes) for child in node.children]
     found.sort(key=lambda each: each[0].time)
     alive: dict[int, tuple[_Change, int]] = {}
     for change, address, owner_end in found:
