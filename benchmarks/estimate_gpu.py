@@ -2,10 +2,10 @@
 
     python benchmarks/estimate_gpu.py [--cpu] [--only WORD] [--output FILE.csv|.json] [--seconds 600]
 
-Each row runs `gpudoctor.estimate.measure` (a model with random weights, three real steps, in a child process). The
-set for a card has full training, LoRA and QLoRA of 7B, small models in full, checkpointing on and off, SDPA and
-eager attention, several batches and sequences; what the card does not hold by the estimate is left out and listed
-with its bytes. `--cpu` runs a set for the CPU. `--plan` prints the set and runs nothing.
+Each row runs `gpudoctor.estimate.measure` (a model with random weights, three real steps, in a child process).
+The set for a card has full training, LoRA and QLoRA of 7B, small models in full, checkpointing on and off, SDPA
+and eager attention, several batches and sequences; what the card does not hold by the estimate is left out and
+listed with its bytes. `--cpu` runs a set for the CPU. `--plan` prints the set and runs nothing.
 """
 
 import argparse
@@ -44,8 +44,9 @@ def gpu_set() -> list[Options]:
     plain, lora, qlora = {"checkpointing": False}, {**seven, "method": "lora"}, {**seven, "method": "qlora"}
     narrow = {"lora_targets": "q,k,v,o"}
     return [
-        {**lora, "seq": 1024}, {**lora, "seq": 2048}, {**lora, "seq": 2048, "batch": 4}, {**lora, **narrow, "seq": 2048},
-        {**lora, "seq": 1024, **plain}, {**lora, "seq": 1024, "attention": "eager"}, {**lora, "lora_dropout": 0.1},
+        {**lora, "seq": 1024}, {**lora, "seq": 2048}, {**lora, "seq": 2048, "batch": 4},
+        {**lora, **narrow, "seq": 2048}, {**lora, "seq": 1024, **plain},
+        {**lora, "seq": 1024, "attention": "eager"}, {**lora, "lora_dropout": 0.1},
         {**lora, "mixed_precision": "bf16"}, {**lora, "accumulate": 4, "seq": 1024},
         {**qlora, "seq": 1024}, {**qlora, "seq": 2048}, {**qlora, "kbit_prepare": False}, {**qlora, **narrow},
         {"model": "llama-3-8b", "method": "lora"}, {"model": "mistral-7b-v0.1", "method": "qlora"},
@@ -67,14 +68,16 @@ def cpu_set() -> list[Options]:
     plain = {"checkpointing": False}
     known = {"seq": 128, "batch": 1, "dtype": "fp32"}
     return [
-        full, {**full, **plain}, {**full, "batch": 4}, {**full, "seq": 512, "batch": 1}, {**full, "attention": "eager"},
-        {**full, "attention": "eager", **plain}, {**full, "dtype": "fp32"}, {**full, "dtype": "fp32", **plain},
-        {**full, "dtype": "fp32", "mixed_precision": "bf16"}, {**full, "accumulate": 2}, {**full, "optimizer": "sgd"},
+        full, {**full, **plain}, {**full, "batch": 4}, {**full, "seq": 512, "batch": 1},
+        {**full, "attention": "eager"}, {**full, "attention": "eager", **plain}, {**full, "dtype": "fp32"},
+        {**full, "dtype": "fp32", **plain}, {**full, "dtype": "fp32", "mixed_precision": "bf16"},
+        {**full, "accumulate": 2}, {**full, "optimizer": "sgd"},
         {**full, "optimizer": "adamw-fused"}, lora, {**lora, **plain}, {**lora, "lora_targets": "q,k,v,o"},
         {**lora, "lora_targets": "q,k,v,o", **plain}, {**lora, "mixed_precision": "bf16"},
         {**lora, "attention": "eager"}, {**lora, "method": "qlora"}, {**lora, "method": "freeze"},
-        {**known, "model": "smollm2-135m", "method": "full"}, {**known, "model": "smollm2-135m", "method": "lora"},
-        {**known, "model": "pythia-70m", "method": "full"}, {**known, "model": "opt-125m", "method": "full"},
+        {**known, "model": "smollm2-135m", "method": "full"},
+        {**known, "model": "smollm2-135m", "method": "lora"}, {**known, "model": "pythia-70m", "method": "full"},
+        {**known, "model": "opt-125m", "method": "full"},
         {**known, "model": "gpt2", "method": "full"}, {**known, "model": "qwen2.5-0.5b", "method": "lora"},
     ]  # fmt: skip
 
@@ -144,7 +147,8 @@ def one(options: Options, card: Device | None, seconds: float) -> dict[str, Any]
         if card is not None and found.fits is False:
             return {**row, "ending": "left out", "said": f"{found.total_bytes:,} B do not fit {card.name}"}
         done = measure(
-            found.shape, found.job, device="cpu" if card is None else "cuda", limit=seconds, predicted=host_need(found)
+            found.shape, found.job, device="cpu" if card is None else "cuda", limit=seconds,
+            predicted=host_need(found),
         )  # fmt: skip
     except DoctorError as error:
         return {**row, "said": str(error)}
@@ -155,7 +159,8 @@ def _told(found: Estimate, done: Measurement, compared: Comparison) -> dict[str,
     """What of a measurement goes into the table."""
     low, high = found.card.reserved
     return {
-        "ending": done.ending.value, "said": done.said, "reached": done.reached, "seconds": round(done.seconds, 1),
+        "ending": done.ending.value, "said": done.said, "reached": done.reached,
+        "seconds": round(done.seconds, 1),
         "machine": None if done.machine is None else
         {"kind": done.machine.kind, "name": done.machine.name, "bytes": done.machine.bytes,
          "versions": done.machine.versions},

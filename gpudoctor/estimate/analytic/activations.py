@@ -36,6 +36,8 @@ class Block:
     again: float
     """Of a block that is recomputed with adapters: its MLP's tensors and gradients at the worst operation of the
     recomputation; 0 where the backward is always worse."""
+    scores: float
+    """What eager attention's backward holds of scores beyond what was saved; 0 with other kernels."""
     copies: float
     """16-bit copies of the block's weights that autocast makes: bytes, not per token."""
     formula: str
@@ -86,6 +88,7 @@ def block(layout: Layout) -> Block:
         mlp=saved_mlp / t,
         mlp_live=live_mlp / t,
         again=again / t,
+        scores=_scores_live(layout) / t,
         copies=copies / t,
         formula=formula
         + (f"; / tp {t}" if t > 1 else "")
@@ -271,6 +274,17 @@ def _scores(layout: Layout, e: int) -> float:
     if shape.family == "gemma2":  # soft-capped scores: tanh's result as well
         return 4.0 + 2 * e if e == 2 else 8.0
     return 4.0 + e if e == 2 else 4.0
+
+
+def _scores_live(layout: Layout) -> float:
+    """Bytes per token beyond the saved ones at the softmax's backward: probabilities, their gradient and the
+    scores' gradient in fp32, the cast of the probabilities gone (followed on real steps with `--measure`)."""
+    shape, job = layout.shape, layout.job
+    other = shape.kind != "decoder" or shape.family in {"gpt2", "falcon", "gemma2"} or shape.latent is not None
+    if job.attention != "eager" or other:
+        return 0.0
+    e = 2 if layout.autocast_fp32 else layout.element
+    return (12.0 - _scores(layout, e)) * shape.heads * job.seq
 
 
 def _repeats(layout: Layout) -> bool:

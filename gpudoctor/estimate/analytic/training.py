@@ -42,7 +42,7 @@ def training_instants(
         *_live_lines(layout, one),
         *_kept_logits(layout),
     ]
-    end = [*held, *root, *_gathered(layout), *gradients, *_live_lines(layout, one, last=True)]
+    end = [*held, *root, *_gathered(layout), *_end_lines(layout, one, gradients)]
     step = [*held, *gradients, *optim.step_lines(layout)]
     instants = [
         Instant(name="load", title="loading the model", lines=(*weights, *adapters)),
@@ -66,6 +66,51 @@ def training_instants(
     if layout.sharded and job.parallel == "fsdp":  # FSDP1 frees the flat gradient in the next forward only
         static += sum(line.bytes for line in gradients)
     return tuple(instants), static, _notes(layout)
+
+
+def _end_lines(layout: Layout, one: Block, gradients: list[Line]) -> list[Line]:
+    """The end of the backward: the first block's worst operation, or the embedding's gradient after it."""
+    live = _live_lines(layout, one, last=True)
+    pending = _pending(layout)
+    if not pending:
+        return [*gradients, *live]
+    t, h, width = layout.tokens, layout.shape.hidden, layout.gradient_bytes
+    there = sum(line.bytes for line in gradients) - width * pending
+    first = [
+        _line(
+            "gradients",
+            there,
+            f"{width} B x {there // width:,} trained parameters, all but the embedding's and the first block's "
+            "attention's",
+            "these gradients come last",
+        ),
+        *live,
+    ]
+    dense = width * layout.own.embedding if layout.shape.tied else 0
+    last = [
+        *gradients,
+        _line(
+            "embedding-gradient",
+            dense + layout.residual * h * t,
+            f"{layout.residual} B x {h:,} hidden x {t:,} tokens"
+            + (f" + {width} B x {layout.own.embedding:,} weights, added to the head's" if dense else ""),
+            "the embedding's backward makes a dense gradient",
+        ),
+    ]
+    return max(first, last, key=lambda lines: sum(line.bytes for line in lines))
+
+
+def _pending(layout: Layout) -> int:
+    """Parameters without a gradient when the first block's MLP is differentiated: the embedding (a tied one has
+    the head's), positions, that block's attention. Counted where gradients are whole and come one by one."""
+    job, shape = layout.job, layout.shape
+    whole = layout.shards == 1 and job.tp == job.pp == job.ep == 1
+    if job.method != "full" or not whole or job.optimizer in optim.IN_BACKWARD or shape.kind != "decoder":
+        return 0
+    attention = shape.layer_parameters - (3 if shape.gated else 2) * shape.hidden * shape.mlp
+    if shape.experts or shape.latent is not None or attention < 0:
+        attention = 0
+    return attention + layout.own.positions + (0 if shape.tied else layout.own.embedding)
 
 
 def _root_lines(layout: Layout) -> list[Line]:
@@ -222,6 +267,12 @@ def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]
             f"{one.attention + one.before_mlp - first_input:,.0f} B attention and norms + "
             f"{mlp:,.0f} B MLP + {grads:,.0f} B gradients"
         )
+        if one.scores > one.before_mlp + mlp:  # the MLP is gone when attention's turn comes
+            per = one.attention + one.scores - first_input + grads
+            text = (
+                f"{one.attention - first_input:,.0f} B attention and norm + {one.scores:,.0f} B gradients of the "
+                f"scores + {grads:,.0f} B gradients"
+            )
     else:
         per = one.mlp_live - one.mlp + grads
         text = f"{one.mlp_live - one.mlp:,.0f} B MLP gradients + {grads:,.0f} B gradients"
@@ -256,15 +307,20 @@ def _copies(layout: Layout, *, whole: bool) -> list[Line]:
     """Autocast's cached 16-bit copies of all linear weights, alive to the end of the forward."""
     if not layout.autocast_fp32 or not whole:
         return []
-    count = layout.own.linear + layout.own.head
-    return [
-        _line(
-            "weight-copies",
-            2 * count,
-            f"2 B x {count:,} weights of linear layers",
-            "torch.autocast caches casts of leaf weights",
-        )
-    ]
+    head = layout.own.head or (
+        layout.own.embedding if layout.shape.tied and layout.shape.kind == "decoder" else 0
+    )
+    count = layout.own.linear + head
+    text, source = f"2 B x {count:,} weights of linear layers", "torch.autocast caches casts of leaf weights"
+    if layout.job.checkpointing == "layer" and layout.stack.name == "hf" and layout.job.loss == "stock":
+        # casts are freed when the forward leaves autocast; recomputed blocks save none, and the loss, whose
+        # worst operation comes after that, has two bytes an entry more than it had before
+        more = 2 * layout.shape.vocab * layout.tokens
+        if 2 * count - more > 2 * head:
+            text += f" - {more:,} B that the loss had not yet"
+            return [_line("weight-copies", 2 * count - more, text, source)]
+        count, text = head, f"2 B x {head:,} weights of the head"
+    return [_line("weight-copies", 2 * count, text, source)]
 
 
 def _kept_logits(layout: Layout) -> list[Line]:
