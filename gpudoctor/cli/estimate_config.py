@@ -36,7 +36,7 @@ def _add(path: str, told: Told) -> "ConfigFile":
         file = parse(path, text, notes)
     except Unread as error:
         raise UsageError(f"{path}: {error}") from None
-    read_config(file, told)
+    read_config(file, told, placed=False)
     return file
 
 

@@ -2,17 +2,18 @@
 
 The reader (`gpudoctor.vitals.configs`) keeps only what somebody wrote: a tool's default is in no entry, so a
 check that finds nothing here knows nothing. Positions are 1-based and point at the key; the value's own span
-is there for an edit.
+is there for an edit. What only a finding needs (evidence, edits, redaction) is imported when it is asked for: an
+estimate reads configs too, and in a fraction of a second.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from gpudoctor.model.evidence import Setting
-from gpudoctor.model.redaction import is_secret_name, mask_text
-from gpudoctor.model.remedy import TextEdit
+if TYPE_CHECKING:
+    from gpudoctor.model.evidence import Setting
+    from gpudoctor.model.remedy import TextEdit
 
 Scalar: TypeAlias = int | float | str | bool | None
 ConfigValue: TypeAlias = Scalar | tuple[Scalar, ...]
@@ -135,7 +136,7 @@ class Meaning:
     """The key that says so."""
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> "Setting":
         """The key as evidence."""
         return self.file.setting(self.entry)
 
@@ -212,8 +213,10 @@ class ConfigFile:
             for said in self.said.get(name, ())
         )
 
-    def setting(self, entry: Entry) -> Setting:
+    def setting(self, entry: Entry) -> "Setting":
         """An entry as evidence, with path and line; a secret's value is masked."""
+        from gpudoctor.model.evidence import Setting
+
         return Setting(
             key=entry.key,
             value="***" if is_secret(entry) else _text(entry.value),
@@ -223,8 +226,10 @@ class ConfigFile:
             reproduce=f"sed -n {entry.line}p {_quoted(self.path)}",
         )
 
-    def edit(self, entry: Entry, new_text: str) -> TextEdit | None:
+    def edit(self, entry: Entry, new_text: str) -> "TextEdit | None":
         """The edit that replaces an entry's value and touches nothing else; None where nothing stands there."""
+        from gpudoctor.model.remedy import TextEdit
+
         if not entry.text:
             return None
         return TextEdit(
@@ -262,10 +267,14 @@ class Configs:
 
 def is_secret(entry: Entry) -> bool:
     """Whether an entry holds a credential, by its name; `pad_token` and `max_tokens` are none."""
+    from gpudoctor.model.redaction import is_secret_name
+
     return isinstance(entry.value, str) and bool(entry.value) and is_secret_name(entry.last)
 
 
 def _text(value: ConfigValue) -> str:
+    from gpudoctor.model.redaction import mask_text
+
     if isinstance(value, tuple):
         shown = ", ".join(_text(item) for item in value[:12])
         return f"[{shown}{', ...' if len(value) > 12 else ''}]"

@@ -7,12 +7,9 @@ from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.vitals.configs.canonical import canonical
-from gpudoctor.vitals.configs.json_reader import read_json
 from gpudoctor.vitals.configs.kinds import recognise
 from gpudoctor.vitals.configs.text import Unread, read_text
-from gpudoctor.vitals.configs.toml_reader import read_toml
 from gpudoctor.vitals.configs.tree import MAX_ENTRIES, Flat, Node, flatten
-from gpudoctor.vitals.configs.yaml_reader import read_yaml
 
 _IGNORE: Final = re.compile(
     r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE
@@ -66,16 +63,25 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
 
 
 def _documents(path: str, text: str) -> tuple[str, list[Node], tuple[str, ...]]:
-    """Format, documents and notes. A suffix decides; without a telling one the first character does."""
+    """Format, documents and notes. A suffix decides; without a telling one the first character does.
+
+    Each reader is imported when its format is met.
+    """
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".toml":
+        from gpudoctor.vitals.configs.toml_reader import read_toml
+
         node, notes = read_toml(text)
         return "toml", [node], notes
     if suffix in {".json", ".jsonc", ".json5"} or (
         suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
     ):
+        from gpudoctor.vitals.configs.json_reader import read_json
+
         node, notes = read_json(text)
         return "json", [node], notes
+    from gpudoctor.vitals.configs.yaml_reader import read_yaml
+
     documents, notes = read_yaml(text)
     return "yaml", documents, notes
 

@@ -44,8 +44,11 @@ _PLACES = {
 LIGER = ("use_liger_kernel", "enable_liger_kernel", "liger_fused_linear_cross_entropy", "use_liger")
 
 
-def read_config(file: "ConfigFile", told: Told) -> None:
-    """Add what a file says; a later file wins. `UsageError` for one that is no training config."""
+def read_config(file: "ConfigFile", told: Told, *, placed: bool = True) -> None:
+    """Add what a file says; a later file wins. `UsageError` for one that is no training config.
+
+    Without `placed`, `told.places` stays as it is: evidence is for findings, and costs its imports.
+    """
     from gpudoctor.model.signs.configs import ConfigKind
 
     if file.kind is ConfigKind.MODEL:
@@ -65,7 +68,7 @@ def read_config(file: "ConfigFile", told: Told) -> None:
         told.model = beside if os.path.exists(beside) and not os.path.exists(model) else model
     for step in (_numbers, _method, _types, _step, _several_gpus):
         step(file, told)
-    for name, words in _PLACES.items():
+    for name, words in _PLACES.items() if placed else ():
         found = [meaning for word in words for meaning in file.meaning(word)]
         if found:
             told.places[name] = found[-1].setting
