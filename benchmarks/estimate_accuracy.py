@@ -6,6 +6,10 @@ Every row is mapped to a job, estimated, and compared: allocated peaks and the s
 the card shows as inside or outside the interval, out-of-memory labels with the verdict. Rows whose number of
 tokens is only a cap or is not stated are bounds and reported apart. Rows that cannot be mapped are counted
 with their reasons.
+
+Nothing is fitted here, so a group can be kept out by leaving its rows away: for each source and each model family
+the table has the figures of its rows and those of all others. Constants that were read off a source's rows are
+named in docs/estimate.md; where such a source is kept out, the figures of the rest are the ones to believe.
 """
 
 import argparse
@@ -117,6 +121,7 @@ def score(table: Iterable[dict[str, str]]) -> tuple[dict[str, Any], list[Scored]
         "static": summary([each for each in scored if each.row.metric == "static" and each.row.measured]),
         "card": card_summary([each for each in exact if each.row.metric in {"reserved", "used"}]),
         "groups": groups(scored, everything),
+        "kept_out": kept_out(peaks),
         "bounds": bounds(scored),
         "verdicts": verdicts(scored),
         "unmapped": unmapped,
@@ -194,6 +199,30 @@ def groups(
     return found
 
 
+def kept_out(peaks: Sequence[Scored]) -> list[dict[str, Any]]:
+    """For each source and each model family: the figures of its rows, and those of the rows without it."""
+    found = []
+    for what, of in (("source", _source), ("family", _family)):
+        for name in sorted({of(each) for each in peaks}):
+            found.append(
+                {
+                    "what": what,
+                    "name": name,
+                    "its": summary([each for each in peaks if of(each) == name]),
+                    "others": summary([each for each in peaks if of(each) != name]),
+                }
+            )
+    return found
+
+
+def _source(each: Scored) -> str:
+    return each.row.cells["source"]
+
+
+def _family(each: Scored) -> str:
+    return each.row.shape.family
+
+
 def bounds(scored: Sequence[Scored]) -> dict[str, Any]:
     """Rows whose length is only a cap: our figure at the cap should not be below the measured one."""
     rows = [
@@ -253,6 +282,7 @@ def print_report(report: dict[str, Any]) -> None:
             f"tight {figures['tight']}, does not fit {figures['does not fit']}"
         )
     heads = "".join(f"{name:>8}" for name in ("median", "MdAPE", "p90", "under", "over"))
+    print_kept_out(report["kept_out"], heads)
     print(f"\n{'source':42}{'method':18}{'metric':11}{'length':10}{'rows':>5}{'mapped':>7}{heads}")
     for group in report["groups"]:
         named = f"{group['source'][:41]:42}{group['method'][:17]:18}{group['metric']:11}{group['length']:10}"
@@ -261,6 +291,18 @@ def print_report(report: dict[str, Any]) -> None:
     print(f"\nunmapped: {len(report['unmapped'])}")
     for (source, reason), count in reasons.most_common():
         print(f"{count:5}  {source}: {reason}")
+
+
+def print_kept_out(entries: Sequence[dict[str, Any]], heads: str) -> None:
+    """Allocated peaks with an exact token count by source and by family, each beside all others."""
+    print(f"\n{'allocated peaks, exact':50}{'rows':>5}{heads}   without it: rows{heads}")
+    for entry in entries:
+        its, others = entry["its"], entry["others"]
+        named = f"{entry['what']} {entry['name']}"[:49]
+        print(
+            f"{named:50}{its['rows']:>5}{_figures(its, skip=True)}"
+            f"{others['rows']:>19}{_figures(others, skip=True)}".rstrip()
+        )
 
 
 def _figures(figures: dict[str, Any], *, skip: bool = False) -> str:

@@ -65,6 +65,18 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+def _with_negatives(words: list[str]) -> list[str]:
+    """The words with `--gpu -3GiB` as `--gpu=-3GiB`: argparse takes such a value for a flag and its sentence
+    says that nothing was given, so that the one who knows what is allowed never sees it."""
+    joined: list[str] = []
+    for word in words:
+        if joined and word[:1] == "-" and word[1:2].isdigit() and joined[-1][:2] == "--" and "=" not in joined[-1]:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line. What follows `--` belongs to the user's script: `arguments.script_arguments`."""
     words = list(argv)
@@ -75,6 +87,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not words:
         build_parser().print_help(sys.stderr)
         raise UsageError("no command was given; start with: gpudoctor check")
+    words = _with_negatives(words)
     parser = build_parser(only=words[0])
     arguments, left = parser.parse_known_args(words)
     if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):

@@ -78,7 +78,10 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     values["extra_linear"] = _extra_linear(like, values)
     if family != config.get("model_type"):
         notes.append(f"{config.get('model_type')} is taken as built like {family}")
-    return ModelShape(**values), tuple(notes)
+    try:
+        return ModelShape(**values), tuple(notes)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 class _Reader:

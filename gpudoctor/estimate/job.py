@@ -212,6 +212,11 @@ class TrainingJob:
                 "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are "
                 "buffers; use ddp, zero1, zero2 or fsdp"
             )
+        if self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023":
+            raise UsageError(
+                f"--method qlora cannot be sharded by --parallel zero3 with --stack {self.stack}: that takes "
+                f"bitsandbytes 0.43 and PEFT 0.10; use none, ddp, zero1 or zero2, or --stack hf"
+            )
         if self.method in QUANTIZED and self.tp > 1 and self.mode == "train":
             raise UsageError(
                 f"--method {self.method} cannot be split by --tp {self.tp}: bitsandbytes and GPTQ layers are "

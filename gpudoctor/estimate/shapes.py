@@ -191,8 +191,7 @@ class ModelShape:
                 )
         if self.heads % self.kv_heads:
             raise UsageError(
-                f"the model has {self.heads} heads and {self.kv_heads} key-value heads; the heads must be a "
-                f"multiple of the key-value heads"
+                f"the model's kv heads is {self.kv_heads}; it must divide the heads, which are {self.heads}"
             )
         if self.experts and not 1 <= self.top_k <= self.experts:
             raise UsageError(

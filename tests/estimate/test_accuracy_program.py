@@ -58,6 +58,14 @@ def test_rows_that_cannot_be_mapped_have_a_reason(report):
     assert report["rows"] == total == report["mapped"] + len(report["unmapped"])
 
 
+def test_each_source_and_family_is_kept_out_once(report):
+    whole = report["overall"]["rows"]
+    for what in ("source", "family"):
+        entries = [entry for entry in report["kept_out"] if entry["what"] == what]
+        assert sum(entry["its"]["rows"] for entry in entries) == whole
+        assert all(entry["its"]["rows"] + entry["others"]["rows"] == whole for entry in entries)
+
+
 def test_labels_are_held_against_verdicts(report):
     assert report["verdicts"]["oom"]["rows"] == 1
     assert report["verdicts"]["oom"]["right"] == 1

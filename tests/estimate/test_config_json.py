@@ -125,7 +125,7 @@ LLAMA = PUBLISHED["llama-3-8b"]
         ({**LLAMA, "num_hidden_layers": 0}, "layers is 0"),
         ({**LLAMA, "num_attention_heads": 0}, "num_attention_heads 0"),
         ({**LLAMA, "num_attention_heads": 33}, "not a multiple of num_attention_heads 33"),
-        ({**LLAMA, "num_key_value_heads": 5}, "multiple of the key-value heads"),
+        ({**LLAMA, "num_key_value_heads": 5}, "it must divide the heads, which are"),
         ({**LLAMA, "vocab_size": [1, 2]}, "vocab_size is [1, 2]"),
         ({**LLAMA, "vocab_size": None}, "vocab_size is missing"),
         ({**PUBLISHED["deepseek-v3"], "v_head_dim": None}, "v_head_dim is missing"),

@@ -22,6 +22,7 @@ from gpudoctor.estimate.job import roles, wanted
         ({"gpus": 4}, "--parallel none leaves 4 of 4 GPUs without a part"),
         ({"gpus": 4, "tp": 3, "parallel": "fsdp"}, "must divide the 4 GPUs"),
         ({"gpus": 4, "parallel": "zero3", "method": "gptq-lora"}, "cannot be sharded by --parallel zero3"),
+        ({"gpus": 4, "parallel": "zero3", "method": "qlora", "stack": "hf-2023"}, "bitsandbytes 0.43"),
         ({"gpus": 4, "parallel": "fsdp", "method": "int8-lora"}, "cannot be sharded by --parallel fsdp"),
         ({"gpus": 2, "tp": 2, "method": "qlora"}, "cannot be split by --tp 2"),
         ({"offload": "params", "gpus": 2, "parallel": "zero2"}, "--offload params needs --parallel zero3"),

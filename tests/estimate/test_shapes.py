@@ -77,7 +77,7 @@ def test_experts_and_routers():
         ({"layers": 0}, "layers is 0"),
         ({"hidden": -1}, "hidden is -1"),
         ({"hidden": 64.0}, "hidden is 64.0"),
-        ({"kv_heads": 3}, "multiple of the key-value heads"),
+        ({"kv_heads": 3}, "it must divide the heads, which are"),
         ({"vocab": -5}, "vocab is -5"),
         ({"experts": 4, "top_k": 0}, "top_k must be from 1 to 4"),
         ({"hidden": 10**8, "layers": 10**5}, "taken for a mistake"),

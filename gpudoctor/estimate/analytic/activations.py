@@ -104,8 +104,8 @@ def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tu
     real steps with `--measure`).
     """
     shape, job = layout.shape, layout.job
-    wide = not job.adapted or layout.element != 2 or job.mixed_precision != "no" or job.lora_dtype != "fp32"
-    if wide or shape.experts or (job.lora_fused and job.quantized):
+    other = not job.adapted or layout.element != 2 or job.mixed_precision != "no" or job.lora_dtype != "fp32"
+    if other or shape.experts or (job.lora_fused and job.quantized):
         return 0.0, 0.0
     i, h = shape.mlp, shape.hidden
     backward = saved + 4.0 * i if "down" in adapters else 0.0

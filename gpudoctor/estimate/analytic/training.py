@@ -353,6 +353,11 @@ def _notes(layout: Layout) -> list[str]:
         notes.append(
             "transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits"
         )
+    if job.method == "qlora" and layout.sharded:
+        notes.append(
+            f"{job.parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other weights "
+            "(bitsandbytes 0.43, PEFT 0.10)"
+        )
     if layout.prepared:
         notes.append(
             "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"
