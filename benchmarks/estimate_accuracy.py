@@ -7,9 +7,9 @@ the card shows as inside or outside the interval, out-of-memory labels with the 
 tokens is only a cap or is not stated are bounds and reported apart. Rows that cannot be mapped are counted
 with their reasons.
 
-Nothing is fitted here, so a group can be kept out by leaving its rows away: for each source and each model family
-the table has the figures of its rows and those of all others. Constants that were read off a source's rows are
-named in docs/estimate.md; where such a source is kept out, the figures of the rest are the ones to believe.
+Nothing is fitted here, so a group is kept out by leaving its rows away: for each source and each model family
+the table has the figures of its rows and those of all others. docs/estimate.md names the constants that were read
+off a source's rows: of those, the figures without that source are the ones that prove something.
 """
 
 import argparse

@@ -76,7 +76,8 @@ def cpu_set() -> list[Options]:
         {**lora, "lora_targets": "q,k,v,o", **plain}, {**lora, "mixed_precision": "bf16"},
         {**lora, "attention": "eager"}, {**lora, "method": "qlora"}, {**lora, "method": "freeze"},
         {**known, "model": "smollm2-135m", "method": "full"},
-        {**known, "model": "smollm2-135m", "method": "lora"}, {**known, "model": "pythia-70m", "method": "full"},
+        {**known, "model": "smollm2-135m", "method": "lora"},
+        {**known, "model": "pythia-70m", "method": "full"},
         {**known, "model": "opt-125m", "method": "full"},
         {**known, "model": "gpt2", "method": "full"}, {**known, "model": "qwen2.5-0.5b", "method": "lora"},
     ]  # fmt: skip

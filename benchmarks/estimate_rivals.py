@@ -3,9 +3,10 @@
     python benchmarks/estimate_rivals.py [--table CSV] [--format text|json|markdown]
 
 The rows (`benchmarks/data/published-peaks.csv`, each with its source, in the format of `estimate_accuracy.py`)
-are exact in tokens and read `torch.cuda.max_memory_allocated`. Where accelerate and DeepSpeed are installed
-their own functions are called (accelerate's on the model of the same shape, built on the meta device; DeepSpeed's
-helper with the same counts); else their published formulas answer, and the table says which.
+are exact in tokens and read `torch.cuda.max_memory_allocated`; they are part of the table that the formulas
+were checked on, so this compares tools and proves no accuracy. Where accelerate and DeepSpeed are installed,
+their own functions are called (accelerate's on the model of the same shape, built on the meta device;
+DeepSpeed's helper with the same counts); else their published formulas answer, and the table says which.
 """
 
 import argparse

@@ -70,7 +70,13 @@ def _with_negatives(words: list[str]) -> list[str]:
     says that nothing was given, so that the one who knows what is allowed never sees it."""
     joined: list[str] = []
     for word in words:
-        if joined and word[:1] == "-" and word[1:2].isdigit() and joined[-1][:2] == "--" and "=" not in joined[-1]:
+        if (
+            joined
+            and word[:1] == "-"
+            and word[1:2].isdigit()
+            and joined[-1][:2] == "--"
+            and "=" not in joined[-1]
+        ):
             joined[-1] += f"={word}"
         else:
             joined.append(word)

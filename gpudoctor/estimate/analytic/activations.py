@@ -34,8 +34,8 @@ class Block:
     mlp_live: float
     """The MLP's tensors at the worst operation of its backward."""
     again: float
-    """Of a block that is recomputed with adapters: its MLP's tensors and gradients at the worst operation of the
-    recomputation; 0 where the backward is always worse."""
+    """Of a block that is recomputed with adapters: its MLP's tensors and gradients at the worst operation of
+    the recomputation; 0 where the backward is always worse."""
     scores: float
     """What eager attention's backward holds of scores beyond what was saved; 0 with other kernels."""
     copies: float
@@ -100,8 +100,8 @@ def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tu
     """Worst operations that fp32 adapters on a 16-bit stream add: in the backward, in the recomputation.
 
     PEFT's forward holds the base's 16-bit output, the adapter's scaled fp32 one and their fp32 sum at one time;
-    its backward makes an fp32 gradient beside the fp32 copy of the input (peft/tuners/lora/layer.py, followed on
-    real steps with `--measure`).
+    its backward makes an fp32 gradient beside the fp32 copy of the input (peft/tuners/lora/layer.py, followed
+    on real steps with `--measure`).
     """
     shape, job = layout.shape, layout.job
     other = not job.adapted or layout.element != 2 or job.mixed_precision != "no" or job.lora_dtype != "fp32"
@@ -115,8 +115,8 @@ def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tu
     elif "up" in adapters:  # the last of the wide matrices: gate and its activation are there already
         forward = (2.0 * (3 if shape.gated else 1) + 4 + 4) * i
     if "down" in adapters:
-        # its input's fp32 copy is the last thing made again, for the sake of the adapter's gradient: by then the
-        # output's gradient waits in fp32, scaled and not
+        # its input's fp32 copy is the last thing made again, for the sake of the adapter's gradient: by then
+        # the output's gradient waits in fp32, scaled and not
         forward = max(forward, (2.0 * (4 if shape.gated else 2) + 4) * i) + 8.0 * h
     return backward, forward
 

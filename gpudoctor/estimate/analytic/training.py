@@ -270,8 +270,8 @@ def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]
         if one.scores > one.before_mlp + mlp:  # the MLP is gone when attention's turn comes
             per = one.attention + one.scores - first_input + grads
             text = (
-                f"{one.attention - first_input:,.0f} B attention and norm + {one.scores:,.0f} B gradients of the "
-                f"scores + {grads:,.0f} B gradients"
+                f"{one.attention - first_input:,.0f} B attention and norm + {one.scores:,.0f} B gradients of "
+                f"the scores + {grads:,.0f} B gradients"
             )
     else:
         per = one.mlp_live - one.mlp + grads
@@ -355,8 +355,8 @@ def _notes(layout: Layout) -> list[str]:
         )
     if job.method == "qlora" and layout.sharded:
         notes.append(
-            f"{job.parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other weights "
-            "(bitsandbytes 0.43, PEFT 0.10)"
+            f"{job.parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
+            "weights (bitsandbytes 0.43, PEFT 0.10)"
         )
     if layout.prepared:
         notes.append(

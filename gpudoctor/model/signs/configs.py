@@ -2,8 +2,8 @@
 
 The reader (`gpudoctor.vitals.configs`) keeps only what somebody wrote: a tool's default is in no entry, so a
 check that finds nothing here knows nothing. Positions are 1-based and point at the key; the value's own span
-is there for an edit. What only a finding needs (evidence, edits, redaction) is imported when it is asked for: an
-estimate reads configs too, and in a fraction of a second.
+is there for an edit. What only a finding needs (evidence, edits, redaction) is imported when it is asked for:
+an estimate reads configs too, and in a fraction of a second.
 """
 
 from collections.abc import Iterator, Mapping
