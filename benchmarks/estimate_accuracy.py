@@ -8,8 +8,8 @@ tokens is only a cap or is not stated are bounds and reported apart. Rows that c
 with their reasons.
 
 Nothing is fitted here, so a group is kept out by leaving its rows away: for each source and each model family
-the table has the figures of its rows and those of all others. docs/estimate.md names the constants that were read
-off a source's rows: of those, the figures without that source are the ones that prove something.
+the table has the figures of its rows and those of all others. docs/estimate.md names the constants that were
+read off a source's rows: of those, the figures without that source are the ones that prove something.
 """
 
 import argparse

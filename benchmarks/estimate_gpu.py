@@ -1,11 +1,13 @@
 """Predicted against measured, by instant, on whatever card is here: a table of real steps.
 
     python benchmarks/estimate_gpu.py [--cpu] [--only WORD] [--output FILE.csv|.json] [--seconds 600]
+    python benchmarks/estimate_gpu.py --cpu --anew benchmarks/data/real-steps-cpu.csv
 
 Each row runs `gpudoctor.estimate.measure` (a model with random weights, three real steps, in a child process).
 The set for a card has full training, LoRA and QLoRA of 7B, small models in full, checkpointing on and off, SDPA
 and eager attention, several batches and sequences; what the card does not hold by the estimate is left out and
-listed with its bytes. `--cpu` runs a set for the CPU. `--plan` prints the set and runs nothing.
+listed with its bytes. `--cpu` runs a set for the CPU. `--plan` prints the set and runs nothing. `--anew` runs
+nothing either: it takes what a table of the same set measured, and predicts with the formulas of today.
 """
 
 import argparse
@@ -16,12 +18,14 @@ import os
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import Device, Estimate, estimate
 from gpudoctor.estimate.measure import Comparison, Measurement, compare, measure
+from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.launch import host_need
 
 Options = dict[str, Any]
@@ -94,13 +98,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plan:
         print(*(f"{title(each)}: {size(each, card):,} B" for each in chosen), sep="\n")
         return 0
+    try:
+        known = Known.read(options.anew) if options.anew else None
+    except (OSError, DoctorError) as error:
+        print(error, file=sys.stderr)
+        return 2
     rows, failed = [], 0
     for each in chosen:
-        row = one(each, card, options.seconds)
+        row = known.row(each, card) if known else one(each, card, options.seconds)
         failed += row["ending"] not in {"complete", "left out"}
         rows.append(row)
         print(_line(row), file=sys.stderr, flush=True)
-    report = {"machine": rows_machine(rows), "date": datetime.date.today().isoformat(), "rows": rows}
+    said = known.said if known else described(rows)
+    report = {"said": said, "machine": rows_machine(rows), "rows": rows}
     _write(report, options.output)
     summary(rows, sys.stdout if options.output else sys.stderr)
     return 1 if failed else 0
@@ -111,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cpu", action="store_true", help="the set for the CPU")
     parser.add_argument("--only", default="", metavar="WORD", help="configurations with this in their title")
     parser.add_argument("--plan", action="store_true", help="print the set and run nothing")
+    parser.add_argument("--anew", type=Path, metavar="FILE", help="predict again for a table's measured bytes")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE (.csv or .json)")
     parser.add_argument("--seconds", type=float, default=600.0, help="time limit of each configuration")
     return parser
@@ -181,6 +192,56 @@ def rows_machine(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {**found, "cores": os.cpu_count()}
 
 
+def described(rows: Iterable[dict[str, Any]]) -> str:
+    """Machine, versions and date in a line."""
+    machine = rows_machine(rows)
+    versions = ", ".join(f"{name} {release}" for name, release in machine.get("versions", {}).items())
+    memory = f"{machine.get('bytes', 0) / 2**30:.0f} GiB"
+    today = datetime.date.today().isoformat()
+    return f"{machine.get('name', '?')}, {machine['cores']} cores, {memory}; {versions}; {today}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A table that was measured before."""
+
+    said: str
+    """Its first line: machine, versions, date."""
+    measured: dict[tuple[str, str], int]
+    """Configuration and instant to bytes."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Known":
+        """From a CSV file that this program wrote."""
+        with path.open(encoding="utf-8", newline="") as stream:
+            said = stream.readline().removeprefix("# ").strip()
+            reader = csv.DictReader(stream)
+            if "measured_bytes" not in (reader.fieldnames or ()):
+                raise DoctorError(f"{path}: no column measured_bytes; --anew takes a table of this program")
+            rows = [row for row in reader if row["measured_bytes"]]
+        measured = {(row["configuration"], row["instant"]): int(row["measured_bytes"]) for row in rows}
+        return cls(said=said, measured=measured)
+
+    def row(self, options: Options, card: Device | None) -> dict[str, Any]:
+        """A configuration's measured bytes beside the estimate of today."""
+        found, name = estimate(gpu=card, **options), title(options)
+        found = on_cpu(found) if card is None else found
+        predicted = {instant.name: instant.bytes for instant in found.instants}
+        predicted |= {"static": found.static, "peak": found.peak.bytes}
+        instants = [
+            {"instant": instant, "predicted": ours, "measured": self.measured[name, instant],
+             "ratio": round(ours / self.measured[name, instant], 5)}
+            for instant, ours in predicted.items()
+            if (name, instant) in self.measured
+        ]  # fmt: skip
+        return {
+            "title": name,
+            "ending": "complete" if instants else "left out",
+            "said": "",
+            "instants": instants,
+        }
+
+
 def _write(report: dict[str, Any], path: Path | None) -> None:
     if path is not None and path.suffix == ".json":
         path.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
@@ -193,13 +254,8 @@ def _write(report: dict[str, Any], path: Path | None) -> None:
 
 def _csv(report: dict[str, Any], stream: TextIO) -> None:
     """One line an instant; machine, versions and date in a comment on top."""
-    machine = report["machine"]
-    versions = ", ".join(f"{name} {release}" for name, release in machine.get("versions", {}).items())
-    memory = f"{machine.get('bytes', 0) / 2**30:.0f} GiB"
-    stream.write(
-        f"# {machine.get('name', '?')}, {machine['cores']} cores, {memory}; {versions}; {report['date']}\n"
-    )
-    writer = csv.writer(stream)
+    stream.write(f"# {report['said']}\n")
+    writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("configuration", "ending", "instant", "predicted_bytes", "measured_bytes", "ratio"))
     for row in report["rows"]:
         for each in row["instants"]:

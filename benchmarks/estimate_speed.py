@@ -6,7 +6,7 @@ Run it with the interpreter of an environment that has gpudoctor and, for the ne
 DeepSpeed; what is missing is left out and said so. Commands are interleaved round by round, so that a busy
 machine slows all of them alike; the table shows medians, least and most. accelerate's command needs a model
 from the hub or a local folder: it gets a folder with the config of the same 7B model, which it builds on the
-meta device. Of DeepSpeed, the helper's own function is called with the model's counts, so its row is the import.
+meta device. Of DeepSpeed, the helper's own function is called with the model's counts: its row is the import.
 """
 
 import argparse

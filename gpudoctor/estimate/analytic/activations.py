@@ -101,23 +101,27 @@ def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tu
 
     PEFT's forward holds the base's 16-bit output, the adapter's scaled fp32 one and their fp32 sum at one time;
     its backward makes an fp32 gradient beside the fp32 copy of the input (peft/tuners/lora/layer.py, followed
-    on real steps with `--measure`).
+    on real steps with `--measure`). Under autocast the adapter computes in 16 bits, but its input is cast to
+    fp32 and back.
     """
     shape, job = layout.shape, layout.job
-    other = not job.adapted or layout.element != 2 or job.mixed_precision != "no" or job.lora_dtype != "fp32"
-    if other or shape.experts or (job.lora_fused and job.quantized):
-        return 0.0, 0.0
-    i, h = shape.mlp, shape.hidden
-    backward = saved + 4.0 * i if "down" in adapters else 0.0
+    other = not job.adapted or layout.element != 2 or job.lora_dtype != "fp32"
+    autocast = job.mixed_precision != "no"
+    if other or shape.experts or (job.quantized and (job.lora_fused or autocast)):
+        return 0.0, 0.0  # over a quantized base PEFT leaves the cast to autocast
+    i, h, wide = shape.mlp, shape.hidden, 0.0 if autocast else 4.0
+    backward = saved + wide * i if "down" in adapters else 0.0
     forward = 0.0
     if shape.fused_gate_up and "gate_up" in adapters:
-        forward = (2.0 + 4 + 4) * 2 * i
+        forward = (2.0 + 2 * (wide or 2)) * 2 * i
     elif "up" in adapters:  # the last of the wide matrices: gate and its activation are there already
-        forward = (2.0 * (3 if shape.gated else 1) + 4 + 4) * i
+        forward = (2.0 * (3 if shape.gated else 1) + 2 * (wide or 2)) * i
     if "down" in adapters:
-        # its input's fp32 copy is the last thing made again, for the sake of the adapter's gradient: by then
-        # the output's gradient waits in fp32, scaled and not
-        forward = max(forward, (2.0 * (4 if shape.gated else 2) + 4) * i) + 8.0 * h
+        # its input's copy in the adapter's type is the last thing made again, for the sake of the adapter's
+        # gradient; dropout makes another and a mask. The forward still holds its own output, the MLP's input
+        # and the residual stream, and the output's gradient waits, scaled
+        copies = 4.0 + (2.0 if autocast else 0.0) + (5.0 if job.lora_dropout else 0.0)
+        forward = max(forward, (2.0 * (4 if shape.gated else 2) + copies) * i) + 8.0 * h
     return backward, forward
 
 

@@ -4,6 +4,7 @@ step."""
 from gpudoctor.estimate.analytic import optimizer as optim
 from gpudoctor.estimate.analytic import state
 from gpudoctor.estimate.analytic.activations import Block, block
+from gpudoctor.estimate.analytic.ending import embedding_gradient, end_lines, one_by_one
 from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
 from gpudoctor.estimate.analytic.loss import head_width, loss_lines
 from gpudoctor.estimate.job import TrainingJob
@@ -42,7 +43,7 @@ def training_instants(
         *_live_lines(layout, one),
         *_kept_logits(layout),
     ]
-    end = [*held, *root, *_gathered(layout), *_end_lines(layout, one, gradients)]
+    end = [*held, *root, *_gathered(layout), *end_lines(layout, _live_lines(layout, one, last=True), gradients)]
     step = [*held, *gradients, *optim.step_lines(layout)]
     instants = [
         Instant(name="load", title="loading the model", lines=(*weights, *adapters)),
@@ -52,7 +53,11 @@ def training_instants(
         Instant(name="step", title="the optimizer step", lines=tuple(step)),
     ]
     if job.accumulate > 1:
-        worst = max(instants[1:3], key=lambda instant: instant.bytes)
+        candidates = instants[1:3]
+        if one_by_one(layout):
+            lines = (*held, *embedding_gradient(layout, 3 if shape.tied else 1))
+            candidates.append(Instant(name="backward", title="the end of the backward", lines=lines))
+        worst = max(candidates, key=lambda instant: instant.bytes)
         piled = optim.gradient_lines(layout, "accumulated-gradients")
         instants.insert(
             4,
@@ -66,51 +71,6 @@ def training_instants(
     if layout.sharded and job.parallel == "fsdp":  # FSDP1 frees the flat gradient in the next forward only
         static += sum(line.bytes for line in gradients)
     return tuple(instants), static, _notes(layout)
-
-
-def _end_lines(layout: Layout, one: Block, gradients: list[Line]) -> list[Line]:
-    """The end of the backward: the first block's worst operation, or the embedding's gradient after it."""
-    live = _live_lines(layout, one, last=True)
-    pending = _pending(layout)
-    if not pending:
-        return [*gradients, *live]
-    t, h, width = layout.tokens, layout.shape.hidden, layout.gradient_bytes
-    there = sum(line.bytes for line in gradients) - width * pending
-    first = [
-        _line(
-            "gradients",
-            there,
-            f"{width} B x {there // width:,} trained parameters, all but the embedding's and the first block's "
-            "attention's",
-            "these gradients come last",
-        ),
-        *live,
-    ]
-    dense = width * layout.own.embedding if layout.shape.tied else 0
-    last = [
-        *gradients,
-        _line(
-            "embedding-gradient",
-            dense + layout.residual * h * t,
-            f"{layout.residual} B x {h:,} hidden x {t:,} tokens"
-            + (f" + {width} B x {layout.own.embedding:,} weights, added to the head's" if dense else ""),
-            "the embedding's backward makes a dense gradient",
-        ),
-    ]
-    return max(first, last, key=lambda lines: sum(line.bytes for line in lines))
-
-
-def _pending(layout: Layout) -> int:
-    """Parameters without a gradient when the first block's MLP is differentiated: the embedding (a tied one has
-    the head's), positions, that block's attention. Counted where gradients are whole and come one by one."""
-    job, shape = layout.job, layout.shape
-    whole = layout.shards == 1 and job.tp == job.pp == job.ep == 1
-    if job.method != "full" or not whole or job.optimizer in optim.IN_BACKWARD or shape.kind != "decoder":
-        return 0
-    attention = shape.layer_parameters - (3 if shape.gated else 2) * shape.hidden * shape.mlp
-    if shape.experts or shape.latent is not None or attention < 0:
-        attention = 0
-    return attention + layout.own.positions + (0 if shape.tied else layout.own.embedding)
 
 
 def _root_lines(layout: Layout) -> list[Line]:
