@@ -1,0 +1,67 @@
+"""What a trace says: the same instants as the analytic model, with the bytes that were followed."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.model import Provenance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """The memory of a job as its own code allocates it."""
+
+    instants: tuple[Instant, ...]
+    """In the order of a step; their names are those of the analytic instants."""
+    static: int
+    """Bytes that stay between two steps."""
+    allocated: int
+    """Peak by the simulated allocator, which hands out some blocks larger than asked; bytes."""
+    reserved: int
+    """What the simulated allocator reserved; bytes."""
+    parameters: int
+    """Parameters, packed ones as elements of their bytes."""
+    layers: int
+    """Blocks of the model."""
+    depths: tuple[int, ...]
+    """How many blocks were traced; the rest is extrapolated."""
+    residue: int | None
+    """By how many bytes a third depth was off the extrapolation; None where none was traced."""
+    seconds: float
+    """How long the trace took, without imports."""
+    libraries: dict[str, str] = field(default_factory=dict)
+    """Package to version."""
+    notes: tuple[str, ...] = ()
+    """What it assumed, a sentence each."""
+
+    @property
+    def peak(self) -> Instant:
+        """The instant that holds the peak."""
+        return max(self.instants, key=lambda instant: instant.bytes)
+
+    def to_object(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self) | {
+            "instants": [
+                {"name": each.name, "title": each.title, "lines": [_plain(line) for line in each.lines]}
+                for each in self.instants
+            ]
+        }
+
+
+def _plain(line: Line) -> dict[str, Any]:
+    return asdict(line) | {"provenance": line.provenance.value}
+
+
+def from_object(data: dict[str, Any]) -> Traced:
+    """What `to_object` wrote."""
+    instants = tuple(
+        Instant(
+            name=each["name"],
+            title=each["title"],
+            lines=tuple(Line(**{**line, "provenance": Provenance(line["provenance"])}) for line in each["lines"]),
+        )
+        for each in data["instants"]
+    )
+    lists = {"depths": tuple(data["depths"]), "notes": tuple(data["notes"])}
+    return Traced(**{**data, **lists, "instants": instants})

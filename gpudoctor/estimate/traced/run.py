@@ -1,0 +1,209 @@
+"""Trace a job: build it on fake tensors at two or three depths, run two steps, extrapolate."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from gpudoctor.estimate.analytic.state import WORKSPACE
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.real.build import Built, build, refuse
+from gpudoctor.estimate.real.config import Source, depth, hf_config, layer_pattern
+from gpudoctor.estimate.real.pattern import Pattern
+from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.traced.allocator import replay
+from gpudoctor.estimate.traced.cuda import cuda_choices
+from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, residue, whole
+from gpudoctor.estimate.traced.ledger import Ledger
+from gpudoctor.estimate.traced.result import Traced
+from gpudoctor.estimate.traced.tracker import Tracker, mark_model, run_steps
+from gpudoctor.model import Provenance
+
+CHEAP = 1.0
+"""Seconds that the first two depths may take for a third one to be worth its check."""
+TITLES = {
+    "load": "loading the model", "forward": "the forward of a block", "loss": "the loss",
+    "layer": "the backward of the last block", "backward": "the end of the backward",
+    "accumulation": "a later micro batch, with gradients of earlier ones", "step": "the optimizer step",
+}  # fmt: skip
+WEIGHTS = ("weights", "adapters")
+
+
+@contextmanager
+def fake_world() -> Iterator[None]:
+    """Inside, tensors have shapes and types and no memory, and operations choose what CUDA would choose."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True), cuda_choices():
+        yield
+
+
+def follow(built_by: Any) -> tuple[Ledger, Built]:
+    """Build a job by a function without arguments and run two steps of it under a tracker."""
+    tracker = Tracker()
+    with tracker.following():
+        built = built_by()
+    mark_model(tracker, built)
+    run_steps(tracker, built)
+    return tracker.ledger, built
+
+
+def trace(source: Source, job: TrainingJob, *, workspace: int = WORKSPACE) -> Traced:
+    """The memory of a job by its own code. `workspace`: bytes of cuBLAS' workspace, two of which are alive.
+
+    Raises `UsageError` for what cannot be built and `IncompleteError` without torch.
+    """
+    refuse(job)
+    start = time.perf_counter()
+    config = hf_config(source)
+    pattern = _pattern(config, job)
+    shown = replace(job, accumulate=min(job.accumulate, 2))
+    found: list[Depth] = []
+    wanted = _depths(pattern, job)
+    for at, layers in enumerate(wanted):
+        if at == 2 and time.perf_counter() - start > CHEAP:
+            break
+        found.append(_at_depth(source, shown, pattern, layers, workspace))
+    return _traced(found, pattern, job, workspace, time.perf_counter() - start)
+
+
+def _pattern(config: Any, job: TrainingJob) -> Pattern:
+    pattern = layer_pattern(config)
+    if job.checkpointing == "none" or job.checkpoint_every == 1:
+        return pattern
+    return replace(pattern, period=min(math.lcm(pattern.period, job.checkpoint_every), pattern.layers))
+
+
+def _depths(pattern: Pattern, job: TrainingJob) -> tuple[int, ...]:
+    """Three depths, a group of blocks apart; under `freeze` with all trained blocks and two frozen ones."""
+    found = pattern.depths(3)
+    if job.method != "freeze" or len(found) == 1:
+        return found
+    least = _trained(job, pattern.layers) + 2
+    shift = max(-(-(least - found[0]) // pattern.period), 0) * pattern.period
+    moved = tuple(each + shift for each in found)
+    return moved if moved[-1] < pattern.layers else (pattern.layers,)
+
+
+def _trained(job: TrainingJob, layers: int) -> int:
+    """Blocks that `freeze` trains."""
+    return 2 if job.freeze_layers is None else max(layers - job.freeze_layers, 0)
+
+
+def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int, workspace: int) -> Depth:
+    frozen = layers - _trained(job, pattern.layers) if job.method == "freeze" else None
+    with fake_world():
+        ledger, built = follow(lambda: build(source, job, layers=layers, frozen=frozen))
+        counters = replay(ledger, (workspace, workspace))
+        held = ledger.alive_at(len(ledger.events))
+        scalars = {
+            "parameters": sum(each.numel() for each in built.model.parameters()),
+            "allocated": counters.allocated,
+            "reserved": counters.reserved,
+        }
+        scalars |= {
+            kind: sum(-(-each.bytes // 512) * 512 for each in held if each.kind == kind) for kind in WEIGHTS
+        }
+        return depth_of(ledger, pattern, layers, scalars)
+
+
+def _traced(found: list[Depth], pattern: Pattern, job: TrainingJob, workspace: int, seconds: float) -> Traced:
+    depths = tuple(found)
+    windows = whole(depths, pattern)
+    low, high = depths[0], depths[min(1, len(depths) - 1)]
+    groups = (pattern.layers - low.layers) // pattern.period if high is not low else 0
+    numbers = {name: grow(value, high.scalars[name], groups) for name, value in low.scalars.items()}
+    extra = _workspace(workspace)
+    instants = [_instant("load", {kind: numbers[kind] for kind in WEIGHTS}, low.layers, [])]
+    for name, roles in _instants(windows).items():
+        worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
+        instants.append(_instant(name, windows[worst], low.layers, [extra]))
+    static = sum(each.bytes for each in windows[("idle", "", 0, 0, job_last_micro(job))].values()) + extra.bytes
+    return Traced(
+        instants=tuple(instants), static=static, allocated=numbers["allocated"].bytes,
+        reserved=numbers["reserved"].bytes, parameters=numbers["parameters"].bytes, layers=pattern.layers,
+        depths=tuple(each.layers for each in depths), residue=residue(depths, pattern), seconds=seconds,
+        libraries=libraries(), notes=_notes(job),
+    )  # fmt: skip
+
+
+def job_last_micro(job: TrainingJob) -> int:
+    """The number of the last micro batch that is traced."""
+    return min(job.accumulate, 2) - 1
+
+
+def _instants(windows: dict[Role, Any]) -> dict[str, list[Role]]:
+    """Windows by the instant that they belong to, in the order of a step."""
+    found: dict[str, list[Role]] = {name: [] for name in list(TITLES)[1:]}
+    for role in windows:
+        phase, end, _, _, micro = role
+        if phase == "idle":
+            continue
+        if phase == "step":
+            found["step"].append(role)
+        elif micro:
+            found["accumulation"].append(role)
+        elif phase == "backward" and end == "last":
+            found["layer"].append(role)
+        elif phase in {"backward", "tail"}:
+            found["backward"].append(role)
+        else:
+            found["forward" if phase == "forward" else "loss"].append(role)
+    return {name: roles for name, roles in found.items() if roles}
+
+
+def _instant(name: str, kinds: dict[str, Grown], layers: int, extra: list[Line]) -> Instant:
+    lines = [
+        Line(
+            kind=kind, bytes=max(each.bytes, 0), formula=_formula(each, layers), source=_source(),
+            provenance=Provenance.TRACED,
+        )
+        for kind, each in sorted(kinds.items(), key=lambda pair: -pair[1].bytes) if each.bytes > 0
+    ]  # fmt: skip
+    return Instant(name=name, title=TITLES[name], lines=(*lines, *extra))
+
+
+def _formula(each: Grown, layers: int) -> str:
+    if not each.groups:
+        return f"{each.bytes:,} B followed"
+    if not each.slope:
+        return f"{each.base:,} B followed at {layers} blocks, the same at any depth"
+    return f"{each.base:,} B followed at {layers} blocks + {each.groups} x {each.slope:,} B more a group"
+
+
+def _source() -> str:
+    versions = libraries()
+    return f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
+
+
+def _workspace(size: int) -> Line:
+    return Line(
+        kind="workspace", bytes=2 * size, formula=f"2 x {size:,} B (cuBLAS, one per thread and stream)",
+        source="aten/src/ATen/cuda/CublasHandlePool.cpp",
+    )  # fmt: skip
+
+
+def libraries() -> dict[str, str]:
+    """Versions of what was traced."""
+    from importlib import metadata
+
+    found = {}
+    for name in ("torch", "transformers", "peft"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _notes(job: TrainingJob) -> tuple[str, ...]:
+    notes = []
+    if job.attention == "sdpa":
+        notes.append("SDPA is taken to choose flash-attention where no mask is needed, as on Ampere and later")
+    if job.quantized:
+        notes.append("bitsandbytes has no kernels for fake tensors: stand-ins hold and allocate what its layers do")
+    if job.optimizer not in {"adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-momentum", "adafactor"}:
+        notes.append(f"{job.optimizer} is a stand-in with states of its size and no temporaries")
+    return tuple(notes)

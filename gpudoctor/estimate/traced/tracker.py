@@ -1,0 +1,190 @@
+"""Follows every tensor's memory from its first to its last use while a built job runs, on real or fake tensors."""
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from gpudoctor.estimate.real.build import Built
+from gpudoctor.estimate.traced.ledger import Ledger, Window
+
+
+class Tracker:
+    """Storages that are alive, by their address; what it sees goes into a ledger."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.window = Window("load")
+        self._known: dict[int, tuple[int, Any]] = {}
+        self._path: list[str] = []
+
+    def enter(self, phase: str, block: int = -1) -> None:
+        """The next window of this micro batch."""
+        self.window = self.window._replace(phase=phase, block=block)
+        self.ledger.enter(self.window)
+
+    def see(self, tensor: Any, op: str) -> int:
+        """Note a tensor's storage if it is new; its number."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        known = self._known.get(address)
+        if known is not None:
+            return known[0]
+        number = self.ledger.born(storage.nbytes(), op, self._path[-1] if self._path else "")
+
+        def gone(_: Any, ledger: Ledger = self.ledger, known: Any = self._known) -> None:
+            known.pop(address, None)
+            ledger.freed(number)
+
+        # a storage's Python object lives as long as the storage itself (torch/csrc/Storage.cpp)
+        self._known[address] = number, weakref.ref(storage, gone)
+        return number
+
+    def mark(self, tensor: Any, kind: str) -> None:
+        """Say what a tensor's storage is."""
+        self.ledger.storages[self.see(tensor, "made before")].kind = kind
+
+    @contextmanager
+    def following(self, model: Any = None) -> Iterator[None]:
+        """Everything that operations make inside is seen, under the path of the module that runs."""
+        from torch.nn.modules import module as modules
+
+        names = {} if model is None else {each: name for name, each in model.named_modules()}
+
+        def before(module: Any, _: Any) -> None:
+            self._path.append(names.get(module, ""))
+
+        def after(*_: Any) -> None:
+            if self._path:
+                self._path.pop()
+
+        handles = [
+            modules.register_module_forward_pre_hook(before),
+            modules.register_module_forward_hook(after, always_call=True),
+        ]
+        try:
+            with _mode()(self):
+                yield
+        finally:
+            self._path.clear()
+            for handle in handles:
+                handle.remove()
+
+
+@cache
+def _mode() -> Any:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watching(TorchDispatchMode):
+        """Every operation below autograd passes here; what it returns is noted."""
+
+        def __init__(self, tracker: Tracker) -> None:
+            super().__init__()
+            self.tracker = tracker
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = func(*args, **(kwargs or {}))
+            self._note(found, func)
+            return found
+
+        def _note(self, found: Any, func: Any) -> None:
+            if isinstance(found, torch.Tensor):
+                self.tracker.see(found, func._schema.name)
+            elif isinstance(found, list | tuple):
+                for each in found:
+                    self._note(each, func)
+
+    return Watching
+
+
+def mark_model(tracker: Tracker, built: Built) -> None:
+    """Mark what is there before the first step: weights, adapters, the batch."""
+    for name, parameter in built.model.named_parameters():
+        adapter = built.job.adapted and parameter.requires_grad
+        tracker.mark(parameter, "adapters" if adapter and "original" not in name else "weights")
+    for buffer in built.model.buffers():
+        tracker.mark(buffer, "weights")
+    for tensor in (*built.batch.values(), *built.spare):
+        tracker.mark(tensor, "batch")
+
+
+@contextmanager
+def marking(tracker: Tracker, built: Built) -> Iterator[None]:
+    """Windows of blocks, and gradients marked as they are accumulated."""
+    found = built.blocks()
+    handles = [
+        parameter.register_post_accumulate_grad_hook(lambda each: tracker.mark(each.grad, "gradients"))
+        for parameter in built.model.parameters() if parameter.requires_grad
+    ]  # fmt: skip
+    for at, block in enumerate(found):
+        handles.append(block.register_forward_pre_hook(_entering(tracker, at), with_kwargs=True))
+        handles.append(block.register_forward_hook(_leaving(tracker, at, last=at == len(found) - 1)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _entering(tracker: Tracker, at: int) -> Any:
+    def hook(_: Any, args: Any, kwargs: Any) -> None:
+        tracker.enter("forward", at)
+        given = _first(args) if args else kwargs.get("hidden_states")
+        if at == 0 and given is not None and given.requires_grad:
+            given.register_hook(lambda _: tracker.enter("tail"))
+
+    return hook
+
+
+def _leaving(tracker: Tracker, at: int, *, last: bool) -> Any:
+    def hook(_: Any, __: Any, output: Any) -> None:
+        given = _first(output)
+        if given is not None and given.requires_grad:
+            given.register_hook(lambda _: tracker.enter("backward", at))
+        if last:
+            tracker.enter("loss")
+
+    return hook
+
+
+def _first(given: Any) -> Any:
+    """The first tensor of what a block takes or returns."""
+    import torch
+
+    if isinstance(given, torch.Tensor):
+        return given
+    if isinstance(given, list | tuple):
+        return next((each for each in given if isinstance(each, torch.Tensor)), None)
+    return None
+
+
+def run_steps(tracker: Tracker, built: Built, steps: int = 2) -> None:
+    """Two optimizer steps: in the second, optimizer state is there from the start. More than two micro batches
+    are like the second."""
+    micro = min(built.job.accumulate, 2)
+    with tracker.following(built.model), marking(tracker, built):
+        for step in range(steps):
+            for at in range(micro):
+                tracker.window = Window("forward", -1, step, at)
+                tracker.ledger.enter(tracker.window)
+                loss = built.forward()
+                tracker.enter("loss-backward")
+                loss.backward()
+                del loss
+            tracker.enter("step")
+            built.optimizer.step()
+            _mark_states(tracker, built.optimizer)
+            built.optimizer.zero_grad(set_to_none=True)
+        tracker.enter("idle")
+
+
+def _mark_states(tracker: Tracker, optimizer: Any) -> None:
+    import torch
+
+    for state in optimizer.state.values():
+        for name, value in state.items():
+            if isinstance(value, torch.Tensor):
+                # torch keeps the count of steps on the host unless the optimizer is fused or capturable
+                tracker.mark(value, "host" if name == "step" else "optimizer")
