@@ -96,6 +96,7 @@ def build(
     config = hf_config(source, layers)
     device = torch.device(device)
     model = _model(config, job, device)
+    model.tie_weights()  # which goes with the filling that fake weights are spared
     if job.quantized:
         model = _quantized(model, job)
     if job.method == "freeze":

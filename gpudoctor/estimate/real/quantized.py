@@ -15,16 +15,22 @@ BLOCK, NESTED = 64, 256
 
 
 def quantize(model: Any, job: TrainingJob) -> Any:
-    """Every `nn.Linear` of the body replaced; embedding, head and router stay, as transformers keeps them."""
-    import torch
-
+    """Every linear of the body replaced; embedding and head stay, as transformers keeps them."""
     kept = _kept(model)
     for name, module in list(model.named_modules()):
         for child_name, child in list(module.named_children()):
             whole = f"{name}.{child_name}" if name else child_name
-            if type(child) is torch.nn.Linear and child_name not in kept and whole not in kept:
+            if _replaced(child) and child_name not in kept and whole not in kept:
                 setattr(module, child_name, _standin(child, job))
     return model
+
+
+def _replaced(module: Any) -> bool:
+    """Whether transformers quantizes a module: linears, their heirs, and GPT-2's transposed ones
+    (transformers/integrations/bitsandbytes.py)."""
+    import torch
+
+    return isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def _kept(model: Any) -> set[str]:
@@ -52,7 +58,7 @@ def four_bit_class() -> Any:
 
         def __init__(self, linear: Any, job: TrainingJob) -> None:
             torch.nn.Module.__init__(self)
-            self.in_features, self.out_features = linear.in_features, linear.out_features
+            self.in_features, self.out_features = _widths(linear)
             self.compute_dtype = _compute_dtype(job)
             count, device = linear.weight.numel(), linear.weight.device
             packed = torch.zeros((count + 1) // 2, 1, dtype=torch.uint8, device=device)
@@ -140,8 +146,8 @@ def int8_class() -> Any:
 
         def __init__(self, linear: Any, _job: TrainingJob) -> None:
             torch.nn.Module.__init__(self)
-            self.in_features, self.out_features = linear.in_features, linear.out_features
-            held = torch.zeros(linear.weight.shape, dtype=torch.int8, device=linear.weight.device)
+            self.in_features, self.out_features = _widths(linear)
+            held = torch.zeros(self.out_features, self.in_features, dtype=torch.int8, device=linear.weight.device)
             self.weight = torch.nn.Parameter(held, requires_grad=False)
             self.bias = linear.bias
             scales = torch.zeros(self.out_features, device=held.device)
@@ -153,6 +159,14 @@ def int8_class() -> Any:
             return found if self.bias is None else found + self.bias.to(found.dtype)
 
     return Int8
+
+
+def _widths(linear: Any) -> tuple[int, int]:
+    """Input and output width; GPT-2's linears hold their weight as [in, out]."""
+    if type(linear).__name__ == "Conv1D":
+        rows, columns = linear.weight.shape
+        return int(rows), int(columns)
+    return linear.in_features, linear.out_features
 
 
 def _compute_dtype(job: TrainingJob) -> Any:

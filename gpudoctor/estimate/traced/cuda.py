@@ -131,8 +131,7 @@ def attention(
     half = query.dtype in {torch.bfloat16, torch.float16}
     if half and attn_mask is None and len(widths) == 1 and max(widths) <= 256:
         return _flash(query, key, value, dropout_p, is_causal, scale)
-    trained_mask = attn_mask is not None and attn_mask.requires_grad
-    if not grouped and not trained_mask:
+    if not grouped:
         return _efficient(query, key, value, attn_mask, dropout_p, is_causal, scale)
     return torch.ops.aten._scaled_dot_product_attention_math(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa

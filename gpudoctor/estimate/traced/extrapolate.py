@@ -31,7 +31,7 @@ def depth_of(ledger: Ledger, pattern: Pattern, layers: int, scalars: Mapping[str
     for window, peak in peaks:
         late = window.step == last or window.phase == "step"
         role = _role(window, pattern, layers)
-        if window.phase == "load" or not late or role is None:
+        if window.phase in {"load", "fill"} or not late or role is None:
             continue
         if role not in found or found[role].bytes < peak.bytes:
             found[role] = peak

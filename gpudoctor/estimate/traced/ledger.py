@@ -14,7 +14,8 @@ class Window(NamedTuple):
     """A stretch of the run: one block's forward or backward, the loss, the optimizer step."""
 
     phase: str
-    """`load`, `forward`, `loss`, `backward`, `tail` (after the first block's backward), `step`, `idle`."""
+    """`load`, `fill` (gradients for a first, empty step), `forward`, `loss`, `loss-backward`, `backward`, `tail`
+    (after the first block's backward), `step`, `idle`."""
     block: int = -1
     """Which block, counted over all halves; -1 outside blocks."""
     step: int = 0

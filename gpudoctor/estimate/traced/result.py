@@ -18,7 +18,7 @@ class Traced:
     allocated: int
     """Peak by the simulated allocator, which hands out some blocks larger than asked; bytes."""
     reserved: int
-    """What the simulated allocator reserved; bytes."""
+    """The same and what the simulated allocator reserved beyond it at the greatest depth that was traced; bytes."""
     parameters: int
     """Parameters, packed ones as elements of their bytes."""
     layers: int

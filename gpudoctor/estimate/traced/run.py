@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from gpudoctor.estimate.analytic.state import WORKSPACE
@@ -21,7 +22,7 @@ from gpudoctor.estimate.traced.result import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, mark_model, run_steps
 from gpudoctor.model import Provenance
 
-CHEAP = 1.0
+CHEAP = 1.5
 """Seconds that the first two depths may take for a third one to be worth its check."""
 TITLES = {
     "load": "loading the model", "forward": "the forward of a block", "loss": "the loss",
@@ -101,7 +102,7 @@ def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int, w
         scalars = {
             "parameters": sum(each.numel() for each in built.model.parameters()),
             "allocated": counters.allocated,
-            "reserved": counters.reserved,
+            "slack": counters.reserved - counters.allocated,
         }
         scalars |= {
             kind: sum(-(-each.bytes // 512) * 512 for each in held if each.kind == kind) for kind in WEIGHTS
@@ -120,16 +121,16 @@ def _traced(found: list[Depth], pattern: Pattern, job: TrainingJob, workspace: i
     for name, roles in _instants(windows).items():
         worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
         instants.append(_instant(name, windows[worst], low.layers, [extra]))
-    static = sum(each.bytes for each in windows[("idle", "", 0, 0, job_last_micro(job))].values()) + extra.bytes
+    static = sum(each.bytes for each in windows[("idle", "", 0, 0, _last_micro(job))].values()) + extra.bytes
     return Traced(
         instants=tuple(instants), static=static, allocated=numbers["allocated"].bytes,
-        reserved=numbers["reserved"].bytes, parameters=numbers["parameters"].bytes, layers=pattern.layers,
+        reserved=numbers["allocated"].bytes + high.scalars["slack"], parameters=numbers["parameters"].bytes, layers=pattern.layers,
         depths=tuple(each.layers for each in depths), residue=residue(depths, pattern), seconds=seconds,
         libraries=libraries(), notes=_notes(job),
     )  # fmt: skip
 
 
-def job_last_micro(job: TrainingJob) -> int:
+def _last_micro(job: TrainingJob) -> int:
     """The number of the last micro batch that is traced."""
     return min(job.accumulate, 2) - 1
 
@@ -185,6 +186,7 @@ def _workspace(size: int) -> Line:
     )  # fmt: skip
 
 
+@cache
 def libraries() -> dict[str, str]:
     """Versions of what was traced."""
     from importlib import metadata

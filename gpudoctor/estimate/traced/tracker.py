@@ -160,24 +160,40 @@ def _first(given: Any) -> Any:
     return None
 
 
-def run_steps(tracker: Tracker, built: Built, steps: int = 2) -> None:
-    """Two optimizer steps: in the second, optimizer state is there from the start. More than two micro batches
-    are like the second."""
-    micro = min(built.job.accumulate, 2)
+def run_steps(tracker: Tracker, built: Built) -> None:
+    """Two optimizer steps. The first gets gradients of zeros and only makes the optimizer's states, which the
+    second finds there as every later step does. More than two micro batches are like the second."""
     with tracker.following(built.model), marking(tracker, built):
-        for step in range(steps):
-            for at in range(micro):
-                tracker.window = Window("forward", -1, step, at)
-                tracker.ledger.enter(tracker.window)
-                loss = built.forward()
-                tracker.enter("loss-backward")
-                loss.backward()
-                del loss
-            tracker.enter("step")
-            built.optimizer.step()
-            _mark_states(tracker, built.optimizer)
-            built.optimizer.zero_grad(set_to_none=True)
+        tracker.window = Window("fill")
+        tracker.ledger.enter(tracker.window)
+        _fill_gradients(tracker, built)
+        _optimize(tracker, built)
+        for at in range(min(built.job.accumulate, 2)):
+            tracker.window = Window("forward", -1, 1, at)
+            tracker.ledger.enter(tracker.window)
+            loss = built.forward()
+            tracker.enter("loss-backward")
+            loss.backward()
+            del loss
+        _optimize(tracker, built)
         tracker.enter("idle")
+
+
+def _fill_gradients(tracker: Tracker, built: Built) -> None:
+    import torch
+
+    for parameter in built.model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+            tracker.mark(parameter.grad, "gradients")
+
+
+def _optimize(tracker: Tracker, built: Built) -> None:
+    """The update, and gradients to None."""
+    tracker.enter("step")
+    built.optimizer.step()
+    _mark_states(tracker, built.optimizer)
+    built.optimizer.zero_grad(set_to_none=True)
 
 
 def _mark_states(tracker: Tracker, optimizer: Any) -> None:
