@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "markdown")
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 _FILES = {".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".sh", ".sbatch"}
+_LONGEST_TRACE = 86_400
 USUAL = ("full", "lora", "qlora")
 """Methods that stand side by side when none is named."""
 
@@ -59,6 +60,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument(
         "--compare", action="store_true", help="what other tools' formulas answer, and why they differ"
     )
+    more.add_argument(
+        "--trace", action="store_true",
+        help="follow the real code on fake tensors (needs torch); a script target is imported and run",
+    )  # fmt: skip
+    more.add_argument(
+        "--trace-seconds", type=float, metavar="N", help="how long that may take (120; a script 300)"
+    )
     more.add_argument("--vary", metavar="KEY=V1,V2", help="one table over values of a flag: seq=1k,2k,4k")
     more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
     report = parser.add_argument_group("report")
@@ -73,10 +81,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer and print; 1 when a card is named (or is the machine's own) and nothing asked for fits."""
-    if arguments.script_arguments:
-        raise UsageError("estimate runs no script: nothing belongs after --")
     from gpudoctor.cli.estimate_measure import check_flags, exit_code
 
+    if arguments.trace_seconds is not None and not 0 < arguments.trace_seconds <= _LONGEST_TRACE:
+        given = f"{arguments.trace_seconds:g}"
+        raise UsageError(f"--trace-seconds is {given}; it must be from 0 to {_LONGEST_TRACE}")
+    if arguments.script_arguments and not arguments.trace:
+        raise UsageError("estimate runs no script without --trace: nothing belongs after --")
     if arguments.output is not None:
         from gpudoctor.cli.reporting import check_output
 
@@ -103,12 +114,25 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     from gpudoctor.estimate import device as find_device
     from gpudoctor.estimate.answer import Answer
 
-    found, fields, assumptions = _asked(arguments)
     named = find_device(arguments.gpu) if arguments.gpu is not None else None
     card, said = (named, "") if named is not None else _own_card()
     calibration, unused = known(arguments, card)
     if card is not None and calibration is not None:
         card = replace(card, calibration=calibration)
+    own = card is not None and named is None
+    if arguments.trace:
+        from gpudoctor.cli.estimate_trace import script_answer, script_of
+
+        script = script_of(arguments)
+        if script is not None:
+            return script_answer(script, card, own, arguments)
+    try:
+        found, fields, assumptions = _asked(arguments)
+    except UsageError as error:
+        answer = _traced_alone(error, card, own, arguments)
+        if answer is None:
+            raise
+        return answer
     shape = found.shape
     if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
         fields["seq"] = shape.max_positions
@@ -120,12 +144,29 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     done = [each.job for each in estimates]
     varied = vary(shape, done, card, arguments.vary, plot=arguments.plot is not None)
     answer = Answer(
-        shape=shape, estimates=estimates, device=card, own=card is not None and named is None,
+        shape=shape, estimates=estimates, device=card, own=own,
         common=() if card is not None else _common(estimates), assumptions=tuple(assumptions),
         varied=varied,
     )  # fmt: skip
+    if arguments.trace:
+        from gpudoctor.cli.estimate_trace import beside
+
+        answer = replace(answer, traced=beside(found, estimates, arguments))
     answer = _advised(answer, arguments)
     return measured(answer, arguments, found.path) if arguments.measure else answer
+
+
+def _traced_alone(
+    error: UsageError, card: "Device | None", own: bool, arguments: argparse.Namespace
+) -> "Answer | None":
+    """With --trace, the answer for an architecture that no formula knows."""
+    from gpudoctor.estimate.config_json import UnknownArchitecture
+
+    if not arguments.trace or not isinstance(error, UnknownArchitecture):
+        return None
+    from gpudoctor.cli.estimate_trace import alone
+
+    return alone(error, card, own, arguments)
 
 
 def _asked(arguments: argparse.Namespace) -> tuple["Found", dict[str, Any], list[str]]:

@@ -18,7 +18,10 @@ def read_job(targets: Sequence[str]) -> Told:
     told = Told()
     for target in targets:
         if target.endswith((".py", ".ipynb")):
-            raise UsageError(f"{target}: a script; estimate reads training configs and models (--model 7b)")
+            raise UsageError(
+                f"{target}: a script; estimate reads training configs and models (--model 7b), and a script "
+                f"with --trace, which imports and runs it"
+            )
         if not os.path.isfile(target):
             raise UsageError(f"{target}: no such file; name a training config, or a model with --model")
         file = _add(target, told)

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate import ModelShape, from_numbers, lookup
+from gpudoctor.estimate import from_numbers, lookup
 from gpudoctor.estimate.find import LARGEST, Found, find_cached, find_path, is_path, parse_config
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -42,7 +43,7 @@ def _from_hub(name: str) -> Found:
     cached = find_cached(name)
     if cached is not None:
         found = find_path(cached)
-        return Found(shape=_named(found.shape, name), assumptions=found.assumptions, quantized=found.quantized)
+        return replace(found, shape=replace(found.shape, name=name))
     raw, why = _download(name)
     if raw is not None:
         return parse_config(raw, name)
@@ -50,12 +51,6 @@ def _from_hub(name: str) -> Found:
         raise UsageError(f"{name}: not among the known models, and {why} ({unknown})")
     said = f"{known.assumption}: {why}"
     return Found(shape=known.preset.shape, assumptions=(said,))
-
-
-def _named(shape: ModelShape, name: str) -> ModelShape:
-    from dataclasses import replace
-
-    return replace(shape, name=name)
 
 
 def _download(name: str) -> tuple[bytes | None, str]:

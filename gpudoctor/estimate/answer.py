@@ -10,6 +10,7 @@ from gpudoctor.estimate.shapes import ModelShape
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.traced.compare import TraceComparison
 
 SCHEMA = "gpudoctor.estimate/1"
 LABELS = {
@@ -57,6 +58,8 @@ class Answer:
     """What `--compare` asked for."""
     measured: "Comparison | None" = None
     """What `--measure` asked for: the shown job beside three real steps."""
+    traced: "tuple[TraceComparison, ...]" = ()
+    """What `--trace` asked for, one for each estimate."""
 
     @property
     def shown(self) -> Estimate:
@@ -81,6 +84,8 @@ class Answer:
 
 def label(estimate: Estimate) -> str:
     """A job's method for a person: `LoRA r16`; in inference `inference`."""
+    if estimate.named:
+        return estimate.named
     if estimate.job.mode == "inference":
         return "inference"
     name = LABELS[estimate.job.method]

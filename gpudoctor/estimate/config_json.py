@@ -14,6 +14,15 @@ from gpudoctor.estimate.shapes import Latent, ModelShape
 
 Config = Mapping[str, Any]
 
+
+class UnknownArchitecture(UsageError):
+    """No formula knows this architecture; transformers may."""
+
+    def __init__(self, text: str, config: Config) -> None:
+        super().__init__(text)
+        self.config = config
+
+
 _KEYS = {
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
@@ -151,9 +160,11 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
         ((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None)
     )
     if like is None:
-        raise UsageError(
+        raise UnknownArchitecture(
             f"{name}: model_type {kind!r} is an architecture that estimate does not know{_nearest(kind)}; give "
-            "the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab"
+            "the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab, or --trace, which runs "
+            "the class of transformers",
+            config,
         )
     return family, like
 

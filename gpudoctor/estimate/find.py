@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.config_json import shape_of_config
@@ -20,6 +22,8 @@ class Found:
     """Its shape."""
     assumptions: tuple[str, ...] = ()
     """A sentence each."""
+    config: Mapping[str, Any] | None = None
+    """The object of its config.json, where it has one; None for a known model or plain numbers."""
     quantized: str | None = None
     """How its checkpoint is quantized already (`gptq`, `awq`, `bitsandbytes`...); None where it is not."""
     path: str | None = None
@@ -77,7 +81,7 @@ def parse_config(raw: bytes, name: str) -> Found:
     shape, notes = shape_of_config(config, name)
     quantization = config.get("quantization_config")
     method = quantization.get("quant_method", "other") if isinstance(quantization, dict) else None
-    return Found(shape=shape, assumptions=notes, quantized=str(method) if method else None)
+    return Found(shape=shape, assumptions=notes, config=config, quantized=str(method) if method else None)
 
 
 def find_cached(name: str) -> str | None:

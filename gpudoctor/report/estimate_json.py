@@ -10,6 +10,7 @@ from gpudoctor.estimate.result import Device, Estimate, Instant, Line
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.traced.compare import TraceComparison
 
 Object = dict[str, Any]
 
@@ -45,6 +46,7 @@ def estimate_object(answer: Answer) -> Object:
         "vary": None if answer.varied is None else _varied(answer),
         "compare": [asdict(rival) for rival in answer.rivals],
         "measured": None if answer.measured is None else measured_object(answer.measured),
+        "traced": [_traced(each) for each in answer.traced],
     }
 
 
@@ -77,6 +79,34 @@ def measured_object(compared: "Comparison") -> Object:
         "context_bytes": found.context,
         "workspace_bytes": found.workspace,
         "differences": [asdict(each) for each in compared.differences],
+    }
+
+
+def _traced(each: "TraceComparison") -> Object:
+    traced = each.traced
+    if traced is None:
+        return {"method": each.estimate.job.method, "total_bytes": None, "why": each.why}
+    return {
+        "method": each.estimate.job.method,
+        "total_bytes": traced.peak.bytes,
+        "static_bytes": traced.static,
+        "peak": traced.peak.name,
+        "lines": [_line(line) for line in traced.peak.lines],
+        "instants": [_instant(instant) for instant in traced.instants],
+        "allocator": {"allocated_bytes": traced.allocated, "reserved_bytes": traced.reserved},
+        "parameters": traced.parameters,
+        "layers": traced.layers,
+        "depths": list(traced.depths),
+        "residue_bytes": traced.residue,
+        "seconds": round(traced.seconds, 3),
+        "libraries": traced.libraries,
+        "alone": each.alone,
+        "difference": None if each.share is None else round(each.share, 6),
+        "differences": [
+            {"instant": one.name, "analytic_bytes": one.analytic, "traced_bytes": one.traced}
+            for one in each.instants
+        ],
+        "notes": [*each.notes, *traced.notes],
     }
 
 

@@ -1,16 +1,21 @@
 """The estimate as Markdown: a verdict and two tables that fit a comment."""
 
+from typing import TYPE_CHECKING
+
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.markdown import escape
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate.traced.compare import TraceComparison
 
 
 def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     """The answer; `explain` adds formulas and sources to the lines."""
     shown = answer.shown
     rows = [f"### gpudoctor estimate: {escape(answer.shape.name)}, {words.parameters_text(answer.shape)}", ""]
-    rows += [escape(words.headline(answer)), "", escape(words.job_text(shown.job)), ""]
+    rows += [escape(words.headline(answer)), "", escape(words.what_text(shown)), ""]
     rows += ["| method | allocated | the card shows | verdict | peak in |", "|---|--:|--:|---|---|"]
     for each in answer.estimates:
         row = (
@@ -29,7 +34,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     rows += _more(answer)
     rows += [""] + [f"- assumed: {escape(text)}" for text in answer.assumptions]
     rows += [f"- note: {escape(text)}" for text in shown.notes]
-    rows.append(f"- {escape(words.libraries_text(shown.job))}")
+    rows.append(f"- {escape(words.code_text(answer))}")
     return "\n".join(rows).rstrip("\n") + "\n"
 
 
@@ -48,6 +53,8 @@ def _more(answer: Answer) -> list[str]:
         for row in variations:
             cells = " | ".join(words.gib(each.total_bytes) for each in row.estimates)
             rows.append(f"| {escape(row.value)} | {cells} |")
+    for each in answer.traced:
+        rows += _traced(each)
     if answer.rivals:
         rows += ["", "| formula of | answer | why it differs |", "|---|--:|---|"]
         for rival in answer.rivals:
@@ -66,3 +73,18 @@ def _more(answer: Answer) -> list[str]:
             change, back = words.flags_text(cut.changes), words.gib(cut.gives_back)
             rows.append(f"| `{change}` | {back} | {words.verdict_text(cut.verdict)} |")
     return rows
+
+
+def _traced(each: "TraceComparison") -> list[str]:
+    """The trace beside the formulas, instant by instant."""
+    if each.traced is None:
+        return ["", f"{each.method} was not traced: {escape(each.why)}"]
+    rows = ["", f"{each.method} traced, {words.traced_text(each.traced)}:", ""]
+    rows += ["| instant | formula | traced | differs |", "|---|--:|--:|--:|"]
+    for one in each.instants:
+        sizes = ["" if size is None else words.gib(size) for size in (one.analytic, one.traced)]
+        share = "" if one.share is None else f"{one.share:+.1%}"
+        rows.append(f"| {one.title} | {' | '.join(sizes)} | {share} |")
+    allocated, reserved = words.gib(each.traced.allocated), words.gib(each.traced.reserved)
+    rows += ["", f"- allocator on paper: {allocated} allocated, {reserved} reserved"]
+    return rows + [f"- note: {escape(text)}" for text in (*each.notes, *each.traced.notes)]

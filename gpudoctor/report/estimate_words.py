@@ -15,6 +15,7 @@ from gpudoctor.estimate.stack import stack
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.traced.result import Traced
 
 GIB = 1 << 30
 _CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
@@ -75,6 +76,44 @@ def job_text(job: TrainingJob) -> str:
 def libraries_text(job: TrainingJob) -> str:
     """Whose code is taken to run, in which releases."""
     return f"libraries: {stack(job.stack).title} (--stack {job.stack})"
+
+
+def what_text(shown: Estimate) -> str:
+    """What was estimated: the job, or code that says itself what it is."""
+    return "as it runs, on fake tensors" if shown.named else job_text(shown.job)
+
+
+def alone(answer: Answer) -> bool:
+    """Whether the trace is all there is."""
+    return any(each.alone for each in answer.traced)
+
+
+def code_text(answer: Answer) -> str:
+    """Whose code is taken to run, or ran."""
+    traced = next((each.traced for each in answer.traced if each.traced is not None), None)
+    if not alone(answer) or traced is None:
+        return libraries_text(answer.shown.job)
+    return "libraries: " + ", ".join(f"{name} {version}" for name, version in traced.libraries.items())
+
+
+def means_text(answer: Answer) -> str:
+    """What the allocated bytes are and how they were found."""
+    how = "computed by formula" if answer.measured else "computed by formula; nothing was run"
+    if answer.traced:
+        how = "followed through the code that ran" if alone(answer) else "computed by formula"
+        how += " on fake tensors, without a GPU" if alone(answer) else ", the trace on fake tensors beside it"
+    return f"allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}"
+
+
+def traced_text(traced: "Traced") -> str:
+    """What was traced, and how the rest was found."""
+    depths = [f"{depth:,}" for depth in traced.depths]
+    if not traced.depths or traced.depths[0] == traced.layers:
+        return f"followed whole in {traced.seconds:.1f} s"
+    check = ""
+    if traced.residue is not None:
+        check = "; the third depth is on the line" if not traced.residue else f"; off by {gib(traced.residue)}"
+    return f"followed at {joined(depths)} of {traced.layers:,} blocks in {traced.seconds:.1f} s{check}"
 
 
 def verdict_text(verdict: Verdict | None) -> str:

@@ -22,13 +22,17 @@ _FULL, _EMPTY = "█", "░"
 
 def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: bool = False) -> str:
     """The answer for people, `width` columns wide."""
-    page = _Page(max(width, 40), colour)
+    page = Page(max(width, 40), colour)
     _heading(page, answer)
     if len(answer.estimates) > 1:
         _methods(page, answer)
     if answer.common:
         _common(page, answer)
     _breakdown(page, answer)
+    if answer.traced:
+        from gpudoctor.ui.estimate_traced import show_traced
+
+        show_traced(page, answer)
     _next(page, answer)
     if answer.varied is not None:
         _varied(page, answer)
@@ -44,7 +48,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
     return page.text()
 
 
-class _Page:
+class Page:
     """Lines of text; tables are aligned, prose is wrapped."""
 
     def __init__(self, width: int, colour: bool) -> None:
@@ -97,15 +101,15 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def _heading(page: _Page, answer: Answer) -> None:
+def _heading(page: Page, answer: Answer) -> None:
     card = [words.card_text(answer.device)] if answer.device is not None else []
     page.say(" · ".join(["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
     page.blank()
     page.say(words.headline(answer))
-    page.say(words.job_text(answer.shown.job), hang=2)
+    page.say(words.what_text(answer.shown), hang=2)
 
 
-def _methods(page: _Page, answer: Answer) -> None:
+def _methods(page: Page, answer: Answer) -> None:
     page.blank()
     rows = [("", "allocated", "the card shows", "" if answer.device is None else "verdict", "peak in")]
     for each in answer.estimates:
@@ -124,7 +128,7 @@ def _methods(page: _Page, answer: Answer) -> None:
         page.table(rows, right=(1, 2))
 
 
-def _common(page: _Page, answer: Answer) -> None:
+def _common(page: Page, answer: Answer) -> None:
     """Common cards against each method."""
     page.blank()
     rows = [("card", "memory", *map(label, answer.estimates))]
@@ -133,7 +137,7 @@ def _common(page: _Page, answer: Answer) -> None:
     page.table(rows, right=(1,))
 
 
-def _breakdown(page: _Page, answer: Answer) -> None:
+def _breakdown(page: Page, answer: Answer) -> None:
     """The lines at the peak with bars, and the whole against the card."""
     shown = answer.shown
     page.blank()
@@ -168,7 +172,7 @@ def _against(shown: Estimate, size: int) -> str:
     return f"{bar[:end]}|{bar[end:]}"
 
 
-def _varied(page: _Page, answer: Answer) -> None:
+def _varied(page: Page, answer: Answer) -> None:
     if answer.varied is None:
         return
     key, rows = answer.varied
@@ -184,7 +188,7 @@ def _varied(page: _Page, answer: Answer) -> None:
     page.table(table, right=(0,))
 
 
-def _found(page: _Page, answer: Answer) -> None:
+def _found(page: Page, answer: Answer) -> None:
     """What --fit found."""
     if answer.found is None:
         return
@@ -208,7 +212,7 @@ def _found(page: _Page, answer: Answer) -> None:
     page.table(table, right=(1, 2))
 
 
-def _next(page: _Page, answer: Answer) -> None:
+def _next(page: Page, answer: Answer) -> None:
     """Room, or the changes that would do."""
     shown = answer.shown
     if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
@@ -223,7 +227,7 @@ def _next(page: _Page, answer: Answer) -> None:
         page.table(rows, right=(0,))
 
 
-def _rivals(page: _Page, answer: Answer) -> None:
+def _rivals(page: Page, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
     page.say(f"What other formulas say of {label(shown)} (ours: {words.gib(shown.total_bytes)})")
@@ -237,7 +241,7 @@ def _rivals(page: _Page, answer: Answer) -> None:
     page.table(rows, right=(1, 2))
 
 
-def _measured(page: _Page, compared: "Comparison") -> None:
+def _measured(page: Page, compared: "Comparison") -> None:
     """Predicted beside measured, by instant."""
     page.blank()
     for text in words.measured_text(compared):
@@ -252,7 +256,7 @@ def _measured(page: _Page, compared: "Comparison") -> None:
         page.say(text, indent=2, hang=2)
 
 
-def _explained(page: _Page, shown: Estimate) -> None:
+def _explained(page: Page, shown: Estimate) -> None:
     """Every formula once: those of the peak, then what the other instants add, then what surrounds them."""
     seen: set[Line] = set()
     for instant in (shown.peak, *(each for each in shown.instants if each is not shown.peak)):
@@ -271,24 +275,20 @@ def _explained(page: _Page, shown: Estimate) -> None:
         _formula(page, line)
 
 
-def _formula(page: _Page, line: Line) -> None:
+def _formula(page: Page, line: Line) -> None:
     page.say(f"{line.kind} {words.gib(line.bytes)} = {line.formula}", indent=2, hang=4)
     page.say(f"from: {line.source} ({line.provenance.value})", indent=6, hang=2)
 
 
-def _small_print(page: _Page, answer: Answer, explain: bool) -> None:
+def _small_print(page: Page, answer: Answer, explain: bool) -> None:
     page.blank()
     for text in answer.assumptions:
         page.say(f"assumed: {text}", hang=2)
     for text in answer.shown.notes:
         page.say(f"note: {text}", hang=2)
-    page.say(words.libraries_text(answer.shown.job), hang=2)
-    page.say(
-        "allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, computed by formula"
-        + ("; nothing was run" if answer.measured is None else ""),
-        hang=2,
-    )
-    if not explain:
+    page.say(words.code_text(answer), hang=2)
+    page.say(words.means_text(answer), hang=2)
+    if not explain and not words.alone(answer):
         more = "formulas: --explain"
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
             more += "   what else fits: --fit"

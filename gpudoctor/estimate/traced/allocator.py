@@ -1,9 +1,10 @@
 """torch's caching allocator on paper: what it would reserve for a row of allocations and frees.
 
-Rules of c10/cuda/CUDACachingAllocator.cpp with default settings: requests are rounded up to 512 B; up to 1 MiB they
-are cut from 2 MiB segments (the small pool), below 10 MiB from 20 MiB segments, from there on they get a segment
-rounded up to 2 MiB; the smallest free block that is large enough is taken, and split where at least 512 B (small) or
-more than 1 MiB (large) would be left; freed neighbours of one segment are joined; segments are never given back.
+Rules of c10/cuda/CUDACachingAllocator.cpp with default settings: requests are rounded up to 512 B; up to 1 MiB
+they are cut from 2 MiB segments (the small pool), below 10 MiB from 20 MiB segments, from there on they get a
+segment rounded up to 2 MiB; the smallest free block that is large enough is taken, and split where at least
+512 B (small) or more than 1 MiB (large) would be left; freed neighbours of one segment are joined; segments are
+never given back.
 """
 
 from bisect import bisect_left, insort
@@ -113,8 +114,8 @@ class Reading:
 
 
 def replay(ledger: Ledger, extra: Iterable[int] = ()) -> Reading:
-    """The run of a ledger on a fresh device: first what is alive when its first step begins, as a loaded model is,
-    then everything in order. `extra` are allocations that stay (workspaces)."""
+    """The run of a ledger on a fresh device: first what is alive when its first step begins, as a loaded model
+    is, then everything in order. `extra` are allocations that stay (workspaces)."""
     allocator = Allocator()
     first = next((at for at, window in enumerate(ledger.windows) if window.phase != "load"), None)
     begin = len(ledger.events) if first is None else ledger.starts[first]
@@ -125,9 +126,7 @@ def replay(ledger: Ledger, extra: Iterable[int] = ()) -> Reading:
         else:
             alive[number] = 0
     addresses = {
-        number: allocator.malloc(ledger.storages[number].bytes)
-        for number in alive
-        if _counts(ledger, number)
+        number: allocator.malloc(ledger.storages[number].bytes) for number in alive if _counts(ledger, number)
     }
     for size in extra:
         allocator.malloc(size)

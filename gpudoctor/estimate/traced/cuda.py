@@ -45,7 +45,7 @@ def cuda_choices() -> Iterator[None]:
 
 
 def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
-    """`Module._apply` for fake tensors: torch's own swaps them, which fails as soon as anything refers to them."""
+    """`Module._apply` for fake tensors: torch's own swaps them, which fails where anything refers to them."""
     import torch
 
     for module in self.children() if recurse else ():
@@ -71,7 +71,7 @@ def _choosing() -> Any:
     from torch.overrides import TorchFunctionMode
 
     functional = torch.nn.functional
-    special = {
+    special: dict[Any, Any] = {
         functional.scaled_dot_product_attention: attention,
         functional.dropout: _dropout,
         torch.dropout: _dropout,
@@ -145,9 +145,7 @@ def _flash(query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool, 
     width = query.shape[-1]
     scale = scale if scale is not None else width**-0.5
     if width % 8:
-        query, key, value = (
-            torch.nn.functional.pad(each, (0, 8 - width % 8)) for each in (query, key, value)
-        )
+        query, key, value = (torch.nn.functional.pad(each, (0, 8 - width % 8)) for each in (query, key, value))
     found = torch.ops.aten._scaled_dot_product_flash_attention(
         query, key, value, dropout_p, is_causal, False, scale=scale
     )[0]

@@ -68,8 +68,8 @@ def grow(low: int, high: int, groups: int) -> Grown:
 
 
 def whole(depths: tuple[Depth, ...], pattern: Pattern) -> dict[Role, dict[str, Grown]]:
-    """Every window at the whole model's depth, by kind. Windows between the first and the last blocks lie on the
-    line between them and cannot be higher than both."""
+    """Every window at the whole model's depth, by kind. Windows between the first and the last blocks lie on
+    the line between them and cannot be higher than both."""
     low, high = depths[0], depths[min(1, len(depths) - 1)]
     groups = (pattern.layers - low.layers) // pattern.period if high is not low else 0
     found = {}
@@ -81,7 +81,7 @@ def whole(depths: tuple[Depth, ...], pattern: Pattern) -> dict[Role, dict[str, G
 
 
 def residue(depths: tuple[Depth, ...], pattern: Pattern) -> int | None:
-    """By how many bytes the third depth is off the line through the first two, at most; None without a third."""
+    """By how many bytes the third depth is off the line through the first two; None without a third."""
     if len(depths) < 3:
         return None
     low, high, check = depths[:3]

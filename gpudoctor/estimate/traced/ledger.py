@@ -1,4 +1,4 @@
-"""What was allocated and freed, in order: every storage with its birth, and what was alive at the worst moments.
+"""What was allocated and freed, in order: every storage with its birth, and what was alive at the worst.
 
 Standard library only: the tracker writes it, the allocator's simulation and the tables read it.
 """
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 ROUND = 512
-"""Bytes to which torch's CUDA allocator rounds every request (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
+"""Bytes to which torch's CUDA allocator rounds a request (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
 
 
 class Window(NamedTuple):
     """A stretch of the run: one block's forward or backward, the loss, the optimizer step."""
 
     phase: str
-    """`load`, `fill` (gradients for a first, empty step), `forward`, `loss`, `loss-backward`, `backward`, `tail`
-    (after the first block's backward), `step`, `idle`."""
+    """`load`, `fill` (gradients for a first, empty step), `forward`, `loss`, `loss-backward`, `backward`,
+    `tail` (after the first block's backward), `step`, `idle`."""
     block: int = -1
     """Which block, counted over all halves; -1 outside blocks."""
     step: int = 0
@@ -37,7 +37,7 @@ class Storage:
     window: int
     """Index of the window of its birth."""
     kind: str = ""
-    """`weights`, `adapters`, `gradients`, `optimizer`, `batch`, `host` (not on the device); "" = by its birth."""
+    """`weights`, `adapters`, `gradients`, `optimizer`, `batch`, `host` (not on the device); "": by birth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +96,16 @@ class Ledger:
     def peaks(self) -> list[tuple[Window, Peak]]:
         """The worst moment of every window, in order; a window starts with what is alive then."""
         kinds = [self.kind(storage) for storage in self.storages]
-        sizes = [0 if kind == "host" else rounded(each.bytes) for kind, each in zip(kinds, self.storages, strict=True)]
+        sizes = [
+            0 if kind == "host" else rounded(each.bytes)
+            for kind, each in zip(kinds, self.storages, strict=True)
+        ]
         alive: dict[str, int] = {}
-        total, at, found = 0, 0, []
+        total, found = 0, []
         ends = [*self.starts[1:], len(self.events)]
-        for window, end in zip(self.windows, ends, strict=True):
-            best, best_kinds, best_at = total, dict(alive), at
-            for at in range(at, end):
+        for window, start, end in zip(self.windows, self.starts, ends, strict=True):
+            best, best_kinds, best_at = total, dict(alive), start
+            for at in range(start, end):
                 event = self.events[at]
                 number = event if event >= 0 else ~event
                 change = sizes[number] if event >= 0 else -sizes[number]
@@ -110,7 +113,6 @@ class Ledger:
                 alive[kinds[number]] = alive.get(kinds[number], 0) + change
                 if total > best:
                     best, best_kinds, best_at = total, dict(alive), at
-            at = end
             shown = {kind: size for kind, size in best_kinds.items() if size}
             found.append((window, Peak(bytes=best, kinds=shown, event=best_at)))
         return found

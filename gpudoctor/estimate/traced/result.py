@@ -18,7 +18,7 @@ class Traced:
     allocated: int
     """Peak by the simulated allocator, which hands out some blocks larger than asked; bytes."""
     reserved: int
-    """The same and what the simulated allocator reserved beyond it at the greatest depth that was traced; bytes."""
+    """The same and what the simulated allocator reserved beyond it at the greatest traced depth; bytes."""
     parameters: int
     """Parameters, packed ones as elements of their bytes."""
     layers: int
@@ -59,7 +59,9 @@ def from_object(data: dict[str, Any]) -> Traced:
         Instant(
             name=each["name"],
             title=each["title"],
-            lines=tuple(Line(**{**line, "provenance": Provenance(line["provenance"])}) for line in each["lines"]),
+            lines=tuple(
+                Line(**{**line, "provenance": Provenance(line["provenance"])}) for line in each["lines"]
+            ),
         )
         for each in data["instants"]
     )

@@ -2,8 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,15 +9,15 @@ from typing import Any
 from gpudoctor.estimate.analytic.state import WORKSPACE
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.real.build import Built, build, refuse
-from gpudoctor.estimate.real.config import Source, depth, hf_config, layer_pattern
+from gpudoctor.estimate.real.config import Source, hf_config, layer_pattern
 from gpudoctor.estimate.real.pattern import Pattern
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.traced.allocator import replay
-from gpudoctor.estimate.traced.cuda import cuda_choices
 from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, residue, whole
 from gpudoctor.estimate.traced.ledger import Ledger
 from gpudoctor.estimate.traced.result import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, mark_model, run_steps
+from gpudoctor.estimate.traced.world import fake_world
 from gpudoctor.model import Provenance
 
 CHEAP = 1.5
@@ -30,15 +28,6 @@ TITLES = {
     "accumulation": "a later micro batch, with gradients of earlier ones", "step": "the optimizer step",
 }  # fmt: skip
 WEIGHTS = ("weights", "adapters")
-
-
-@contextmanager
-def fake_world() -> Iterator[None]:
-    """Inside, tensors have shapes and types and no memory, and operations choose what CUDA would choose."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode(allow_non_fake_inputs=True), cuda_choices():
-        yield
 
 
 def follow(built_by: Any) -> tuple[Ledger, Built]:
@@ -101,8 +90,8 @@ def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int, w
         held = ledger.alive_at(len(ledger.events))
         scalars = {
             "parameters": sum(each.numel() for each in built.model.parameters()),
-            "allocated": counters.allocated,
-            "slack": counters.reserved - counters.allocated,
+            "uncut": counters.allocated - max(peak.bytes for _, peak in ledger.peaks()) - 2 * workspace,
+            "cached": counters.reserved - counters.allocated,
         }
         scalars |= {
             kind: sum(-(-each.bytes // 512) * 512 for each in held if each.kind == kind) for kind in WEIGHTS
@@ -122,9 +111,11 @@ def _traced(found: list[Depth], pattern: Pattern, job: TrainingJob, workspace: i
         worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
         instants.append(_instant(name, windows[worst], low.layers, [extra]))
     static = sum(each.bytes for each in windows[("idle", "", 0, 0, _last_micro(job))].values()) + extra.bytes
+    allocated = max(each.bytes for each in instants) + max(high.scalars["uncut"], 0)
     return Traced(
-        instants=tuple(instants), static=static, allocated=numbers["allocated"].bytes,
-        reserved=numbers["allocated"].bytes + high.scalars["slack"], parameters=numbers["parameters"].bytes, layers=pattern.layers,
+        instants=tuple(instants), static=static, allocated=allocated,
+        reserved=allocated + high.scalars["cached"], parameters=numbers["parameters"].bytes,
+        layers=pattern.layers,
         depths=tuple(each.layers for each in depths), residue=residue(depths, pattern), seconds=seconds,
         libraries=libraries(), notes=_notes(job),
     )  # fmt: skip
@@ -176,7 +167,9 @@ def _formula(each: Grown, layers: int) -> str:
 
 def _source() -> str:
     versions = libraries()
-    return f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
+    return (
+        f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
+    )
 
 
 def _workspace(size: int) -> Line:
@@ -205,7 +198,9 @@ def _notes(job: TrainingJob) -> tuple[str, ...]:
     if job.attention == "sdpa":
         notes.append("SDPA is taken to choose flash-attention where no mask is needed, as on Ampere and later")
     if job.quantized:
-        notes.append("bitsandbytes has no kernels for fake tensors: stand-ins hold and allocate what its layers do")
+        notes.append(
+            "bitsandbytes has no kernels for fake tensors: stand-ins hold and allocate what its layers do"
+        )
     if job.optimizer not in {"adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-momentum", "adafactor"}:
         notes.append(f"{job.optimizer} is a stand-in with states of its size and no temporaries")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Follows every tensor's memory from its first to its last use while a built job runs, on real or fake tensors."""
+"""Follows every tensor's memory from its first to its last use while a job runs, on real or fake tensors."""
 
 import weakref
 from collections.abc import Iterator

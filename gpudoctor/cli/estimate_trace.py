@@ -1,0 +1,147 @@
+"""`gpudoctor estimate --trace`: a child runs the real code on fake tensors; its answer beside the formulas."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
+from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.estimate.card import read_card
+from gpudoctor.estimate.find import Found
+from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.result import Device, Estimate
+from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.traced.child import SCRIPT_SECONDS, SECONDS, ask_child
+from gpudoctor.estimate.traced.compare import TraceComparison
+from gpudoctor.estimate.traced.result import Traced, from_object
+
+if TYPE_CHECKING:
+    from gpudoctor.estimate.config_json import UnknownArchitecture
+
+USUAL = ("full", "lora", "qlora")
+_FORMULAS_ONLY = ("fit", "compare", "vary", "plot", "explain")
+
+
+def script_of(arguments: argparse.Namespace) -> str | None:
+    """The script among the targets, which stands alone; None where there is none or no trace is asked for."""
+    scripts: list[str] = [target for target in arguments.targets if target.endswith(".py")]
+    if not scripts or not arguments.trace:
+        if arguments.script_arguments:
+            raise UsageError("estimate runs no script without --trace: nothing belongs after --")
+        return None
+    if len(arguments.targets) > 1 or arguments.model is not None:
+        raise UsageError(f"{scripts[0]}: a script is traced alone; leave --model and other targets out")
+    return scripts[0]
+
+
+def beside(
+    found: Found, estimates: Sequence[Estimate], arguments: argparse.Namespace
+) -> tuple[TraceComparison, ...]:
+    """The trace of every job beside its estimate."""
+    jobs = [each.job for each in estimates]
+    card = estimates[0].card.device
+    answer = _ask(found.shape, found.config, jobs, card, arguments)
+    rows = zip(estimates, answer["traced"], strict=True)
+    return tuple(_comparison(label(estimate), estimate, data) for estimate, data in rows)
+
+
+def alone(
+    unknown: "UnknownArchitecture", card: Device | None, own: bool, arguments: argparse.Namespace
+) -> Answer:
+    """The answer for an architecture that no formula knows: the trace is all there is."""
+    from gpudoctor.cli.estimate_flags import job_fields
+
+    name: str = arguments.model or arguments.targets[0]
+    _refuse_formulas(arguments, name)
+    fields: dict[str, Any] = job_fields(arguments)
+    methods = (fields.pop("method"),) if "method" in fields else USUAL
+    jobs = [TrainingJob(**fields, method=method) for method in methods]
+    answer = _ask(None, unknown.config, jobs, card, arguments)
+    found = [(job, data) for job, data in zip(jobs, answer["traced"], strict=True) if "error" not in data]
+    if not found:
+        raise UsageError(f"{name}: {answer['traced'][0]['error']}")
+    estimates, comparisons = [], []
+    for job, data in found:
+        traced = from_object(data)
+        shape = _shape(name, answer["model"], traced)
+        estimate = _estimate(shape, job, traced, card, "")
+        estimates.append(estimate)
+        comparisons.append(TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True))
+    kind = answer["model"]["model_type"]
+    said = f"no formula knows the architecture {kind}: the trace of transformers' own class is the answer"
+    return Answer(
+        shape=estimates[0].shape, estimates=tuple(estimates), device=card, own=own, assumptions=(said,),
+        traced=tuple(comparisons),
+    )  # fmt: skip
+
+
+def script_answer(path: str, card: Device | None, own: bool, arguments: argparse.Namespace) -> Answer:
+    """The answer for a user's script, which is run for it."""
+    _refuse_formulas(arguments, path)
+    if not os.path.isfile(path):
+        raise UsageError(f"{path}: no such file; name a script, a training config, or a model with --model")
+    sys.stderr.write(f"gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps\n")
+    request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
+    traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
+    estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, "the script")
+    said = f"{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed"
+    return Answer(
+        shape=estimate.shape, estimates=(estimate,), device=card, own=own, assumptions=(said,),
+        traced=(TraceComparison(method="the script", estimate=estimate, traced=traced, alone=True),),
+    )  # fmt: skip
+
+
+def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
+    for flag in _FORMULAS_ONLY:
+        if getattr(arguments, flag):
+            raise UsageError(f"--{flag} works on formulas, and {name} is only traced; leave --{flag} out")
+
+
+def _ask(
+    shape: ModelShape | None, config: Mapping[str, Any] | None, jobs: Sequence[TrainingJob],
+    card: Device | None, arguments: argparse.Namespace,
+) -> dict[str, Any]:  # fmt: skip
+    request = {
+        "shape": None if shape is None else asdict(shape), "config": config,
+        "jobs": [asdict(job) for job in jobs], "workspace": _workspace(card),
+    }  # fmt: skip
+    return ask_child(request, arguments.trace_seconds or SECONDS)
+
+
+def _workspace(card: Device | None) -> int:
+    hopper = card is not None and card.capability is not None and card.capability >= (9, 0)
+    return WORKSPACE_HOPPER if hopper else WORKSPACE
+
+
+def _comparison(method: str, estimate: Estimate, data: dict[str, Any]) -> TraceComparison:
+    if "error" in data:
+        return TraceComparison(method=method, estimate=estimate, traced=None, why=data["error"])
+    return TraceComparison(method=method, estimate=estimate, traced=from_object(data))
+
+
+def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:
+    """A shape of the same widths whose count of parameters is the one of the class."""
+    heads = model.get("num_attention_heads")
+    heads = heads if isinstance(heads, int) and heads > 0 else 1
+    hidden = model.get("hidden_size")
+    hidden = hidden if isinstance(hidden, int) and hidden > 0 else 1
+    values: dict[str, Any] = {
+        "name": name, "family": str(model.get("model_type", "script")), "layers": max(traced.layers, 1),
+        "hidden": hidden, "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1), "mlp": 0,
+        "vocab": 0,
+    }  # fmt: skip
+    rest = traced.parameters - ModelShape(**values).parameters.total
+    return ModelShape(**values, extras=(("as counted by its class", rest),))
+
+
+def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device | None, named: str) -> Estimate:
+    """The trace in the form of an estimate, with what the card will show."""
+    peak = traced.peak
+    return Estimate(
+        shape=shape, job=job, instants=traced.instants, peak=peak, static=traced.static,
+        card=read_card(job, traced.instants, peak, card), notes=traced.notes, named=named,
+    )  # fmt: skip
