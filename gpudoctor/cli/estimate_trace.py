@@ -143,5 +143,5 @@ def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device 
     peak = traced.peak
     return Estimate(
         shape=shape, job=job, instants=traced.instants, peak=peak, static=traced.static,
-        card=read_card(job, traced.instants, peak, card), notes=traced.notes, named=named,
+        card=read_card(job, traced.instants, peak, card), named=named,
     )  # fmt: skip

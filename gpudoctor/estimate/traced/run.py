@@ -6,15 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.analytic.state import WORKSPACE
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.real.build import Built, build, refuse
-from gpudoctor.estimate.real.config import Source, hf_config, layer_pattern
+from gpudoctor.estimate.real.config import NEEDS, Source, hf_config, layer_pattern
 from gpudoctor.estimate.real.pattern import Pattern
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.traced.allocator import replay
 from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, residue, whole
-from gpudoctor.estimate.traced.ledger import Ledger
+from gpudoctor.estimate.traced.ledger import Ledger, rounded
 from gpudoctor.estimate.traced.result import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, mark_model, run_steps
 from gpudoctor.estimate.traced.world import fake_world
@@ -46,6 +47,7 @@ def trace(source: Source, job: TrainingJob, *, workspace: int = WORKSPACE) -> Tr
     Raises `UsageError` for what cannot be built and `IncompleteError` without torch.
     """
     refuse(job)
+    _import()
     start = time.perf_counter()
     config = hf_config(source)
     pattern = _pattern(config, job)
@@ -56,7 +58,17 @@ def trace(source: Source, job: TrainingJob, *, workspace: int = WORKSPACE) -> Tr
         if at == 2 and time.perf_counter() - start > CHEAP:
             break
         found.append(_at_depth(source, shown, pattern, layers, workspace))
-    return _traced(found, pattern, job, workspace, time.perf_counter() - start)
+    return traced_of(found, pattern, workspace, time.perf_counter() - start, _notes(job))
+
+
+def _import() -> None:
+    """Import what a trace needs, so that its time is the trace's own."""
+    try:
+        import peft  # noqa: F401
+        import torch  # noqa: F401
+        import transformers.models.auto.modeling_auto  # noqa: F401
+    except ImportError:
+        raise IncompleteError(NEEDS) from None
 
 
 def _pattern(config: Any, job: TrainingJob) -> Pattern:
@@ -86,20 +98,27 @@ def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int, w
     frozen = layers - _trained(job, pattern.layers) if job.method == "freeze" else None
     with fake_world():
         ledger, built = follow(lambda: build(source, job, layers=layers, frozen=frozen))
-        counters = replay(ledger, (workspace, workspace))
-        held = ledger.alive_at(len(ledger.events))
-        scalars = {
-            "parameters": sum(each.numel() for each in built.model.parameters()),
-            "uncut": counters.allocated - max(peak.bytes for _, peak in ledger.peaks()) - 2 * workspace,
-            "cached": counters.reserved - counters.allocated,
-        }
-        scalars |= {
-            kind: sum(-(-each.bytes // 512) * 512 for each in held if each.kind == kind) for kind in WEIGHTS
-        }
-        return depth_of(ledger, pattern, layers, scalars)
+        parameters = sum(each.numel() for each in built.model.parameters())
+        return depth_of(ledger, pattern, layers, numbers_of(ledger, parameters, workspace))
 
 
-def _traced(found: list[Depth], pattern: Pattern, job: TrainingJob, workspace: int, seconds: float) -> Traced:
+def numbers_of(ledger: Ledger, parameters: int, workspace: int) -> dict[str, int]:
+    """What else grows with the blocks: parameters, weights and adapters in bytes, what the allocator hands out
+    and reserves beyond what is asked of it."""
+    counters = replay(ledger, (workspace, workspace))
+    held = ledger.alive_at(len(ledger.events))
+    kinds = {kind: sum(rounded(each.bytes) for each in held if each.kind == kind) for kind in WEIGHTS}
+    return {
+        "parameters": parameters,
+        "uncut": counters.allocated - max(peak.bytes for _, peak in ledger.peaks()) - 2 * workspace,
+        "cached": counters.reserved - counters.allocated,
+    } | kinds
+
+
+def traced_of(
+    found: list[Depth], pattern: Pattern, workspace: int, seconds: float, notes: tuple[str, ...]
+) -> Traced:
+    """The whole model's memory from what was followed at some depths."""
     depths = tuple(found)
     windows = whole(depths, pattern)
     low, high = depths[0], depths[min(1, len(depths) - 1)]
@@ -110,20 +129,15 @@ def _traced(found: list[Depth], pattern: Pattern, job: TrainingJob, workspace: i
     for name, roles in _instants(windows).items():
         worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
         instants.append(_instant(name, windows[worst], low.layers, [extra]))
-    static = sum(each.bytes for each in windows[("idle", "", 0, 0, _last_micro(job))].values()) + extra.bytes
+    idle = next(kinds for (phase, *_), kinds in windows.items() if phase == "idle")
     allocated = max(each.bytes for each in instants) + max(high.scalars["uncut"], 0)
     return Traced(
-        instants=tuple(instants), static=static, allocated=allocated,
-        reserved=allocated + high.scalars["cached"], parameters=numbers["parameters"].bytes,
-        layers=pattern.layers,
+        instants=tuple(instants), static=sum(each.bytes for each in idle.values()) + extra.bytes,
+        allocated=allocated, reserved=allocated + high.scalars["cached"],
+        parameters=numbers["parameters"].bytes, layers=pattern.layers,
         depths=tuple(each.layers for each in depths), residue=residue(depths, pattern), seconds=seconds,
-        libraries=libraries(), notes=_notes(job),
+        libraries=libraries(), notes=notes,
     )  # fmt: skip
-
-
-def _last_micro(job: TrainingJob) -> int:
-    """The number of the last micro batch that is traced."""
-    return min(job.accumulate, 2) - 1
 
 
 def _instants(windows: dict[Role, Any]) -> dict[str, list[Role]]:

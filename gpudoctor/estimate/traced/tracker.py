@@ -10,10 +10,17 @@ from gpudoctor.estimate.real.build import Built
 from gpudoctor.estimate.traced.ledger import Ledger, Window
 
 
+HOST = "host"
+"""The kind of a storage that is not on the device."""
+
+
 class Tracker:
     """Storages that are alive, by their address; what it sees goes into a ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, placing: bool = False) -> None:
+        """`placing`: what has nothing to do with a model is the host's."""
+        self.placing = placing
+        self.in_backward = False
         self.ledger = Ledger()
         self.window = Window("load")
         self._known: dict[int, tuple[int, Any]] = {}
@@ -45,6 +52,36 @@ class Tracker:
         """Say what a tensor's storage is."""
         self.ledger.storages[self.see(tensor, "made before")].kind = kind
 
+    def claim(self, tensor: Any, kind: str) -> None:
+        """Say what a tensor's storage is unless that is known; it lies on the device."""
+        storage = self.ledger.storages[self.see(tensor, "made before")]
+        if storage.kind in {"", HOST}:
+            storage.kind = kind
+
+    def place(self, number: int, given: Any) -> None:
+        """A new storage that an operation made of `given`: on the device where that is, or while a model runs."""
+        if self.window.phase == "load" and not any(self._on_device(each) for each in given):
+            self.ledger.storages[number].kind = HOST
+
+    def _on_device(self, given: Any) -> bool:
+        if isinstance(given, list | tuple):
+            return any(self._on_device(each) for each in given)
+        known = self._known.get(given.untyped_storage()._cdata) if hasattr(given, "untyped_storage") else None
+        return known is not None and self.ledger.storages[known[0]].kind != HOST
+
+    @contextmanager
+    def backward(self) -> Iterator[None]:
+        """Inside, a block that runs is a checkpoint's second forward and part of that block's backward."""
+        before, self.in_backward = self.in_backward, True
+        try:
+            yield
+        finally:
+            self.in_backward = before
+
+    def watching(self) -> Any:
+        """A mode under which everything that operations make is seen."""
+        return _mode()(self)
+
     @contextmanager
     def following(self, model: Any = None) -> Iterator[None]:
         """Everything that operations make inside is seen, under the path of the module that runs."""
@@ -64,7 +101,7 @@ class Tracker:
             modules.register_module_forward_hook(after, always_call=True),
         ]
         try:
-            with _mode()(self):
+            with self.watching():
                 yield
         finally:
             self._path.clear()
@@ -86,15 +123,18 @@ def _mode() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             found = func(*args, **(kwargs or {}))
-            self._note(found, func)
+            self._note(found, func, args)
             return found
 
-        def _note(self, found: Any, func: Any) -> None:
+        def _note(self, found: Any, func: Any, args: Any) -> None:
             if isinstance(found, torch.Tensor):
-                self.tracker.see(found, func._schema.name)
+                count = len(self.tracker.ledger.storages)
+                number = self.tracker.see(found, func._schema.name)
+                if self.tracker.placing and number == count:
+                    self.tracker.place(number, args)
             elif isinstance(found, list | tuple):
                 for each in found:
-                    self._note(each, func)
+                    self._note(each, func, args)
 
     return Watching
 
@@ -119,8 +159,8 @@ def marking(tracker: Tracker, built: Built) -> Iterator[None]:
         for parameter in built.model.parameters() if parameter.requires_grad
     ]  # fmt: skip
     for at, block in enumerate(found):
-        handles.append(block.register_forward_pre_hook(_entering(tracker, at), with_kwargs=True))
-        handles.append(block.register_forward_hook(_leaving(tracker, at, last=at == len(found) - 1)))
+        handles.append(block.register_forward_pre_hook(entering(tracker, at), with_kwargs=True))
+        handles.append(block.register_forward_hook(leaving(tracker, at, last=at == len(found) - 1)))
     try:
         yield
     finally:
@@ -128,9 +168,12 @@ def marking(tracker: Tracker, built: Built) -> Iterator[None]:
             handle.remove()
 
 
-def _entering(tracker: Tracker, at: int) -> Any:
+def entering(tracker: Tracker, at: int) -> Any:
+    """A hook before a block's forward: its window begins; in the backward, what follows the first block is the
+    tail."""
+
     def hook(_: Any, args: Any, kwargs: Any) -> None:
-        tracker.enter("forward", at)
+        tracker.enter("backward" if tracker.in_backward else "forward", at)
         given = _first(args) if args else kwargs.get("hidden_states")
         if at == 0 and given is not None and given.requires_grad:
             given.register_hook(lambda _: tracker.enter("tail"))
@@ -138,12 +181,15 @@ def _entering(tracker: Tracker, at: int) -> Any:
     return hook
 
 
-def _leaving(tracker: Tracker, at: int, *, last: bool) -> Any:
+def leaving(tracker: Tracker, at: int, *, last: bool) -> Any:
+    """A hook after a block's forward: its backward begins with its output's gradient; after the last block
+    comes the loss."""
+
     def hook(_: Any, __: Any, output: Any) -> None:
         given = _first(output)
         if given is not None and given.requires_grad:
             given.register_hook(lambda _: tracker.enter("backward", at))
-        if last:
+        if last and not tracker.in_backward:
             tracker.enter("loss")
 
     return hook
@@ -173,7 +219,8 @@ def run_steps(tracker: Tracker, built: Built) -> None:
             tracker.ledger.enter(tracker.window)
             loss = built.forward()
             tracker.enter("loss-backward")
-            loss.backward()
+            with tracker.backward():
+                loss.backward()
             del loss
         _optimize(tracker, built)
         tracker.enter("idle")
@@ -192,15 +239,16 @@ def _optimize(tracker: Tracker, built: Built) -> None:
     """The update, and gradients to None."""
     tracker.enter("step")
     built.optimizer.step()
-    _mark_states(tracker, built.optimizer)
+    mark_states(tracker, built.optimizer)
     built.optimizer.zero_grad(set_to_none=True)
 
 
-def _mark_states(tracker: Tracker, optimizer: Any) -> None:
+def mark_states(tracker: Tracker, optimizer: Any) -> None:
+    """Mark an optimizer's states; its counts of steps lie on the host."""
     import torch
 
     for state in optimizer.state.values():
         for name, value in state.items():
             if isinstance(value, torch.Tensor):
                 # torch keeps the count of steps on the host unless the optimizer is fused or capturable
-                tracker.mark(value, "host" if name == "step" else "optimizer")
+                tracker.mark(value, HOST if name == "step" else "optimizer")

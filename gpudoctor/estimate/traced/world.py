@@ -1,5 +1,6 @@
 """The world in which a job is followed: fake tensors, CUDA's choices, answers that fakes cannot give."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -25,10 +26,10 @@ def fake_world() -> Iterator[None]:
 def _answers() -> list[tuple[Any, str, Any]]:
     """What transformers asks of a mask's or positions' values, which decides whether a mask is made at all: no
     row is padded, and none is packed of several."""
-    try:
-        from transformers import masking_utils
-    except ImportError:
+    if "transformers" not in sys.modules:  # a script may do without
         return []
+    from transformers import masking_utils
+
     return [
         (masking_utils, "find_packed_sequence_indices", lambda *_: None),
         (masking_utils, "fast_all", lambda *_: True),
