@@ -70,7 +70,9 @@ def alone(
         shape = _shape(name, answer["model"], traced)
         estimate = _estimate(shape, job, traced, card, "")
         estimates.append(estimate)
-        comparisons.append(TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True))
+        comparisons.append(
+            TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True)
+        )
     kind = answer["model"]["model_type"]
     said = f"no formula knows the architecture {kind}: the trace of transformers' own class is the answer"
     return Answer(

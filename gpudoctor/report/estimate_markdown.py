@@ -53,8 +53,8 @@ def _more(answer: Answer) -> list[str]:
         for row in variations:
             cells = " | ".join(words.gib(each.total_bytes) for each in row.estimates)
             rows.append(f"| {escape(row.value)} | {cells} |")
-    for each in answer.traced:
-        rows += _traced(each)
+    for traced in answer.traced:
+        rows += _traced(traced)
     if answer.rivals:
         rows += ["", "| formula of | answer | why it differs |", "|---|--:|---|"]
         for rival in answer.rivals:

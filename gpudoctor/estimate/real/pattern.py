@@ -15,14 +15,27 @@ class Pattern:
     period: int
     """Blocks in the group that repeats."""
 
+    tail: int = 0
+    """Blocks at the end that are told apart by their place from there, where these are more than a group."""
+
+    @property
+    def start(self) -> int:
+        """Blocks at the start that are told apart by their place: those before the groups, as many as the last
+        group lacks, and a group."""
+        return self.prefix + (self.layers - self.prefix) % self.period + self.period
+
+    @property
+    def end(self) -> int:
+        """Blocks at the end that are told apart by their place."""
+        return max(self.tail, self.period)
+
     def depths(self, count: int = 2) -> tuple[int, ...]:
         """`count` depths, a group apart, whose last block is of the kind of the whole model's; all of the model
         where it has no more.
 
-        The least has two groups, so that a first, an inner and a last block are there.
+        The least has two groups, so that those at either end are there.
         """
-        rest = (self.layers - self.prefix) % self.period
-        least = self.prefix + rest + self.period * (1 if rest or self.period > 1 else 2)
+        least = self.start + self.period
         found = tuple(least + self.period * at for at in range(count))
         return found if found[-1] < self.layers else (self.layers,)
 

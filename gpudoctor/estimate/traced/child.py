@@ -23,10 +23,11 @@ NEEDS = "--trace needs torch, transformers and peft: pip install 'gpudoctor[trai
 
 
 def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The child's answer. Raises `IncompleteError` where there is none, `UsageError` for a wrong request."""
+    """The child's answer. Raises `IncompleteError` where there is none, `UsageError` for a wrong request
+    and where a library is missing."""
     missing = [name for name in (NEEDED[:1] if request.get("script") else NEEDED) if not _installed(name)]
     if missing:
-        raise IncompleteError(f"{NEEDS} ({', '.join(missing)} cannot be found by {sys.executable})")
+        raise UsageError(f"{NEEDS} ({', '.join(missing)} cannot be found by {sys.executable})")
     with tempfile.TemporaryDirectory(prefix="gpudoctor-trace-") as folder:
         path = Path(folder) / "answer.json"
         with open(Path(folder) / "said", "w+b") as said:

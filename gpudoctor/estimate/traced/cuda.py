@@ -76,6 +76,9 @@ def _choosing() -> Any:
         functional.dropout: _dropout,
         torch.dropout: _dropout,
     }
+    for owner, name in ((functional, "grouped_mm"), (torch, "_grouped_mm")):
+        if hasattr(owner, name):
+            special[getattr(owner, name)] = _grouped(getattr(owner, name))
     wide = {getattr(torch, name) for name in _FP32 if hasattr(torch, name)}
     wide |= {getattr(torch.Tensor, name) for name in _FP32 if hasattr(torch.Tensor, name)}
     wide |= {getattr(functional, name) for name in _FP32_FUNCTIONAL if hasattr(functional, name)}
@@ -113,6 +116,22 @@ def _dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = Fals
     if inplace:
         return x.mul_(torch.empty_like(x, dtype=torch.bool).to(x.dtype))
     return torch.native_dropout(x, p, True)[0]
+
+
+def _grouped(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Products of experts: CUDA's kernel takes fp32 and fp16 too, whose fake knows bf16 only; transformers' own
+    operation keeps the same tensors (integrations/moe.py)."""
+    import torch
+
+    def product(x: Any, weight: Any, offs: Any = None, **kwargs: Any) -> Any:
+        if x.dtype is torch.bfloat16 or offs is None or not hasattr(torch.ops.transformers, _FALLBACK):
+            return real(x, weight, offs=offs, **kwargs)
+        return getattr(torch.ops.transformers, _FALLBACK)(x, weight, offs)
+
+    return product
+
+
+_FALLBACK = "grouped_mm_fallback"
 
 
 def attention(

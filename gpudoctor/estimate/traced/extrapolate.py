@@ -39,13 +39,14 @@ def depth_of(ledger: Ledger, pattern: Pattern, layers: int, scalars: Mapping[str
 
 
 def _role(window: Window, pattern: Pattern, layers: int) -> Role | None:
+    """None for an inner block: its windows lie on the line between those at the ends."""
     if window.block < 0:
         return (window.phase, "", 0, 0, window.micro)
     half, at = divmod(window.block, layers)
     from_end = layers - 1 - at
-    if from_end < pattern.period:
+    if from_end < pattern.end:
         return (window.phase, "last", half, from_end, window.micro)
-    return (window.phase, "first", half, at, window.micro)
+    return (window.phase, "first", half, at, window.micro) if at < pattern.start else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

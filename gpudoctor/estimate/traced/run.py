@@ -73,6 +73,8 @@ def _import() -> None:
 
 def _pattern(config: Any, job: TrainingJob) -> Pattern:
     pattern = layer_pattern(config)
+    if job.method == "freeze":
+        pattern = replace(pattern, tail=_trained(job, pattern.layers))
     if job.checkpointing == "none" or job.checkpoint_every == 1:
         return pattern
     return replace(pattern, period=min(math.lcm(pattern.period, job.checkpoint_every), pattern.layers))
@@ -126,7 +128,7 @@ def traced_of(
     numbers = {name: grow(value, high.scalars[name], groups) for name, value in low.scalars.items()}
     extra = _workspace(workspace)
     instants = [_instant("load", {kind: numbers[kind] for kind in WEIGHTS}, low.layers, [])]
-    for name, roles in _instants(windows).items():
+    for name, roles in _instants(windows, pattern.period).items():
         worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
         instants.append(_instant(name, windows[worst], low.layers, [extra]))
     idle = next(kinds for (phase, *_), kinds in windows.items() if phase == "idle")
@@ -140,18 +142,18 @@ def traced_of(
     )  # fmt: skip
 
 
-def _instants(windows: dict[Role, Any]) -> dict[str, list[Role]]:
+def _instants(windows: dict[Role, Any], period: int) -> dict[str, list[Role]]:
     """Windows by the instant that they belong to, in the order of a step."""
     found: dict[str, list[Role]] = {name: [] for name in list(TITLES)[1:]}
     for role in windows:
-        phase, end, _, _, micro = role
+        phase, end, _, place, micro = role
         if phase == "idle":
             continue
         if phase == "step":
             found["step"].append(role)
         elif micro:
             found["accumulation"].append(role)
-        elif phase == "backward" and end == "last":
+        elif phase == "backward" and end == "last" and place < period:
             found["layer"].append(role)
         elif phase in {"backward", "tail"}:
             found["backward"].append(role)

@@ -146,6 +146,7 @@ def _import_libraries(path: str) -> None:
     try:
         import torch
         import torch._dynamo  # noqa: F401 - would make tensors of its own inside the fake world
+
         if any(_FAMILY.search(each.read_bytes()) for each in _files(path)):
             import peft  # noqa: F401
             import transformers.modeling_utils
@@ -232,13 +233,15 @@ def _hooks(run: Run) -> Iterator[None]:
         optimizers.register_optimizer_step_pre_hook(run.before_step),
         optimizers.register_optimizer_step_post_hook(run.after_step),
     ]
-    with patch.object(torch.autograd, "_engine_run_backward", run_backward):
-        with patch.object(torch.nn.Module, "__call__", called):
-            try:
-                yield
-            finally:
-                for handle in handles:
-                    handle.remove()
+    with (
+        patch.object(torch.autograd, "_engine_run_backward", run_backward),
+        patch.object(torch.nn.Module, "__call__", called),
+    ):
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def _tensors(given: Any) -> Iterator[Any]:

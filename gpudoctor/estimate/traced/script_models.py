@@ -21,12 +21,19 @@ def library_patches() -> list[tuple[Any, str, Any]]:
     # transformers gives each of its Auto classes a copy (models/auto/auto_factory.py, auto_class_update)
     base = auto_factory._BaseAutoModelClass
     patches += [(each, "from_pretrained", classmethod(_auto_class)) for each in _heirs(base)]
-    patches += _trainer()
+    patches += [(PreTrainedModel, "save_pretrained", _nothing), *_trainer()]
     try:
-        from peft import LoraConfig
+        from peft import LoraConfig, PeftModel
     except ImportError:
         return patches
-    return [*patches, (LoraConfig, "__post_init__", _registering(LoraConfig.__post_init__))]
+    return [
+        *patches, (PeftModel, "save_pretrained", _nothing),
+        (LoraConfig, "__post_init__", _registering(LoraConfig.__post_init__)),
+    ]  # fmt: skip
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """There are no values to write."""
 
 
 def _count(self: Any, *_: Any, **__: Any) -> int:

@@ -106,7 +106,7 @@ class _Event:
 
 def _torch() -> list[tuple[Any, str, Any]]:
     """Autocast of cuda on tensors that say cpu; compiled code, which allocates less, as plain code; a loader
-    without workers; random states, which fakes do not have."""
+    without workers; no files written, for there are no values; no random states, which fakes do not have."""
     import torch
     from torch.amp import autocast_mode
     from torch.utils import data
@@ -126,10 +126,14 @@ def _torch() -> list[tuple[Any, str, Any]]:
     def compiled(model: Any = None, *_: Any, **__: Any) -> Any:
         return model if model is not None else lambda each: each
 
-    state = _always(None)
+    def loaded(*args: Any, **kwargs: Any) -> Any:
+        return read(*args, **{**kwargs, "map_location": "cpu"})
+
+    state, read = _always(None), torch.load
     return [
         (autocast_mode.autocast, "__init__", cast), (data.DataLoader, "__init__", load),
-        (torch, "compile", compiled), (torch.nn.Module, "compile", _always(None)),
+        (torch, "save", _always(None)), (torch, "load", loaded), (torch, "compile", compiled),
+        (torch.nn.Module, "compile", _always(None)),
         (torch, "get_rng_state", state), (torch, "set_rng_state", state),
         (torch.random, "get_rng_state", state), (torch.random, "set_rng_state", state),
     ]  # fmt: skip
@@ -141,7 +145,7 @@ def _optimizers() -> list[tuple[Any, str, Any]]:
 
     name = "_default_to_fused_or_foreach"
 
-    def chosen(_params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    def chosen(_params: Any, differentiable: bool, **_: Any) -> tuple[bool, bool]:
         return False, not differentiable
 
     modules = [each for key, each in sys.modules.items() if key.startswith("torch.optim")]

@@ -9,7 +9,6 @@ from typing import Any
 from gpudoctor.estimate.real.build import Built
 from gpudoctor.estimate.traced.ledger import Ledger, Window
 
-
 HOST = "host"
 """The kind of a storage that is not on the device."""
 
@@ -59,7 +58,7 @@ class Tracker:
             storage.kind = kind
 
     def place(self, number: int, given: Any) -> None:
-        """A new storage that an operation made of `given`: on the device where that is, or while a model runs."""
+        """A new storage, made of `given`: on the device where any of that is, or while a model runs."""
         if self.window.phase == "load" and not any(self._on_device(each) for each in given):
             self.ledger.storages[number].kind = HOST
 

@@ -1,0 +1,147 @@
+"""The traced model against real steps on the CPU, and few traced blocks against all."""
+
+import warnings
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+from tiny_models import TINY
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from gpudoctor.errors import UsageError  # noqa: E402
+from gpudoctor.estimate.job import TrainingJob  # noqa: E402
+from gpudoctor.estimate.real.build import build  # noqa: E402
+from gpudoctor.estimate.traced import run  # noqa: E402
+from gpudoctor.estimate.traced.run import follow, trace  # noqa: E402
+from gpudoctor.estimate.traced.world import fake_world  # noqa: E402
+
+PLAIN = TrainingJob(
+    method="full", seq=24, batch=2, dtype="fp32", attention="eager", checkpointing="none"
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def saved_bytes(config, job):
+    """What a real forward on the CPU keeps: autograd's saved tensors and the loss, each storage once."""
+    built = build(config, job)
+    own = (*built.model.parameters(), *built.model.buffers(), *built.batch.values(), *built.spare)
+    known = {each.untyped_storage().data_ptr() for each in own}
+    found, alive = {}, []
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.nbytes() and storage.data_ptr() not in known:
+            found[storage.data_ptr()] = storage.nbytes()
+            alive.append(tensor)  # or an address may come back
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = built.forward()
+    found[loss.untyped_storage().data_ptr()] = loss.untyped_storage().nbytes()
+    return sum(found.values())
+
+
+def traced_bytes(config, job):
+    """What the trace holds beside weights, states and batch when the backward of its last step begins."""
+    with fake_world():
+        ledger, _ = follow(lambda: build(config, job))
+    rows = zip(ledger.windows, ledger.starts, strict=True)
+    at = max(start for window, start in rows if window.phase == "loss-backward")
+    return sum(storage.bytes for storage in ledger.alive_at(at) if not storage.kind)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_saved_activations_are_exact_to_the_byte(name):
+    assert traced_bytes(TINY[name], PLAIN) == saved_bytes(TINY[name], PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("llama", {"method": "lora"}),
+        ("mixtral", {"dtype": "bf16"}),
+        ("qwen3", {"method": "lora", "lora_targets": ("all-linear",), "dtype": "bf16"}),
+        ("llama", {"method": "qlora", "dtype": "bf16"}),
+    ],
+)
+def test_adapters_and_types_are_exact_too(name, changes):
+    job = replace(PLAIN, **changes)
+    assert traced_bytes(TINY[name], job) == saved_bytes(TINY[name], job)
+
+
+def test_a_checkpointed_block_keeps_its_input_alone():
+    job = replace(PLAIN, checkpointing="layer", method="lora")
+    three, four = (traced_bytes({**TINY["llama"], "num_hidden_layers": count}, job) for count in (3, 4))
+    assert four - three == job.batch * job.seq * TINY["llama"]["hidden_size"] * 4
+
+
+def trace_all(config, job):
+    """The trace with every block followed."""
+    with patch.object(run, "_depths", lambda pattern, _: (pattern.layers,)):
+        return trace(config, job)
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "changes"),
+    [
+        ("llama", 5, {"method": "lora", "checkpointing": "layer"}),
+        ("llama", 5, {"method": "qlora", "checkpointing": "layer", "accumulate": 3}),
+        ("gemma2", 10, {"checkpointing": "none"}),
+        ("t5", 5, {"checkpointing": "none"}),
+        ("llama", 7, {"method": "freeze", "freeze_layers": 5, "checkpointing": "none"}),
+    ],
+)
+def test_a_few_blocks_tell_of_all(monkeypatch, name, layers, changes):
+    monkeypatch.setattr(run, "CHEAP", 0.0)  # two depths, however fast this machine is
+    config = {**TINY[name], "num_layers" if name == "t5" else "num_hidden_layers": layers}
+    job = TrainingJob(**{"method": "full", "seq": 64, "batch": 2, **changes})
+    few, whole = trace(config, job), trace_all(config, job)
+    assert whole.depths == (layers,) and max(few.depths) < layers
+    assert [(each.name, each.bytes) for each in few.instants] == [
+        (each.name, each.bytes) for each in whole.instants
+    ]
+    assert (few.static, few.parameters, few.layers) == (whole.static, whole.parameters, layers)
+
+
+def test_a_third_depth_lies_on_the_line(monkeypatch):
+    monkeypatch.setattr(run, "CHEAP", 1000.0)
+    traced = trace({**TINY["llama"], "num_hidden_layers": 12}, replace(PLAIN, seq=16))
+    assert (traced.depths, traced.residue) == ((2, 3, 4), 0)
+
+
+def test_a_step_of_adamw_by_its_bytes():
+    """fp32: weights, gradients, two moments, and foreach's one temporary: 20 B a parameter."""
+    traced = trace(TINY["llama"], TrainingJob(method="full", seq=8, dtype="fp32", checkpointing="none"))
+    step = next(each for each in traced.instants if each.name == "step")
+    kinds = {line.kind: line.bytes for line in step.lines}
+    for kind, width in (("weights", 4), ("gradients", 4), ("optimizer", 8), ("step-temporaries", 4)):
+        assert kinds[kind] == pytest.approx(width * traced.parameters, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"optimizer": "galore"}, "--optimizer galore"),
+        ({"method": "gptq-lora"}, "gptq-lora"),
+        ({"gpus": 2, "parallel": "ddp"}, "--parallel ddp"),
+        ({"loss": "fused"}, "--loss fused"),
+    ],
+)
+def test_what_only_formulas_know_is_refused(changes, named):
+    job = TrainingJob(**{"method": "lora", **changes})
+    with pytest.raises(UsageError, match=named):
+        trace(TINY["llama"], job)
+
+
+def test_a_configuration_that_transformers_does_not_know():
+    with pytest.raises(UsageError, match="martian"):
+        trace({**TINY["llama"], "model_type": "martian"}, PLAIN)
