@@ -147,9 +147,11 @@ def _reserved(
     if job.mode == "inference" or stack(job.stack).expandable:
         return least, round(1.03 * least), round(1.15 * least)
     by_name = {instant.name: instant for instant in instants}
-    needs = by_name["step"].bytes + sum(line.bytes for line in by_name["layer"].lines if line.kind in KEPT)
-    twice = sum(line.bytes for line in by_name["layer"].lines if line.kind == "checkpoints-kept")
-    loss = sum(line.bytes for line in by_name["loss"].lines if line.kind in LOSS)
+    # a traced script may have no blocks that could be told apart
+    layer, loss_lines = (by_name[name].lines if name in by_name else () for name in ("layer", "loss"))
+    needs = by_name["step"].bytes + sum(line.bytes for line in layer if line.kind in KEPT)
+    twice = sum(line.bytes for line in layer if line.kind == "checkpoints-kept")
+    loss = sum(line.bytes for line in loss_lines if line.kind in LOSS)
     needs += max(loss - twice, 0)
     spread = SPREAD
     if job.parallel == "fsdp2":  # no recordStream: freed gathered blocks are reused at once

@@ -326,13 +326,6 @@ def test_the_readme_shows_what_is_printed(ask):
     assert ask("--model", "7b", "--gpu", "24GiB")[1] == shown
 
 
-def test_trace_and_measure_are_not_there_yet(ask):
-    for flag in ("--trace", "--measure"):
-        code, _, err = ask("--model", "7b", flag)
-        assert code == 2
-        assert flag in err
-
-
 def test_the_sequence_of_a_model_with_few_positions(data):
     got = data("--model", "bert-base-uncased", "--method", "full")
     assert got["job"]["seq"] == 512

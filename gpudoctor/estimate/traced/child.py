@@ -18,6 +18,8 @@ SCRIPT_SECONDS = 300.0
 """How long a script may take to its second optimizer step."""
 LARGEST = 16 << 30
 """Resident bytes beyond which the child is stopped: fake tensors need none, so something real is being made."""
+COMMAND = (sys.executable, "-m", "gpudoctor.estimate.traced")
+"""What is run, followed by the file for the answer."""
 NEEDED = ("torch", "transformers", "peft")
 NEEDS = "--trace needs torch, transformers and peft: pip install 'gpudoctor[train]'"
 
@@ -51,7 +53,7 @@ def _run(request: bytes, path: Path, said: Any, seconds: float) -> int:
     """The child's exit code; stopped beyond its time or memory."""
     import psutil
 
-    command = [sys.executable, "-m", "gpudoctor.estimate.traced", str(path)]
+    command = [*COMMAND, str(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=environment, start_new_session=True

@@ -1,0 +1,125 @@
+"""`gpudoctor estimate --trace` end to end: the child, both answers side by side, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tiny_models import TINY
+
+from gpudoctor.cli import estimate as command
+from gpudoctor.cli import main
+from gpudoctor.estimate.traced import child
+
+SCHEMA = Path(__file__).parents[2] / "gpudoctor" / "report" / "estimate-1.schema.json"
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "_own_card", lambda: (None, ""))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def ask(capsys):
+    def run(*words):
+        code = main(["estimate", *map(str, words)])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    return run
+
+
+def needs_libraries():
+    for name in child.NEEDED:
+        pytest.importorskip(name)
+
+
+def test_formulas_and_trace_side_by_side(ask):
+    """A job of seven billion parameters: the two are independent, and within 5 % everywhere."""
+    needs_libraries()
+    words = ("--model", "7b", "--method", "lora", "--gpu", "24GiB", "--trace", "--trace-seconds", "600")
+    code, out, err = ask(*words, "--format", "json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    jsonschema.validate(report, json.loads(SCHEMA.read_text("utf-8")))
+    (traced,) = report["traced"]
+    assert traced["method"] == "lora" and traced["layers"] == 32 and max(traced["depths"]) < 6
+    assert traced["parameters"] > report["model"]["parameters"]  # and the adapters
+    assert abs(traced["difference"]) < 0.05
+    both = [each for each in traced["differences"] if each["analytic_bytes"]]
+    assert {each["instant"] for each in both} >= {"load", "loss", "layer", "step"}
+    for each in both:
+        assert each["analytic_bytes"] == pytest.approx(each["traced_bytes"], rel=0.05)
+    assert (
+        traced["total_bytes"] <= traced["allocator"]["allocated_bytes"] <= traced["allocator"]["reserved_bytes"]
+    )
+
+
+def test_an_architecture_that_no_formula_knows(ask, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(TINY["biogpt"]), encoding="utf-8")
+    code, _, err = ask("--model", path, "--method", "full", "--seq", 32)
+    assert code == 2 and "biogpt" in err and "--trace" in err
+    needs_libraries()
+    words = ("--model", path, "--method", "full", "--seq", 32, "--trace", "--trace-seconds", "600")
+    code, out, err = ask(*words)
+    assert (code, err) == (0, "")
+    assert "no formula knows the architecture biogpt" in out
+    assert "followed" in out and "at the optimizer step" in out
+
+
+def test_a_script_as_markdown(ask, tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 4096)).cuda()\n"
+        "optimizer = torch.optim.AdamW(net.parameters())\n"
+        "while True:\n"
+        "    net(torch.randn(8, 4096, device='cuda')).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n",
+        encoding="utf-8",
+    )
+    words = (path, "--trace", "--trace-seconds", "600", "--gpu", "256MiB", "--format", "markdown")
+    code, out, err = ask(*words)
+    assert code == 1 and "does not fit" in out  # 20 B a parameter are 640 MiB
+    assert f"--trace imports and runs {path}" in err
+    assert "| the optimizer step |" in out and "was imported and run on fake tensors" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train.py",), "--trace, which imports and runs it"),
+        (("no-such-file.py", "--trace"), "no-such-file.py: no such file"),
+        (("train.py", "--trace", "--fit", "--gpu", "24GiB"), "--fit works on formulas"),
+        (("train.py", "more.py", "--trace"), "traced alone"),
+        (("--model", "7b", "--trace", "--trace-seconds", "0"), "--trace-seconds is 0"),
+        (("--model", "7b", "--trace", "--trace-seconds", "nan"), "--trace-seconds is nan"),
+        (("--model", "7b", "--", "--lr", "1"), "nothing belongs after --"),
+    ],
+)
+def test_wrong_usage(ask, monkeypatch, tmp_path, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('hello')\n", encoding="utf-8")
+    code, out, err = ask(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_without_torch_it_says_what_to_install(ask, monkeypatch):
+    monkeypatch.setattr(child, "_installed", lambda name: name != "torch")
+    code, out, err = ask("--model", "7b", "--trace")
+    assert (code, out) == (2, "")
+    assert "pip install 'gpudoctor[train]'" in err and "torch cannot be found" in err
+
+
+def test_a_job_that_only_formulas_know(ask):
+    needs_libraries()
+    code, out, err = ask("--model", "7b", "--method", "lora", "--gpus", 8, "--parallel", "zero3", "--trace")
+    assert (code, out) == (2, "")
+    assert "--parallel zero3" in err

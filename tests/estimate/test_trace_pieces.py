@@ -1,0 +1,167 @@
+"""Pieces of the trace that need no torch: the allocator on paper, the ledger, extrapolation, the comparison."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.estimate import TrainingJob, estimate_job, lookup
+from gpudoctor.estimate.real.pattern import Pattern, pattern
+from gpudoctor.estimate.traced import child
+from gpudoctor.estimate.traced.allocator import Allocator, replay
+from gpudoctor.estimate.traced.compare import TraceComparison
+from gpudoctor.estimate.traced.extrapolate import depth_of, residue, whole
+from gpudoctor.estimate.traced.ledger import Ledger, Window
+from gpudoctor.estimate.traced.result import Traced, from_object
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("size", "allocated", "reserved"),
+    [
+        (1, 512, 2 * MIB),
+        (513, 1024, 2 * MIB),
+        (MIB, MIB, 2 * MIB),
+        (MIB + 1, MIB + 512, 20 * MIB),
+        (10 * MIB, 10 * MIB, 10 * MIB),
+        (11 * MIB + 1, 12 * MIB, 12 * MIB),  # what is left is too small to be split off
+    ],
+)
+def test_rounding_of_a_request(size, allocated, reserved):
+    allocator = Allocator()
+    allocator.malloc(size)
+    assert (allocator.allocated, allocator.reserved) == (allocated, reserved)
+
+
+def test_freed_neighbours_are_joined_and_taken_again():
+    allocator = Allocator()
+    addresses = [allocator.malloc(4 * MIB) for _ in range(5)]
+    assert allocator.reserved == 20 * MIB
+    for address in (addresses[1], addresses[3], addresses[2]):
+        allocator.free(address)
+    assert allocator.malloc(9 * MIB) == addresses[1]
+    assert allocator.reserved == 20 * MIB
+    assert allocator.peak_allocated == 20 * MIB
+
+
+def test_a_hole_that_is_too_small_costs_a_segment():
+    allocator = Allocator()
+    first = allocator.malloc(12 * MIB)
+    allocator.free(first)
+    allocator.malloc(14 * MIB)
+    assert (allocator.allocated, allocator.reserved) == (14 * MIB, 26 * MIB)
+
+
+def ledger_of(layers, weight=2048, kept=1024):
+    """A run of blocks that each have a weight and keep something for the backward."""
+    ledger = Ledger()
+    for _ in range(layers):
+        ledger.storages[ledger.born(weight, "made", "")].kind = "weights"
+    saved = []
+    for at in range(layers):
+        ledger.enter(Window("forward", at))
+        saved.append(ledger.born(kept, "mm", f"blocks.{at}"))
+    ledger.enter(Window("loss"))
+    loss = ledger.born(700, "loss", "")
+    for at in reversed(range(layers)):
+        ledger.enter(Window("backward", at))
+        scratch = ledger.born(5000, "mm", "")
+        ledger.freed(saved[at])
+        ledger.freed(scratch)
+    ledger.freed(loss)
+    ledger.enter(Window("idle"))
+    return ledger
+
+
+def test_the_peak_of_each_window():
+    peaks = {(window.phase, window.block): peak for window, peak in ledger_of(3).peaks()}
+    assert peaks[("loss", -1)].kinds == {"weights": 3 * 2048, "activations": 3 * 1024, "loss": 1024}
+    assert peaks[("backward", 2)].bytes == 3 * 2048 + 3 * 1024 + 1024 + 5120
+    assert peaks[("backward", 0)].bytes == 3 * 2048 + 1024 + 1024 + 5120
+    assert peaks[("idle", -1)].bytes == 3 * 2048
+
+
+def test_two_depths_tell_of_thirty_blocks():
+    blocks = Pattern(layers=30, prefix=0, period=1)
+    found = tuple(depth_of(ledger_of(count), blocks, count, {}) for count in blocks.depths(3))
+    assert [each.layers for each in found] == [2, 3, 4]
+    assert residue(found, blocks) == 0
+    told = whole(found, blocks)
+    for window, peak in ledger_of(30).peaks():
+        end = {29: ("last", 0), 0: ("first", 0), -1: ("", 0)}.get(window.block)
+        if end is not None and window.phase != "load":
+            assert sum(each.bytes for each in told[(window.phase, end[0], 0, end[1], 0)].values()) == peak.bytes
+
+
+@pytest.mark.parametrize(
+    ("kinds", "prefix", "period"),
+    [
+        ("aaaaaa", 0, 1),
+        ("ababab", 0, 2),
+        ("daaaaa", 1, 1),
+        ("aaabaaabaa", 0, 4),
+        ("abc", 0, 3),
+    ],
+)
+def test_what_repeats_in_a_row_of_blocks(kinds, prefix, period):
+    found = pattern(kinds)
+    assert (found.layers, found.prefix, found.period) == (len(kinds), prefix, period)
+    assert all(kinds[depth - 1] == kinds[-1] for depth in found.depths(3))
+
+
+def test_the_allocator_counts_what_lies_on_the_device():
+    ledger = ledger_of(4)
+    host = ledger.storages[ledger.born(1 << 30, "data", "")]
+    host.kind = "host"
+    reading = replay(ledger, (MIB,))
+    assert reading.allocated == MIB + max(peak.bytes for _, peak in ledger.peaks())
+    assert reading.reserved == 2 * MIB
+
+
+def beside(factor):
+    """An estimate beside a trace that has `factor` times its bytes."""
+    job = TrainingJob(method="lora")
+    estimate = estimate_job(lookup("7b").preset.shape, job)
+    instants = tuple(
+        replace(each, lines=tuple(replace(line, bytes=int(line.bytes * factor)) for line in each.lines))
+        for each in estimate.instants
+    )
+    traced = Traced(
+        instants=instants, static=0, allocated=0, reserved=0, parameters=0, layers=32, depths=(2, 3), residue=None,
+        seconds=0.0,
+    )  # fmt: skip
+    return TraceComparison(method="LoRA r16", estimate=estimate, traced=traced)
+
+
+def test_a_difference_over_five_percent_is_a_note():
+    assert beside(1.04).notes == beside(0.96).notes == ()
+    (above,), (below,) = beside(0.9).notes, beside(1.1).notes
+    assert "11% above the trace" in above
+    assert "9% below the trace" in below and "weights" in below
+
+
+def test_a_trace_as_plain_data_and_back():
+    traced = beside(1.0).traced
+    assert from_object(traced.to_object()) == traced
+
+
+def test_missing_libraries_are_named(monkeypatch):
+    monkeypatch.setattr(child, "_installed", lambda name: name != "peft")
+    with pytest.raises(UsageError, match=r"pip install 'gpudoctor\[train\]' \(peft cannot be found"):
+        child.ask_child({"jobs": []}, 1.0)
+
+
+def test_a_child_that_ends_without_an_answer(monkeypatch):
+    monkeypatch.setattr(child, "_installed", lambda _: True)
+    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "import sys; sys.exit('no room')"))
+    with pytest.raises(IncompleteError, match=r"exit code 1\): no room"):
+        child.ask_child({"jobs": []}, 60.0)
+
+
+def test_a_child_that_takes_too_long_is_stopped(monkeypatch):
+    monkeypatch.setattr(child, "_installed", lambda _: True)
+    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
+    with pytest.raises(IncompleteError, match=r"longer than 0\.2 s"):
+        child.ask_child({"jobs": []}, 0.2)
