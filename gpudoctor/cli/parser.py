@@ -22,6 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.run",
         "run a command as it is, record its training, name the cause of what is slow or broken",
     ),
+    "report": (
+        "gpudoctor.cli.report",
+        "a recorded run again: any format, later, elsewhere; several nodes joined",
+    ),
     "explain": ("gpudoctor.cli.explain", "the manual page of a check"),
     "list": ("gpudoctor.cli.list", "every check: code, name, what it reads"),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),

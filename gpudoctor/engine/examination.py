@@ -35,6 +35,8 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
+from gpudoctor.model.run import RunSummary
+from gpudoctor.model.signs.recording import Recording
 
 T = TypeVar("T")
 
@@ -66,17 +68,29 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
              for finding in found]  # fmt: skip
     ranked = rank(cases)
     outcomes.sort(key=lambda item: item.code)
+    recording = _or_none(patient.signs.recording.take)
+    run = _run(recording, ranked, outcomes) if recording else None
     return Report(
         version=__version__,
         subject=describe(patient),
-        summary=_summary(patient, ranked, silenced, outcomes, incomplete=bool(trouble)),
+        summary=_summary(patient, ranked, silenced, outcomes, run, incomplete=bool(trouble)),
         findings=ranked,
         silenced=tuple(silenced),
         outcomes=tuple(outcomes),
         checks=tuple(named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
         remarks=tuple(_remarks(patient)),
+        run=run,
     )
+
+
+def _run(recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcome]) -> RunSummary:
+    """The run in numbers; loaded only where something was run."""
+    from gpudoctor.engine.run_summary import summarise
+    from gpudoctor.engine.run_verdict import crashes, in_good_health
+
+    run = summarise(recording)
+    return replace(run, healthy=in_good_health(recording, run, ranked, crashes(outcomes)))
 
 
 def _unread(patient: Patient) -> list[str]:
@@ -143,12 +157,13 @@ def _summary(
     ranked: tuple[Ranked, ...],
     silenced: list[Silenced],
     outcomes: list[Outcome],
+    run: RunSummary | None,
     *,
     incomplete: bool,
 ) -> Summary:
     severities = [item.finding.severity for item in ranked]
     return Summary(
-        verdict=pronounce(patient, ranked, outcomes, incomplete=incomplete),
+        verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),
         note=severities.count(Severity.NOTE),

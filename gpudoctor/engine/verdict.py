@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.engine.run_verdict import nobody_reported
 from gpudoctor.model import (
     Crashed,
     Outcome,
@@ -10,13 +9,12 @@ from gpudoctor.model import (
     Patient,
     PatientKind,
     Ranked,
-    ReaderCrashed,
     Setting,
     Severity,
     Skipped,
     SourceSpan,
-    Unavailable,
 )
+from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 
 
@@ -26,15 +24,24 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def pronounce(
-    patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], *, incomplete: bool = False
+    patient: Patient,
+    ranked: Sequence[Ranked],
+    outcomes: Sequence[Outcome],
+    run: RunSummary | None = None,
+    *,
+    incomplete: bool = False,
 ) -> str:
     """The verdict on a patient, from its ranked findings and the outcomes of its checks.
 
     An examination that is `incomplete`, because a file could not be read, calls nobody healthy.
     """
-    recording = _recording(patient)
-    if recording is not None and not recording.ranks:
-        return nobody_reported(recording)
+    if run is not None:
+        from gpudoctor.engine.run_verdict import nobody_reported, pronounce_run
+
+        recording = patient.recording
+        if recording.ranks:
+            return pronounce_run(patient.title, recording, run, ranked, outcomes)
+        return nobody_reported(recording) if recording.origin == "gpudoctor" else _imported(recording)
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     if errors:
@@ -44,11 +51,9 @@ def pronounce(
     return _well(patient, outcomes, notes=len(ranked), incomplete=incomplete)
 
 
-def _recording(patient: Patient) -> Recording | None:
-    try:
-        return patient.recording
-    except (Unavailable, ReaderCrashed):
-        return None
+def _imported(recording: Recording) -> str:
+    """The verdict on an imported log that holds no steps."""
+    return f"{recording.path} holds readings of the machine and no training steps; see them below."
 
 
 def _who(patient: Patient) -> str:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from gpudoctor.model.finding import Code, Finding
 from gpudoctor.model.outcome import Outcome
 from gpudoctor.model.remedy import Remedy
+from gpudoctor.model.run import RunSummary
 
 SCHEMA = "gpudoctor.report/1"
 
@@ -108,5 +109,5 @@ class Report:
     """What went wrong with the examination itself: an unreadable target, a broken plugin."""
     remarks: tuple[str, ...] = ()
     """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
-    run: Json = None
+    run: RunSummary | None = None
     """The recording's numbers (DESIGN 6); None when nothing was run."""

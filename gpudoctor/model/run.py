@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A quantity over the steps (or windows) of a run."""
+    """A quantity over the steps (or over windows) of a run."""
 
     median: float
     mean: float
@@ -18,50 +18,51 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
-    """Rates over the steady steps, all ranks together; a None was not counted."""
+class RunThroughput:
+    """Means over the steady steps, all ranks together; a None was not counted."""
 
     steps_per_second: float | None = None
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
     mfu: float | None = None
-    """Model FLOPs a second by what the devices can do; None where one of both is not known."""
+    """Model FLOPs a second by what the devices can do in bf16; None where one of both is not known."""
     spreads: Mapping[str, Spread] = field(default_factory=dict)
-    """By the names above, over windows of the steady time; empty for a run too short to have several."""
+    """By the first three names, over windows of the steady time; empty for a run too short for several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMemory:
     """Highest bytes of the run; a None was not seen."""
 
-    device_allocated: int | None = None
-    """Of the rank that held most."""
-    device_reserved: int | None = None
-    device_total: int | None = None
+    allocated: int | None = None
+    """By the device allocator of the rank that held most."""
+    reserved: int | None = None
+    device: int | None = None
+    """Bytes of that rank's device."""
     rss: int | None = None
-    """Resident in all processes of the command together; shared pages count in each."""
+    """Resident in one training process."""
+    tree_rss: int | None = None
+    """Resident in all processes of the command; shared pages count in each."""
     machine: int | None = None
     """Used on the machine, or in the control group where that has a limit."""
-    machine_total: int | None = None
+    machine_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGpu:
-    """One GPU over the run; a None was not told by the driver."""
+    """One GPU in steady state; a None was not told by the driver."""
 
     name: str
     utilization: float | None = None
     """Mean share of time in which any kernel ran."""
     sm_active: float | None = None
     """Mean share of streaming multiprocessors that were busy (GPM, from Hopper on)."""
-    memory: int | None = None
+    memory: float | None = None
     """Highest bytes used, by whomever."""
     power: float | None = None
     """Mean watts."""
     temperature: float | None = None
     """Highest degrees Celsius."""
-    clock: float | None = None
-    """Mean MHz of the SMs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,10 @@ class Series:
     """One quantity over the run, thinned out for drawing."""
 
     name: str
+    """`step_seconds`, `phase.data_wait`, `loss`, `device_allocated`, `gpu0_util`..."""
     unit: str
     t: tuple[float, ...]
-    """Seconds since the run began."""
+    """Seconds since the command began."""
     values: tuple[float, ...]
     """NaN where it was not known."""
 
@@ -102,21 +104,26 @@ class RunSummary:
     stopped_by: str | None = None
     """`steps`, `seconds`, `interrupt`, or None when it ended by itself."""
     steps: int = 0
-    """Steps that every rank has done."""
+    """Warm-up included, of the rank that made most."""
+    steady_steps: int = 0
+    """Steps that the numbers below are of."""
     ranks: int = 0
     """Ranks that reported."""
     marker: str | None = None
     """What ends a step: `optimizer`, `backward`, `loader`, `engine`."""
-    warm_up: int = 0
-    """Steps at the beginning that the numbers below leave out."""
+    warm_up_seconds: float = 0.0
+    start_seconds: float | None = None
+    """From the start of the process to the end of its first step."""
     step_seconds: Spread | None = None
     """None without a steady step."""
-    throughput: Throughput = field(default_factory=Throughput)
+    throughput: RunThroughput = field(default_factory=RunThroughput)
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Share of step time by phase, `other` included, largest first; empty without a step."""
+    """Share of steady time by phase, `other` included; empty without a step."""
     memory: RunMemory = field(default_factory=RunMemory)
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()
     """The user's lines with most of the main thread's time, most first."""
+    healthy: bool = False
+    """Whether nothing about it needs a second look: it ended well, made steps enough, and loses little."""
     series: tuple[Series, ...] = ()
     """For drawings; not part of the JSON report."""

@@ -30,6 +30,7 @@ from gpudoctor.model import (
     Summary,
 )
 from gpudoctor.report.closed import assert_never
+from gpudoctor.report.run_json import run_object
 
 JsonObject = dict[str, Json]
 
@@ -60,7 +61,7 @@ def as_object(report: Report) -> JsonObject:
         "silenced": [_silenced(item) for item in report.silenced],
         "problems": list(report.problems),
         "remarks": list(report.remarks),
-        "run": finite(report.run),
+        "run": finite(run_object(report.run)) if report.run else None,
     }
 
 

@@ -3,6 +3,7 @@
 import re
 
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.report.run_words import phase_rows, run_facts
 from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import (
@@ -12,6 +13,7 @@ from gpudoctor.report.units import (
     evidence_place,
     plural,
     remedy_facts,
+    share_text,
 )
 
 LONGEST = 60_000
@@ -23,7 +25,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 
 def render(report: Report) -> str:
     """The comment; findings that do not fit are counted, never cut in the middle."""
-    head = f"### gpudoctor: {escape(report.summary.verdict)}\n"
+    head = f"### gpudoctor: {escape(report.summary.verdict)}\n" + _run(report)
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
     rows, sections, left = ["| # | finding | severity | where | what |", "|--:|---|---|---|---|"], [""], 0
@@ -41,6 +43,19 @@ def render(report: Report) -> str:
     if left:
         more = f"\n{plural(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n"
     return f"{head}\n{body}{more}\n{tail}"
+
+
+def _run(report: Report) -> str:
+    """What was run: its facts, and where a step's time goes unless all is well."""
+    run = report.run
+    if run is None:
+        return ""
+    lines = ["", escape(" · ".join(run_facts(run)))] if run.steps else []
+    rows = [] if run.healthy else phase_rows(run)
+    if rows:
+        lines += ["", "| phase | of a step | time |", "|---|--:|--:|"]
+        lines += [f"| {escape(name)} | {share_text(share)} | {each} |" for name, share, each in rows]
+    return "\n".join(lines) + "\n" if lines else ""
 
 
 def escape(text: str) -> str:

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Subject,
 )
 from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.run import RunSummary, Series
 
 IDENTITIES: frozenset[tuple[type, str]] = frozenset(
     {
@@ -39,6 +40,10 @@ IDENTITIES: frozenset[tuple[type, str]] = frozenset(
         (Effect, "unit"),
         (Subject, "kind"),
         (Report, "version"),
+        (RunSummary, "origin"),
+        (RunSummary, "marker"),
+        (Series, "name"),
+        (Series, "unit"),
     }
 )
 """Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""

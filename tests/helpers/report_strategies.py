@@ -33,6 +33,7 @@ from gpudoctor.model import (
     Summary,
     TextEdit,
 )
+from gpudoctor.model.run import LineShare, RunSummary
 
 NASTY = (
     "",
@@ -189,5 +190,15 @@ reports = st.builds(
         unique_by=lambda item: item.code,
     ).map(tuple),
     problems=st.lists(texts, max_size=2).map(tuple),
-    run=st.none() | st.just({"steps": 4, "lines": [{"path": "a.py", "share": float("nan")}]}),
+    run=st.none()
+    | st.builds(
+        RunSummary,
+        recording=texts,
+        command=st.lists(texts, max_size=2).map(tuple),
+        steps=st.integers(0, 10**9),
+        phases=st.dictionaries(st.sampled_from(["data_wait", "forward", "other"]), st.floats(0, 1)),
+        lines=st.builds(LineShare, path=texts, line=st.integers(1, 9), function=texts, share=st.floats()).map(
+            lambda line: (line,)
+        ),
+    ),
 )

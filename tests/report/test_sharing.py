@@ -4,6 +4,7 @@ import pytest
 from sample_reports import full_report
 
 from gpudoctor.model import LogLine, Setting, SourceSpan
+from gpudoctor.model.run import LineShare, RunSummary
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import Identity, shareable
 from gpudoctor.ui.console import render_text
@@ -82,7 +83,11 @@ def _report(text):
         silenced=silenced,
         problems=(text,),
         summary=dataclasses.replace(full.summary, verdict=text),
-        run={"lines": [{"path": "/home/alice/secretproj/train.py", "why": text}]},
+        run=RunSummary(
+            recording="/home/alice/secretproj/recording",
+            command=("python", text),
+            lines=(LineShare(path="/home/alice/secretproj/train.py", line=3, function=text, share=0.5),),
+        ),
     )
 
 

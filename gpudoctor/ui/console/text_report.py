@@ -20,6 +20,7 @@ from gpudoctor.model import (
     Skipped,
 )
 from gpudoctor.report.closed import assert_never
+from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import one_line, presentable
 from gpudoctor.report.units import (
@@ -32,6 +33,7 @@ from gpudoctor.report.units import (
     remedy_facts,
 )
 from gpudoctor.ui.console.canvas import STYLES, Canvas
+from gpudoctor.ui.console.run_text import phase_bars, run_details, where_recorded
 
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
@@ -49,9 +51,13 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     shown = presentable(report)
     canvas = Canvas(width, colour)
     canvas.joined(_heading(shown), hang=2)
-    if shown.findings:
+    if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(shown.summary.verdict)
+    if shown.run and (verbose or not shown.run.healthy):
+        phase_bars(canvas, shown.run)
+    if shown.run and verbose:
+        run_details(canvas, shown.run)
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
@@ -63,12 +69,16 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         _all_silenced(canvas, shown)
     if shown.findings:
         _next_step(canvas, shown)
+    if shown.run:
+        canvas.literal(where_recorded(shown.run))
     return canvas.text()
 
 
 def _heading(report: Report) -> list[str]:
     subject = report.subject
     parts = ["gpudoctor", subject.title]
+    if report.run is not None:
+        return [part for part in map(one_line, [*parts, *run_facts(report.run)]) if part]
     parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
     parts += [f"{label} {value}" for label, value in subject.details]
     return [part for part in map(one_line, parts) if part]
@@ -153,7 +163,9 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     """What passed, what was skipped and why, what crashed; nothing is left out without a word."""
     summary = report.summary
     parts = [f"{plural(summary.passed, 'check')} passed"]
-    if summary.skipped:
+    if summary.skipped and report.run is not None and report.run.healthy and not verbose:
+        parts.append(f"{summary.skipped:,} skipped")  # a healthy run has three lines
+    elif summary.skipped:
         reasons = Counter(
             one_line(item.reason)
             for item in report.outcomes
@@ -225,7 +237,7 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
 
 def _next_step(canvas: Canvas, report: Report) -> None:
     """What to type next: the edits, where there are some, and the manual page of the first finding."""
-    if any(remedy.edits for item in report.findings for remedy in item.remedies):
+    if report.subject.targets and any(remedy.edits for item in report.findings for remedy in item.remedies):
         targets = " ".join(shlex.quote(target) for target in report.subject.targets)
         canvas.literal(f"mend it: gpudoctor check {targets} --diff")
     canvas.literal(f"why: gpudoctor explain {report.findings[0].finding.code}")

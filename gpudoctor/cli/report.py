@@ -1,0 +1,55 @@
+"""`gpudoctor report RECORDING`: a recorded run again, in any format, later, elsewhere."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.errors import IncompleteError
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.recording import Recording
+
+EPILOG = """\
+examples:
+  gpudoctor report ~/.local/state/gpudoctor/recordings/run-20261121-081502-4711
+  gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
+  gpudoctor report run.zip --verbose                                  mailed by a colleague
+exit codes: those of `gpudoctor check`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `report`."""
+    parser.usage = "gpudoctor report [options] RECORDING ..."
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "targets", nargs="+", metavar="RECORDING", help="folder or zip file; several are the nodes of one run"
+    )
+    add_report_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, examine, report."""
+    check_output(arguments)
+    from gpudoctor.engine.examination import Request, examine
+    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.vitals.admit_recording import admit_recording
+
+    registry = load_registry()
+    settings = load_settings(arguments, registry, Path())
+    request = Request(
+        registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings
+    )
+    patient = admit_recording(read(arguments.targets), arguments.targets)
+    return deliver(examine(patient, request), arguments, arguments.fail_on or settings.fail_on)
+
+
+def read(paths: list[str]) -> "Recording":
+    """The recording; raises `UsageError` for what is none, `IncompleteError` for one that cannot be read."""
+    from gpudoctor.model import Unavailable
+    from gpudoctor.vitals.recording import read_recording
+
+    try:
+        return read_recording(*paths)
+    except Unavailable as reason:
+        raise IncompleteError(str(reason)) from reason

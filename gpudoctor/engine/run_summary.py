@@ -1,0 +1,166 @@
+"""From a recording to the `run` of a report: numbers for people and scripts, series for drawings."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpudoctor.engine.run_series import run_series
+from gpudoctor.model.peaks import peak_flops
+from gpudoctor.model.reading.recordings.numbers import (
+    RankMemory,
+    RunNumbers,
+    StepStatistics,
+    run_numbers,
+)
+from gpudoctor.model.reading.recordings.steady import Steady, counts, steady
+from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
+from gpudoctor.model.signs.recording import Recording
+
+_WINDOWS = 20
+"""Windows of the steady time that throughput is spread over."""
+_FEWEST = 4
+"""Windows below which a spread says nothing."""
+
+
+def summarise(recording: Recording) -> RunSummary:
+    """The run in numbers; what was not recorded is None or empty."""
+    numbers = run_numbers(recording)
+    end = recording.end
+    return RunSummary(
+        recording=recording.path,
+        origin=recording.origin,
+        command=recording.command,
+        seconds=end.seconds if end else None,
+        exit_code=end.exit_code if end else None,
+        signal=end.signal if end else None,
+        stopped_by=end.stopped_by if end else None,
+        steps=numbers.steps,
+        steady_steps=numbers.steady_steps,
+        ranks=numbers.ranks,
+        marker=_marker(recording),
+        warm_up_seconds=numbers.warm_up_seconds,
+        start_seconds=numbers.start_seconds,
+        step_seconds=_spread(numbers.step) if numbers.step else None,
+        throughput=_throughput(recording, numbers),
+        phases=numbers.phases,
+        memory=_memory(recording, numbers.memory),
+        gpus=tuple(
+            RunGpu(
+                name=gpu.name,
+                utilization=gpu.utilization,
+                sm_active=gpu.busy,
+                memory=gpu.memory,
+                power=gpu.power,
+                temperature=gpu.temperature,
+            )
+            for gpu in numbers.gpus
+        ),
+        lines=tuple(
+            LineShare(path=item.path, line=item.line, function=item.function, share=item.share)
+            for item in numbers.lines
+        ),
+        series=run_series(recording),
+    )
+
+
+def _marker(recording: Recording) -> str | None:
+    for process in recording.ranks:
+        loop = process.last("loop")
+        if loop is not None and isinstance(loop.get("marker"), str):
+            return str(loop.get("marker"))
+    return None
+
+
+def _throughput(recording: Recording, numbers: RunNumbers) -> RunThroughput:
+    found = numbers.throughput
+    if found is None:
+        return RunThroughput()
+    states = [state for state in map(steady, recording.ranks) if state.steps]
+    columns = {"steps_per_second": None, "samples_per_second": "samples", "tokens_per_second": "tokens"}
+    spreads = {
+        name: spread
+        for name, column in columns.items()
+        if getattr(found, name) is not None and (spread := _windows(states, column)) is not None
+    }
+    return RunThroughput(
+        steps_per_second=found.steps_per_second,
+        samples_per_second=found.samples_per_second,
+        tokens_per_second=found.tokens_per_second,
+        mfu=_mfu(recording, found.flops_per_second),
+        spreads=spreads,
+    )
+
+
+def _mfu(recording: Recording, flops: float | None) -> float | None:
+    """Model FLOPs a second over the peak of all ranks' devices together."""
+    peaks = []
+    for process in recording.ranks:
+        torch = process.first("torch")
+        peaks.append(peak_flops(str(torch.get("device") or "")) if torch else None)
+    known = [peak for peak in peaks if peak]
+    return flops / sum(known) if flops and known and len(known) == len(peaks) else None
+
+
+def _windows(states: Sequence[Steady], column: str | None) -> Spread | None:
+    """The rate of a column (of steps without one) over windows of equally many rows, summed over ranks.
+
+    Steps are made by all ranks together, so theirs is the first rank's rate.
+    """
+    wanted = states[:1] if column is None else states
+    windows = min(_WINDOWS, *(len(state.rows) for state in wanted))
+    if windows < _FEWEST:
+        return None
+    rates = [sum(each) for each in zip(*(_rates(state, column, windows) for state in wanted), strict=True)]
+    mean = sum(rates) / len(rates)
+    ordered = sorted(rates)
+    return Spread(
+        median=_at(ordered, 0.5),
+        mean=mean,
+        min=ordered[0],
+        max=ordered[-1],
+        std=(sum((rate - mean) ** 2 for rate in rates) / len(rates)) ** 0.5,
+        p10=_at(ordered, 0.1),
+        p90=_at(ordered, 0.9),
+    )
+
+
+def _rates(state: Steady, column: str | None, windows: int) -> Iterator[float]:
+    seconds = state.values("duration")
+    every = counts(state.process)
+    values = [every[row] for row in state.rows] if column is None else state.values(column)
+    for number in range(windows):
+        part = slice(number * len(seconds) // windows, (number + 1) * len(seconds) // windows)
+        amount = sum(value for value in values[part] if value == value)  # NaN is not itself
+        yield amount / max(sum(seconds[part]), 1e-12)
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _spread(step: StepStatistics) -> Spread:
+    return Spread(
+        median=step.median, mean=step.mean, min=step.min, max=step.max, std=step.std, p10=step.p10, p90=step.p90
+    )
+
+
+def _memory(recording: Recording, ranks: Iterable[RankMemory]) -> RunMemory:
+    every = list(ranks)
+    fullest = max(every, key=lambda rank: rank.peak or rank.allocated or 0.0, default=None)
+    facts = recording.machine_facts
+    return RunMemory(
+        allocated=_whole((fullest.peak or fullest.allocated) if fullest else None),
+        reserved=_whole(fullest.reserved if fullest else None),
+        device=_whole(fullest.device if fullest else None),
+        rss=_whole(max((rank.rss for rank in every if rank.rss is not None), default=None)),
+        tree_rss=_whole(_highest(recording, "tree_rss")),
+        machine=_whole(_highest(recording, "memory")),
+        machine_limit=_whole(facts.get("cgroup_memory") or facts.get("memory")),
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _highest(recording: Recording, column: str) -> float | None:
+    values = recording.machine.column(column)
+    return max((value for value in values if value == value), default=None)

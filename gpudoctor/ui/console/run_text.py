@@ -1,0 +1,88 @@
+"""The part of a text report that shows a run: its heading, where a step's time goes, where the recording is."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model.run import RunSummary
+from gpudoctor.report.run_words import phase_rows, rate_text
+from gpudoctor.report.strings import one_line
+from gpudoctor.report.units import bytes_text, number_text, seconds_text, share_text
+from gpudoctor.ui.console.canvas import Canvas
+
+_LABEL, _NUMBERS = 11, 20
+_LINES = 8
+
+
+def phase_bars(canvas: Canvas, run: RunSummary) -> None:
+    """A bar for each phase, the largest first, `other` last."""
+    width = max(10, min(40, canvas.width - _LABEL - _NUMBERS - 6))
+    for place, (name, share, each) in enumerate(phase_rows(run)):
+        if place == 0:
+            canvas.blank()
+        filled = min(width, round(share * width))
+        bar = "█" * filled + "░" * (width - filled)
+        canvas.literal_raw(f"{name:<{_LABEL}} {bar} {share_text(share):>6}  {each:>9}", indent=2)
+
+
+def run_details(canvas: Canvas, run: RunSummary) -> None:
+    """Everything else that was measured, for `--verbose`."""
+    canvas.blank()
+    rows: list[tuple[str, ...]] = list(_step_rows(run))
+    rows += _memory_rows(run)
+    for index, gpu in enumerate(run.gpus):
+        told = [
+            f"{share_text(gpu.utilization)} of the time busy" if gpu.utilization is not None else "",
+            f"{share_text(gpu.sm_active)} of the SMs" if gpu.sm_active is not None else "",
+            bytes_text(gpu.memory) if gpu.memory is not None else "",
+            f"{number_text(round(gpu.power))} W" if gpu.power is not None else "",
+            f"{number_text(round(gpu.temperature))} °C" if gpu.temperature is not None else "",
+        ]
+        rows.append((f"GPU {index}", ", ".join(filter(None, told))))
+    canvas.columns(rows, indent=2)
+    if run.lines:
+        canvas.blank()
+        canvas.paragraph("Your lines with most of the training thread's time:", indent=2)
+        canvas.columns(
+            [
+                (share_text(line.share), f"{line.path}:{line.line}", line.function)
+                for line in run.lines[:_LINES]
+            ],
+            indent=2,
+        )
+
+
+def where_recorded(run: RunSummary) -> str:
+    """The last line: the folder, to look at it again."""
+    return f"recording: {one_line(run.recording)}"
+
+
+def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
+    step = run.step_seconds
+    if step is not None:
+        yield (
+            "step",
+            f"median {seconds_text(step.median)}, 10 % below {seconds_text(step.p10)}, 10 % above "
+            f"{seconds_text(step.p90)}, longest {seconds_text(step.max)}, deviation {seconds_text(step.std)}",
+        )
+    for name, spread in run.throughput.spreads.items():
+        unit = name.replace("_per_second", "/s")
+        yield (
+            unit,
+            f"{rate_text(spread.mean)} on average, {rate_text(spread.min)} to {rate_text(spread.max)}, "
+            f"deviation {rate_text(spread.std)}",
+        )
+    if run.start_seconds is not None:
+        yield (
+            "start",
+            f"{seconds_text(run.start_seconds)} to the end of the first step, then "
+            f"{seconds_text(run.warm_up_seconds)} of warm-up",
+        )
+
+
+def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
+    memory = run.memory
+    if memory.allocated is not None:
+        reserved = f", {bytes_text(memory.reserved)} reserved" if memory.reserved is not None else ""
+        total = f" of {bytes_text(memory.device)}" if memory.device is not None else ""
+        yield "GPU memory", f"{bytes_text(memory.allocated)} allocated at most{reserved}{total}"
+    if memory.tree_rss is not None:
+        yield "memory", f"{bytes_text(memory.tree_rss)} at most in all processes of the command"

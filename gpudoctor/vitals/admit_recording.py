@@ -1,0 +1,62 @@
+"""Admission of a recording: a run of another day, maybe of another machine; its script if it is unchanged."""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.vitals.admit import command_title
+from gpudoctor.vitals.job.launch import find_launch
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.job import Job
+    from gpudoctor.model.signs.source import Source
+
+
+def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
+    """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
+    return Patient(
+        PatientKind.RECORDING,
+        command_title(recording.command) if recording.command else Path(recording.path).name,
+        Signs(
+            recording=Sign.of("the recording", recording),
+            environment=Sign("the environment", lambda: _environment(recording)),
+            job=Sign("the job", lambda: _job(recording)),
+            source=Sign("the source", lambda: _source(recording)),
+        ),
+        targets=tuple(targets),
+    )
+
+
+def _environment(recording: Recording) -> Environment:
+    if not recording.environment:
+        raise Unavailable("the recording holds no environment variables")
+    return Environment(variables=recording.environment, origin="environment of the run")
+
+
+def _job(recording: Recording) -> "Job":
+    from gpudoctor.vitals.job import read_job
+
+    return read_job(None, recording.environment, command=recording.command)
+
+
+def _source(recording: Recording) -> "Source":
+    """The script that was run, where it lies here as it was then."""
+    found = find_launch(recording.command) if recording.command else None
+    if found is None or found.script is None:
+        raise Unavailable("the recording names no script")
+    path = Path(recording.cwd) / found.script
+    try:
+        changed = os.stat(path).st_mtime
+        begun = datetime.fromisoformat(recording.started).timestamp()
+    except (OSError, ValueError):
+        raise Unavailable("the script of the recording is not on this machine") from None
+    if changed > begun:
+        raise Unavailable("the script was changed since the recording")
+    from gpudoctor.vitals.source import read_source
+
+    return read_source([path], {str(path): found.arguments})

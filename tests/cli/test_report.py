@@ -1,0 +1,142 @@
+"""`gpudoctor report`: verdicts on recordings of every kind, in every format."""
+
+import json
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from command import gpudoctor
+from recordings import make_machine, make_process, make_recording, make_steps, record, write_recording
+
+from gpudoctor.engine.run_summary import summarise
+from gpudoctor.engine.run_verdict import death, nobody_reported, pronounce_run
+from gpudoctor.model.signs.recording import Process, Recording, RunEnd
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/report-1.schema.json").read_text())
+
+
+def verdict(recording: Recording) -> str:
+    """What is said of it when no check finds anything."""
+    return pronounce_run("train.py", recording, summarise(recording), (), ())
+
+
+def dead(*records: object, steps: int = 40, rank: int = 0, world: int = 1, wall: float = 1e9) -> Process:
+    return make_process(make_steps(steps), records=records, rank=rank, world=world, wall=wall, clean=False)  # type: ignore[arg-type]
+
+
+def test_a_healthy_run_is_told_with_its_margins():
+    text = verdict(make_recording(make_process(make_steps(200, data_wait=0.0004))))
+    assert text.startswith("In good health: data wait 3.9 %, other 2.9 %")
+    assert text.endswith("nothing above 1.04x to gain.")
+
+
+def test_a_loss_that_nothing_explains_is_not_health():
+    text = verdict(make_recording(make_process(make_steps(200, data_wait=0.01))))
+    assert "good health" not in text
+    assert "data wait 5" in text and "at most to gain" in text
+
+
+def test_few_steps_are_not_health():
+    assert "10 steady steps" in verdict(make_recording(make_process(make_steps(13))))
+
+
+def test_no_step_at_all_says_so():
+    assert "made no training step" in verdict(make_recording(make_process(make_steps(0))))
+
+
+def test_a_death_names_rank_step_and_error():
+    end = RunEnd(exit_code=1, seconds=9.0)
+    boom = record("exception", 7.0, exception="RuntimeError", message="CUDA error: boom\nmore", frames=[])
+    later = record("exception", 8.0, exception="RuntimeError", message="Connection closed by peer", frames=[])
+    run = make_recording(
+        dead(later, rank=0, world=2), dead(boom, rank=1, world=2), end=end, command=("torchrun", "train.py")
+    )
+    assert verdict(run) == "train.py died after 40 steps of rank 1: RuntimeError: CUDA error: boom"
+    killed = make_recording(dead(), end=RunEnd(exit_code=137, signal="SIGKILL", seconds=9.0, oom_kills=1))
+    assert verdict(killed) == "train.py was killed by SIGKILL: its memory limit was reached after 40 steps."
+
+
+def test_an_interrupt_is_no_death():
+    assert death(RunEnd(exit_code=130, signal="SIGINT", stopped_by="interrupt")) == ""
+    assert death(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (("docker", "run", "--gpus", "all", "image", "python", "train.py"), "container"),
+        (("/usr/bin/podman", "run", "image"), "container"),
+        (("ssh", "node7", "python train.py"), "another machine"),
+        (("sudo", "-E", "python", "train.py"), "sudo clears"),
+        (("env", "-i", "PATH=/bin", "python", "train.py"), "cleared environment"),
+        (("python3.11", "-I", "train.py"), "-I, -E and -S"),
+        (("python", "-uE", "train.py"), "-I, -E and -S"),
+        (("python", "-W", "error::ImportWarning", "train.py", "-I"), "imported torch"),
+        (("python", "train.py", "-S"), "imported torch"),
+        (("env", "A=1", "python", "train.py", "-i"), "imported torch"),
+    ],
+)
+def test_what_kept_the_probe_out(command, hint):
+    text = nobody_reported(make_recording(command=command))
+    assert text.startswith("No rank reported") and hint in text
+
+
+def test_every_format_of_a_real_folder(tmp_path):
+    machine = make_machine(40, cpu=1.0, memory=8e9, tree_rss=2e9)
+    run = make_recording(make_process(make_steps(300, samples=32.0)), machine=machine)
+    folder = write_recording(run, tmp_path / "rec")
+    done = gpudoctor("report", str(folder), "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, SCHEMA)
+    assert report["patient"]["kind"] == "recording"
+    assert report["run"]["steps"] == 300
+    assert report["run"]["healthy"] is True
+    assert abs(sum(report["run"]["phases"].values()) - 1.0) < 1e-6
+    assert report["run"]["throughput"]["samples_per_second"] == pytest.approx(3200, rel=0.05)
+    assert set(report["run"]["throughput"]["spread"]) == {"steps_per_second", "samples_per_second"}
+    assert report["run"]["memory"]["tree_rss"] == 2_000_000_000
+    text = gpudoctor("report", str(folder), cwd=tmp_path).stdout
+    assert "In good health" in text and "300 steps" in text and f"recording: {folder}" in text
+    assert len(text.splitlines()) <= 6
+    verbose = gpudoctor("report", str(folder), "--verbose", cwd=tmp_path).stdout
+    assert "backward    ██" in verbose and "deviation" in verbose
+    shared = gpudoctor("report", str(folder), "--share", "--format", "json", cwd=tmp_path).stdout
+    assert str(tmp_path) not in shared
+
+
+def test_a_zip_file_and_several_nodes(tmp_path):
+    one = make_process(make_steps(50), rank=0, world=2, node="a")
+    two = make_process(make_steps(50, seed=1), rank=1, world=2, node="b")
+    first = write_recording(make_recording(one, node="a"), tmp_path / "a")
+    second = write_recording(make_recording(two, node="b"), tmp_path / "b")
+    packed = tmp_path / "b.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted(second.iterdir()):
+            archive.write(path, path.name)
+    shutil.rmtree(second)
+    done = gpudoctor("report", str(first), str(packed), "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["run"]["ranks"] == 2
+
+
+def test_what_is_no_recording_is_wrong_usage(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("missing", "empty"):
+        done = gpudoctor("report", str(tmp_path / name), cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert name in done.stderr
+
+
+def test_a_script_that_changed_since_is_not_read(tmp_path):
+    from gpudoctor.model import Unavailable
+    from gpudoctor.vitals.admit_recording import admit_recording
+
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    run = make_recording(cwd=str(tmp_path), started="2099-01-01T00:00:00+00:00")
+    assert admit_recording(run, ("rec",)).source.scripts
+    with pytest.raises(Unavailable, match="changed"):
+        _ = admit_recording(replace(run, started="2001-01-01T00:00:00+00:00"), ("rec",)).source
