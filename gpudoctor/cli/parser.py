@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.report",
         "a recorded run again: any format, later, elsewhere; several nodes joined",
     ),
+    "compare": (
+        "gpudoctor.cli.compare",
+        "two recordings side by side: step time with an interval, phases, memory; for CI too",
+    ),
     "explain": ("gpudoctor.cli.explain", "the manual page of a check"),
     "list": ("gpudoctor.cli.list", "every check: code, name, what it reads"),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),

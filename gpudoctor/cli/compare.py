@@ -1,0 +1,103 @@
+"""`gpudoctor compare A B`: two recordings side by side, and an exit code for CI."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.report import read
+from gpudoctor.cli.reporting import check_output, write_file
+from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+
+if TYPE_CHECKING:
+    from gpudoctor.model import Report
+    from gpudoctor.model.comparison import Comparison
+    from gpudoctor.model.signs.recording import Recording
+
+FORMATS = ("text", "json", "markdown")
+BEYOND = 1
+UNKNOWN = 3
+
+EPILOG = """\
+examples:
+  gpudoctor compare before/ after/
+  gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 when it got slower
+The time compared is that of a step, or of a sample where the batches differ in size.
+exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
+read or, with --max-regression, compared."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `compare`."""
+    parser.epilog = EPILOG
+    parser.add_argument("before", metavar="A", help="recording of the first run: folder or zip file")
+    parser.add_argument("after", metavar="B", help="recording of the second run")
+    parser.add_argument(
+        "--max-regression", type=_share, metavar="SHARE", help="exit code 1 beyond this: 5%% or 0.05"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
+    parser.add_argument("--output", metavar="FILE", help="write it to FILE, the verdict to stderr")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read both, compare, print."""
+    check_output(arguments)
+    from gpudoctor.engine.comparison import compare
+    from gpudoctor.ui.encoding import write_text
+
+    recordings = read([arguments.before]), read([arguments.after])
+    reports = tuple(_examined(item) for item in recordings)
+    result = compare(*recordings, (reports[0], reports[1]))
+    text = _render(result, arguments)
+    if arguments.output is None:
+        write_text(text, sys.stdout)
+    else:
+        write_file(Path(arguments.output), text)
+        write_text(f"gpudoctor: {result.verdict} Comparison: {arguments.output}\n", sys.stderr)
+    most = arguments.max_regression
+    if most is None:
+        return 0
+    return UNKNOWN if result.time is None else BEYOND if result.beyond(most) else 0
+
+
+def _examined(recording: "Recording") -> "Report":
+    from gpudoctor.engine.examination import Request, examine
+    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.engine.selection import make_selection
+    from gpudoctor.vitals.admit_recording import admit_recording
+
+    registry = load_registry()
+    request = Request(registry=registry, selection=make_selection(registry, [], []))
+    return examine(admit_recording(recording, (recording.path,)), request)
+
+
+def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
+    from gpudoctor.report.comparison import comparison_json, comparison_markdown
+
+    if arguments.format == "json":
+        return comparison_json(result, arguments.max_regression)
+    if arguments.format == "markdown":
+        return comparison_markdown(result)
+    from gpudoctor.ui.console.comparison_text import render_comparison
+
+    terminal = arguments.output is None and sys.stdout.isatty()
+    return render_comparison(
+        result,
+        width=terminal_width() if terminal else PIPE_WIDTH,
+        colour=wants_colour(arguments.color, terminal),
+    )
+
+
+def _share(text: str) -> float:
+    """`5%` or `0.05`."""
+    word = text.strip()
+    try:
+        number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 5% or 0.05") from None
+    if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
+        raise argparse.ArgumentTypeError(f"{text} is no share; write 5% or 0.05")
+    return number

@@ -1,0 +1,205 @@
+"""Compares two recordings: the time of a step with an interval, where it went, memory, loss, findings."""
+
+import math
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+from gpudoctor.engine.run_summary import summarise
+from gpudoctor.model import Report
+from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
+from gpudoctor.model.reading.recordings.steady import Steady, steady
+from gpudoctor.model.run import RunSummary
+from gpudoctor.model.signs.recording import Recording
+
+BLOCKS = (50, 36, 25, 18, 12, 8)
+"""Numbers of blocks of neighbouring steps to try: steps near each other resemble each other."""
+FEWEST = 8
+"""Steady steps below which no interval is worth its name."""
+_DRAWS = 1000
+_SMALLEST = 0.01
+"""A change of the mean below this is noise of any machine, however narrow the interval."""
+_SAME_BATCH = 0.02
+_SEED = 20
+_LOSS = 0.02
+
+
+def compare(before: Recording, after: Recording, reports: tuple[Report, Report]) -> Comparison:
+    """What changed; `reports` are the examinations of both, for their findings."""
+    runs = summarise(before), summarise(after)
+    states = _lead(before), _lead(after)
+    measure = _measure(states)
+    ratio = _ratio(states, measure)
+    change = _change(ratio)
+    codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
+    return Comparison(
+        before=runs[0],
+        after=runs[1],
+        measure=measure,
+        time=ratio,
+        change=change,
+        speed=_speed(*runs),
+        phases=_phases(*runs),
+        memory=_memory(*runs),
+        loss=_loss(before, after),
+        gone=tuple(sorted(codes[0] - codes[1])),
+        new=tuple(sorted(codes[1] - codes[0])),
+        verdict=_verdict(ratio, change, measure, runs),
+    )
+
+
+def _lead(recording: Recording) -> Steady | None:
+    """The steady state of the first rank that has one."""
+    return next((state for state in map(steady, recording.ranks) if state.steps), None)
+
+
+def _measure(states: tuple[Steady | None, Steady | None]) -> str:
+    """`sample` where both count samples and the batches differ, else `step`."""
+    sizes = [
+        state.total("samples") / state.steps if state and state.known("samples") else 0.0 for state in states
+    ]
+    if min(sizes) <= 0 or abs(sizes[1] / sizes[0] - 1) < _SAME_BATCH:
+        return "step"
+    return "sample"
+
+
+def _ratio(states: tuple[Steady | None, Steady | None], measure: str) -> Ratio | None:
+    first, second = states
+    if first is None or second is None or min(first.steps, second.steps) < FEWEST:
+        return None
+    one, two = _blocks(first, measure), _blocks(second, measure)
+    value = _mean(two) / _mean(one)
+    dice = random.Random(_SEED)
+    drawn = sorted(
+        _mean(dice.choices(two, k=len(two))) / _mean(dice.choices(one, k=len(one))) for _ in range(_DRAWS)
+    )
+    low, high = drawn[int(0.025 * _DRAWS)], drawn[int(0.975 * _DRAWS)]
+    # Means of few blocks that are drawn with replacement spread too little, and Student's t has longer tails.
+    wider = 1 + 1.5 / (min(len(one), len(two)) - 1)
+    return Ratio(value=value, low=value * (low / value) ** wider, high=value * (high / value) ** wider)
+
+
+def _blocks(state: Steady, measure: str) -> list[tuple[float, float]]:
+    """Seconds and amount (steps or samples) of blocks of neighbouring rows.
+
+    As many as resemble their neighbours no more than chance has it: what drifts slowly makes few independent
+    blocks, and an interval from many small ones would be too narrow.
+    """
+    durations = state.values("duration")
+    if measure == "sample":
+        amounts = [value if math.isfinite(value) else 0.0 for value in state.values("samples")]
+    else:
+        every = state.values("count")
+        amounts = [max(1.0, count) for count in every] if every else [1.0] * len(durations)
+    blocks: list[tuple[float, float]] = []
+    for count in BLOCKS:
+        edges = [i * len(durations) // count for i in range(count + 1)]
+        blocks = [(math.fsum(durations[a:b]), math.fsum(amounts[a:b])) for a, b in pairwise(edges) if b > a]
+        if _resemblance([seconds / max(amount, 1e-12) for seconds, amount in blocks]) < 1 / math.sqrt(count):
+            break
+    return blocks
+
+
+def _resemblance(values: Sequence[float]) -> float:
+    """Correlation of neighbours."""
+    mean = math.fsum(values) / len(values)
+    square = math.fsum((value - mean) ** 2 for value in values)
+    if square <= 0:
+        return 0.0
+    return math.fsum((a - mean) * (b - mean) for a, b in pairwise(values)) / square
+
+
+def _mean(blocks: Sequence[tuple[float, float]]) -> float:
+    return math.fsum(seconds for seconds, _ in blocks) / max(math.fsum(amount for _, amount in blocks), 1e-12)
+
+
+def _change(ratio: Ratio | None) -> Change:
+    if ratio is None:
+        return Change.UNKNOWN
+    if ratio.high < 1.0 and ratio.value < 1.0 - _SMALLEST:
+        return Change.FASTER
+    if ratio.low > 1.0 and ratio.value > 1.0 + _SMALLEST:
+        return Change.SLOWER
+    return Change.UNCLEAR
+
+
+def _speed(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
+    steps = [run.step_seconds for run in (before, after)]
+    rows = [
+        Row(
+            name=f"step, {name}",
+            unit="s",
+            before=getattr(steps[0], name, None),
+            after=getattr(steps[1], name, None),
+        )
+        for name in ("mean", "median", "p90")
+    ]
+    for name in ("samples_per_second", "tokens_per_second", "mfu"):
+        pair = (getattr(before.throughput, name), getattr(after.throughput, name))
+        if pair != (None, None):
+            unit = "1" if name == "mfu" else f"{name.partition('_')[0]}/s"
+            rows.append(Row(name=name.replace("_per_second", "/s"), unit=unit, before=pair[0], after=pair[1]))
+    return tuple(rows)
+
+
+def _phases(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
+    """Seconds a step in each phase."""
+    if before.step_seconds is None or after.step_seconds is None:
+        return ()
+    rows = []
+    for name in dict.fromkeys([*before.phases, *after.phases]):
+        one = before.phases.get(name, 0.0) * before.step_seconds.mean
+        two = after.phases.get(name, 0.0) * after.step_seconds.mean
+        if max(one, two) > 0:
+            rows.append(Row(name=name, unit="s", before=one, after=two))
+    return tuple(sorted(rows, key=lambda row: -abs((row.after or 0.0) - (row.before or 0.0))))
+
+
+def _memory(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
+    words = {"allocated": "GPU, allocated", "reserved": "GPU, reserved", "tree_rss": "all processes"}
+    rows = [
+        Row(name=words[name], unit="B", before=getattr(before.memory, name), after=getattr(after.memory, name))
+        for name in words
+    ]
+    return tuple(row for row in rows if row.before is not None or row.after is not None)
+
+
+def _loss(before: Recording, after: Recording) -> str:
+    """Whether the loss went the same way over the steps that both made."""
+    curves = [_curve(recording) for recording in (before, after)]
+    common = sorted(curves[0].keys() & curves[1].keys())
+    if not common:
+        return ""
+    if all(curves[0][step] == curves[1][step] for step in common):
+        return "identical"
+    tail = common[-max(1, len(common) // 5) :]  # its last fifth: the way there may differ by chance
+    one, two = (sum(curve[step] for step in tail) / len(tail) for curve in curves)
+    difference = abs(two - one) / max(abs(one), 1e-12)
+    return f"within {difference * 100:.2g} %" if difference <= _LOSS else "different"
+
+
+def _curve(recording: Recording) -> dict[int, float]:
+    """The loss by step, of the first rank that has one."""
+    for process in recording.ranks:
+        losses, steps = process.steps.column("loss"), process.steps.column("index")
+        found = {int(step): loss for step, loss in zip(steps, losses, strict=False) if math.isfinite(loss)}
+        if found:
+            return found
+    return {}
+
+
+def _verdict(ratio: Ratio | None, change: Change, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
+    if ratio is None:
+        short = [name for name, run in zip(("first", "second"), runs, strict=True) if run.steady_steps < FEWEST]
+        which = " and the ".join(short)
+        return f"Not comparable: the {which} run made fewer than {FEWEST} steady steps."
+    if change is Change.UNCLEAR:
+        return (
+            f"No clear difference: a {measure} takes {ratio.value:.3f}x the time "
+            f"({ratio.low:.3f} to {ratio.high:.3f})."
+        )
+    if change is Change.SLOWER:
+        span = f"{ratio.low:.2f} to {ratio.high:.2f}"
+        return f"The second run is slower: a {measure} takes {ratio.value:.2f}x the time ({span})."
+    span = f"{1 / ratio.high:.2f} to {1 / ratio.low:.2f}"
+    return f"The second run is faster: {1 / ratio.value:.2f}x the {measure}s in the same time ({span})."

@@ -1,0 +1,97 @@
+"""A comparison of two runs as JSON, Markdown and rows for a terminal."""
+
+import dataclasses
+import json
+
+from gpudoctor.model import Json
+from gpudoctor.model.comparison import Comparison, Row
+from gpudoctor.report.json import finite
+from gpudoctor.report.markdown import code, escape
+from gpudoctor.report.run_json import run_object
+from gpudoctor.report.run_words import rate_text
+from gpudoctor.report.units import bytes_text, seconds_text, share_text
+
+SCHEMA = "gpudoctor.comparison/1"
+Group = tuple[str, list[tuple[str, str, str, str]]]
+
+
+def comparison_json(item: Comparison, most: float | None) -> str:
+    """The comparison as a JSON document; `beyond` says whether `most`, a share, was exceeded."""
+    document: dict[str, Json] = {
+        "schema": SCHEMA,
+        "verdict": item.verdict,
+        "change": item.change.value,
+        "measure": item.measure,
+        "time": dict(dataclasses.asdict(item.time)) if item.time else None,
+        "max_regression": most,
+        "beyond": item.beyond(most) if most is not None else None,
+        "speed": [_row_object(row) for row in item.speed],
+        "phases": [_row_object(row) for row in item.phases],
+        "memory": [_row_object(row) for row in item.memory],
+        "loss": item.loss or None,
+        "findings": {"gone": list(item.gone), "new": list(item.new)},
+        "before": run_object(item.before),
+        "after": run_object(item.after),
+    }
+    return json.dumps(finite(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def comparison_markdown(item: Comparison) -> str:
+    """The comparison as a comment for a pull request."""
+    lines = [f"### gpudoctor: {escape(item.verdict)}", "", "| | before | after | |", "|---|--:|--:|--:|"]
+    for title, rows in groups(item):
+        lines.append(f"| **{escape(title)}** | | | |")
+        lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows]
+    lines += ["", *map(escape, remarks(item))]
+    lines += ["", f"before: {code(item.before.recording)}, after: {code(item.after.recording)}"]
+    return "\n".join(lines) + "\n"
+
+
+def groups(item: Comparison) -> list[Group]:
+    """Titled groups of rows: name, before, after, change."""
+    found = [
+        ("speed", [_cells(row) for row in item.speed]),
+        ("a step by phase", [_cells(row) for row in item.phases]),
+        ("memory, at most", [_cells(row) for row in item.memory]),
+    ]
+    return [group for group in found if group[1]]
+
+
+def remarks(item: Comparison) -> list[str]:
+    """Sentences about loss and findings."""
+    said = [
+        f"The {name} run ended with exit code {run.exit_code}."
+        for name, run in (("first", item.before), ("second", item.after))
+        if run.exit_code and run.stopped_by is None
+    ]
+    said += [f"Loss: {item.loss}."] if item.loss else []
+    said += [f"Gone: {', '.join(item.gone)}."] if item.gone else []
+    said += [f"New: {', '.join(item.new)}."] if item.new else []
+    if item.time is not None:
+        said.append("The interval is over the steps of these two runs; a third run may differ from both.")
+    return said
+
+
+def _row_object(row: Row) -> Json:
+    return {"name": row.name, "unit": row.unit, "before": row.before, "after": row.after, "ratio": row.ratio}
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    return row.name.replace("_", " "), _text(row.before, row.unit), _text(row.after, row.unit), _change(row)
+
+
+def _change(row: Row) -> str:
+    ratio = row.ratio
+    if ratio is None:
+        return "new" if not row.before and row.after else ""
+    return f"{ratio:.2f}x"
+
+
+def _text(value: float | None, unit: str) -> str:
+    if value is None:
+        return "not known"
+    if unit == "s":
+        return seconds_text(value)
+    if unit == "B":
+        return bytes_text(value)
+    return share_text(value) if unit == "1" else rate_text(value)

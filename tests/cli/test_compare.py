@@ -1,0 +1,138 @@
+"""`gpudoctor compare`: what changed, whether it is more than chance, and the exit code for CI."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from command import gpudoctor
+from recordings import make_process, make_recording, make_steps, write_recording
+
+from gpudoctor.engine.comparison import compare
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import Registry
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.model import Report
+from gpudoctor.model.comparison import Change, Comparison
+from gpudoctor.model.signs.recording import Recording, RunEnd
+from gpudoctor.report.comparison import comparison_json, comparison_markdown
+from gpudoctor.ui.console.comparison_text import render_comparison
+from gpudoctor.vitals.admit_recording import admit_recording
+
+
+def report(recording: Recording) -> Report:
+    registry = Registry(checks={}, rules={}, problems=())
+    return examine(
+        admit_recording(recording, ("x",)),
+        Request(registry=registry, selection=make_selection(registry, [], [])),
+    )
+
+
+def run(n: int = 300, seed: int = 0, **columns: object) -> Recording:
+    return make_recording(make_process(make_steps(n, seed=seed, **columns)))  # type: ignore[arg-type]
+
+
+def compared(before: Recording, after: Recording) -> Comparison:
+    return compare(before, after, (report(before), report(after)))
+
+
+def test_a_slower_run_is_slower_by_as_much_as_it_is():
+    found = compared(run(), run(seed=1, data_wait=0.0012))
+    assert found.change is Change.SLOWER
+    assert found.time is not None
+    assert found.time.low < 1.1 < found.time.high or found.time.value == pytest.approx(1.1, abs=0.01)
+    assert found.phases[0].name == "data_wait"
+    assert found.beyond(0.05) and not found.beyond(0.2)
+    assert "slower" in found.verdict
+
+
+def test_the_same_run_twice_is_no_difference_and_its_loss_is_identical():
+    found = compared(run(), run())
+    assert found.change is Change.UNCLEAR
+    assert found.time is not None and found.time.value == 1.0
+    assert found.loss == "identical"
+    assert not found.beyond(0.0)
+
+
+def test_noise_alone_is_called_different_rarely():
+    wrong = 0
+    for seed in range(30):
+        found = compared(run(n=200, seed=2 * seed, noise=0.2), run(n=200, seed=2 * seed + 1, noise=0.2))
+        wrong += found.change is not Change.UNCLEAR
+    assert wrong <= 3  # 5 % of 30 are 1.5; the seeds are fixed, so this does not vary
+
+
+def test_the_interval_covers_the_truth_of_noisy_neighbours():
+    """Steps that drift slowly resemble their neighbours; blocks of them give an honest interval."""
+
+    def drifting(seed: int, level: float) -> Recording:
+        dice = random.Random(seed)
+        drift, values = 0.0, []
+        for _ in range(600):
+            drift = 0.9 * drift + dice.gauss(0.0, 0.0004)
+            values.append(max(0.0, level + drift))
+        return run(n=600, seed=seed, data_wait=values)
+
+    truth = (0.0098 + 0.006) / (0.0098 + 0.004)
+    inside = 0
+    for seed in range(20):
+        found = compared(drifting(seed, 0.004), drifting(seed + 100, 0.006))
+        assert found.time is not None
+        inside += found.time.low <= truth <= found.time.high
+    assert inside >= 16  # 89 % of 150 pairs; the seeds are fixed, so this does not vary
+
+
+def test_batches_of_different_size_are_compared_by_sample():
+    found = compared(run(samples=32.0), run(samples=64.0, forward=0.005, backward=0.009))
+    assert found.measure == "sample"
+    assert found.change is Change.FASTER
+    assert "samples in the same time" in found.verdict
+
+
+def test_too_few_steps_are_not_compared():
+    found = compared(run(), run(n=6))
+    assert found.time is None
+    assert found.change is Change.UNKNOWN
+    assert "second run made fewer than" in found.verdict
+
+
+def test_losses_that_part_are_told():
+    found = compared(run(), run(loss=lambda step: 5.0))
+    assert found.loss == "different"
+    near = compared(run(), run(seed=5))
+    assert near.loss.startswith("within")
+
+
+def test_json_markdown_and_text_say_the_same():
+    before = run(peak=2e9)
+    after = make_recording(
+        make_process(make_steps(300, seed=3, data_wait=0.02)), end=RunEnd(exit_code=1, seconds=3.0)
+    )
+    found = compared(before, after)
+    document = json.loads(comparison_json(found, 0.05))
+    assert document["schema"] == "gpudoctor.comparison/1"
+    assert document["beyond"] is True
+    assert document["time"]["low"] <= document["time"]["value"] <= document["time"]["high"]
+    assert document["memory"][0] == {
+        "name": "GPU, allocated", "unit": "B", "before": 2_000_000_000, "after": None, "ratio": None
+    }  # fmt: skip
+    for text in (comparison_markdown(found), render_comparison(found, width=80, colour=False)):
+        assert found.verdict.split("(")[0].strip() in " ".join(text.replace("\\", "").split())
+        assert "data wait" in text and "second run ended with exit code 1" in text
+
+
+def test_the_command_and_its_exit_codes(tmp_path):
+    fast = str(write_recording(run(), tmp_path / "fast"))
+    slow = str(write_recording(run(seed=1, data_wait=0.003), tmp_path / "slow"))
+    short = str(write_recording(run(n=4), tmp_path / "short"))
+    assert gpudoctor("compare", fast, slow).returncode == 0
+    beyond = gpudoctor("compare", fast, slow, "--max-regression", "5%", "--format", "json")
+    assert beyond.returncode == 1
+    assert json.loads(beyond.stdout)["max_regression"] == 0.05
+    assert gpudoctor("compare", slow, fast, "--max-regression", "0.05").returncode == 0
+    assert gpudoctor("compare", fast, short, "--max-regression", "5%").returncode == 3
+    out = tmp_path / "c.md"
+    done = gpudoctor("compare", fast, slow, "--format", "markdown", "--output", str(out))
+    assert (done.stdout, Path(out).is_file(), "slower" in done.stderr) == ("", True, True)
+    assert gpudoctor("compare", fast, slow, "--max-regression", "much").returncode == 2
+    assert gpudoctor("compare", fast, str(tmp_path / "missing")).returncode == 2
