@@ -1,0 +1,1 @@
+"""A live process: finding it, attaching to it, and looking at it once a tick without harming it."""

@@ -1,0 +1,84 @@
+"""From what the user named to the processes to watch, or a sentence why there is nothing to watch."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpudoctor.errors import IncompleteError
+from gpudoctor.vitals.process import procfs
+from gpudoctor.vitals.process.family import Member, member, ranks_under, worker_owner
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "tmux: server", "screen", "sshd"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """The processes to watch."""
+
+    roots: tuple[int, ...]
+    """What the user named, threads and workers replaced by their process."""
+    ranks: tuple[Member, ...]
+    notes: tuple[str, ...] = ()
+
+
+def attach(pids: Sequence[int], pyspy: str | None) -> Attachment:
+    """The training processes that these pids mean. Raises `IncompleteError` with a sentence."""
+    roots: list[int] = []
+    ranks: dict[int, Member] = {}
+    notes: list[str] = []
+    for pid in pids:
+        root = _root(pid, pyspy, notes)
+        found = ranks_under(root, pyspy)
+        if not found:
+            raise IncompleteError(_no_training(root))
+        if [one.pid for one in found] != [root]:
+            names = ", ".join(str(one.pid) for one in found[:8]) + (", ..." if len(found) > 8 else "")
+            notes.append(f"pid {root} leads to {len(found)} training process{'es' * (len(found) > 1)}: {names}")
+        roots.append(root)
+        ranks |= {one.pid: one for one in found}
+    ordered = sorted(ranks.values(), key=lambda one: (one.rank is None, one.rank or 0, one.pid))
+    return Attachment(roots=tuple(roots), ranks=tuple(ordered), notes=tuple(notes))
+
+
+def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
+    """The process that a pid means: a thread's process, a loader worker's owner. Raises `IncompleteError`."""
+    group = procfs.thread_group(pid)
+    if group is None:
+        raise IncompleteError(f"there is no process {pid}; see which ones train: gpudoctor watch --find")
+    if group != pid:
+        notes.append(f"pid {pid} is a thread of process {group}: watching that")
+        pid = group
+    item = procfs.usage(pid)
+    if item is None:
+        raise IncompleteError(f"process {pid} has just ended")
+    if item.state == "Z":
+        parent = procfs.usage(item.ppid)
+        name = f" ({parent.name})" if parent else ""
+        raise IncompleteError(
+            f"process {pid} is a zombie: it has ended, and its parent {item.ppid}{name} has not collected it"
+        )
+    if pid == os.getpid():
+        raise IncompleteError(f"{pid} is gpudoctor itself; name the training process: gpudoctor watch --find")
+    owner = worker_owner(pid, pyspy)
+    if owner is not None:
+        notes.append(f"pid {pid} is a loader worker of process {owner}: watching that")
+        return owner
+    return pid
+
+
+def _no_training(pid: int) -> str:
+    item = procfs.usage(pid)
+    name = item.name if item else "?"
+    if item is not None and not procfs.command(pid):
+        return f"process {pid} ({name}) is a kernel thread, no training"
+    if name in _SHELLS or len(procfs.tree(pid)) > 1:
+        return f"process {pid} ({name}) has no Python process under it; see which ones train: gpudoctor watch --find"
+    return f"process {pid} ({name}) is no Python process; see which ones train: gpudoctor watch --find"
+
+
+def training_processes() -> list[tuple[int, list[Member]]]:
+    """Every job on this machine that has loaded torch: its topmost process and its ranks."""
+    known = procfs.parents()
+    pythons = {pid: one for pid in known if (one := member(pid)) and one.torch and pid != os.getpid()}
+    tops = [pid for pid in pythons if known.get(pid) not in pythons]
+    return [(top, found) for top in sorted(tops) if (found := ranks_under(top, None))]

@@ -1,0 +1,146 @@
+"""The thread that looks at the stacks: ranks in turn, five times a second at first and then once, never more."""
+
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+
+from gpudoctor.vitals.process.classify import classify, is_worker, whole
+from gpudoctor.vitals.process.dump import Dump, DumpError, dump
+from gpudoctor.vitals.process.lines import SourceLines
+from gpudoctor.vitals.process.stacks import StackRing
+
+BURST_SECONDS, BURST_INTERVAL = 10.0, 0.2
+INTERVAL = 1.0
+_SHARE, _BURST_SHARE = 0.02, 0.15
+"""Of one core, the most that dumps take: where one costs more they get rarer."""
+_WORKER_TURN = 4
+"""Every so many looks goes to a loader worker while the loop waits for data."""
+_PATIENCE_WITH_RACES = 8
+"""Failed looks in a row, after which a process counts as one that cannot be read."""
+
+Clock = Callable[[], float]
+
+
+class Target:
+    """One process whose stacks are looked at."""
+
+    def __init__(self, pid: int, lines: SourceLines, device: bool, length: float) -> None:
+        self.pid = pid
+        self.lines, self.device = lines, device
+        self.ring = StackRing(length)
+        self.worker_ring = StackRing(length)
+        self.workers: tuple[int, ...] = ()
+        self.blind: Dump | None = None
+        """The failure that made us give up; None while it can be read."""
+        self.races = 0
+        self.turn = 0
+
+    @property
+    def hungry(self) -> bool:
+        """Whether the newest looks found it waiting for its workers."""
+        newest = list(self.ring.looks)[-8:]
+        return bool(self.workers) and sum(look.phase == "data_wait" for _, look in newest) * 4 >= len(newest) > 0
+
+
+class Sampler:
+    """Looks at the targets until `close`. `lock` guards their rings."""
+
+    def __init__(self, pyspy: str | None, clock: Clock, look: Callable[[int, str | None], Dump] = dump) -> None:
+        self.lock = Lock()
+        self.taken = 0
+        self._pyspy, self._clock, self._look = pyspy, clock, look
+        self._targets: list[Target] = []
+        self._place = 0
+        self._burst_until = clock() + BURST_SECONDS
+        self._cost = 0.01
+        self._stop, self._paused = Event(), Event()
+        self._thread: Thread | None = None
+
+    def start(self, targets: list[Target]) -> None:
+        """Begin, or go on with other targets."""
+        with self.lock:
+            self._targets = list(targets)
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="stacks", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End; a dump that is under way is waited for, for a moment."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(1.0)
+
+    def hurry(self) -> None:
+        """Look more often for a while: something has changed."""
+        self._burst_until = self._clock() + BURST_SECONDS
+
+    def pause(self, on: bool) -> None:
+        """Stop looking, or go on."""
+        if on:
+            self._paused.set()
+        else:
+            self._paused.clear()
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            target = None if self._paused.is_set() else self._next()
+            if target is not None:
+                self._take(target)
+            self._stop.wait(self._interval())
+
+    def _interval(self) -> float:
+        burst = self._clock() < self._burst_until
+        least, share = (BURST_INTERVAL, _BURST_SHARE) if burst else (INTERVAL, _SHARE)
+        return max(least, self._cost / share)
+
+    def _next(self) -> Target | None:
+        with self.lock:
+            seeing = [target for target in self._targets if target.blind is None]
+        if not seeing:
+            return None
+        self._place = (self._place + 1) % len(seeing)
+        return seeing[self._place]
+
+    def _take(self, target: Target) -> None:
+        target.turn += 1
+        if target.hungry and target.turn % _WORKER_TURN == 0:
+            self._take_worker(target)
+        else:
+            self._take_rank(target)
+        self.taken += 1
+
+    def _take_rank(self, target: Target) -> None:
+        seen = self._look(target.pid, self._pyspy)
+        now = self._clock()
+        self._price(seen)
+        main = seen.main
+        with self.lock:
+            if seen.error is not None:
+                self._failed(target, seen, now)
+            elif main is None or not whole(main.frames):
+                target.ring.fail(now)
+            else:
+                target.races = 0
+                target.ring.add(now, classify(main.frames, target.lines.text, target.device), main.frames)
+
+    def _failed(self, target: Target, seen: Dump, now: float) -> None:
+        target.ring.fail(now)
+        target.races += 1
+        lasting = seen.error in (DumpError.NO_PYSPY, DumpError.FORBIDDEN, DumpError.NOT_PYTHON)
+        hopeless = target.races >= _PATIENCE_WITH_RACES and not target.ring.looks
+        if (lasting and not target.ring.looks) or hopeless:
+            target.blind = seen
+
+    def _take_worker(self, target: Target) -> None:
+        pid = target.workers[target.turn // _WORKER_TURN % len(target.workers)]
+        seen = self._look(pid, self._pyspy)
+        now = self._clock()
+        self._price(seen)
+        main = seen.main
+        if main is None or not is_worker(main.frames):
+            return
+        with self.lock:
+            target.worker_ring.add(now, classify(main.frames, target.lines.text, target.device), main.frames)
+
+    def _price(self, seen: Dump) -> None:
+        if seen.cpu > 0:
+            self._cost += 0.3 * (seen.cpu - self._cost)
