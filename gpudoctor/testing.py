@@ -20,6 +20,7 @@ from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 
@@ -193,6 +194,7 @@ def make_patient(
     configs: Configs | None = None,
     memory: MemoryForecast | None = None,
     recording: Recording | None = None,
+    process: ProcessWindow | None = None,
     kind: PatientKind = PatientKind.MACHINE,
 ) -> Patient:
     """A patient with the signs that are given; the others are unavailable."""
@@ -216,6 +218,7 @@ def make_patient(
             configs=_sign("the configs", configs),
             memory=_sign("the memory", memory),
             recording=_sign("the recording", recording),
+            process=_sign("the process", process),
         ),
     )
 

@@ -16,6 +16,10 @@ ALLOWED = {
     "gpudoctor/recorder": {
         "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.vitals", "gpudoctor.recorder",
     },
+    "gpudoctor/watch": {
+        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
+        "gpudoctor.watch",
+    },
     "gpudoctor/estimate": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
     "gpudoctor/report": {
         "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",

@@ -14,6 +14,7 @@ from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
@@ -102,6 +103,7 @@ class Signs:
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
     configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
     recording: Sign[Recording] = field(default_factory=_no("the recording", "nothing was run"))
+    process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
     memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
 
 
@@ -190,3 +192,8 @@ class Patient:
     def recording(self) -> Recording:
         """The run that was recorded; raises `Unavailable` when nothing was run."""
         return self.signs.recording.take()
+
+    @property
+    def process(self) -> ProcessWindow:
+        """The running job over a sliding window; raises `Unavailable` when none is watched."""
+        return self.signs.process.take()

@@ -1,7 +1,7 @@
 """A live process as checks see it: what a sliding window of looks at it has shown, immutable.
 
-Filled by `gpudoctor.vitals.process` once a tick, or read back from a file of `watch --record`. What could not be
-seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would mend it.
+Filled by `gpudoctor.vitals.process` once a tick, or read back from a file of `watch --record`. What could not
+be seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would mend it.
 """
 
 from collections import Counter

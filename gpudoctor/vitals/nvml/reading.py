@@ -271,7 +271,7 @@ def _use(funnel: Funnel, gpu: Any) -> dict[str, Json]:
         "compute_mode": plain(funnel.read("nvmlDeviceGetComputeMode", gpu)),
         "mig_enabled": mode,
         "mig_instances": _mig_instances(funnel, gpu) if mode is True else [],
-        "processes": _processes(funnel, gpu),
+        "processes": processes(funnel, gpu),
     }
 
 
@@ -287,17 +287,18 @@ def _mig_instances(funnel: Funnel, gpu: Any) -> Json:
     return [uuid for uuid in uuids if isinstance(uuid, str)]
 
 
-def _processes(funnel: Funnel, gpu: Any) -> Json:
+def processes(funnel: Funnel, gpu: Any) -> Json:
+    """Pid, kind and bytes of every process on the GPU."""
     found: list[Json] = []
     missing: Json = None
     for kind, call in (("compute", "Compute"), ("graphics", "Graphics")):
         name = f"nvmlDeviceGet{call}RunningProcesses"
         # Drivers before r510 know version 2 only; the name without a version is the newest, and raises oddly.
-        processes = funnel.first((f"{name}_v3", gpu), (f"{name}_v2", gpu))
-        if isinstance(processes, Missing):
-            missing = missing or plain(processes)
+        listed = funnel.first((f"{name}_v3", gpu), (f"{name}_v2", gpu))
+        if isinstance(listed, Missing):
+            missing = missing or plain(listed)
             continue
-        for process in processes:
+        for process in listed:
             memory = process.usedGpuMemory
             found.append(
                 {

@@ -8,7 +8,7 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.family import Member, member, ranks_under, worker_owner
 
-_SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "tmux: server", "screen", "sshd"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +71,9 @@ def _no_training(pid: int) -> str:
     name = item.name if item else "?"
     if item is not None and not procfs.command(pid):
         return f"process {pid} ({name}) is a kernel thread, no training"
-    if name in _SHELLS or len(procfs.tree(pid)) > 1:
-        return f"process {pid} ({name}) has no Python process under it; see which ones train: gpudoctor watch --find"
-    return f"process {pid} ({name}) is no Python process; see which ones train: gpudoctor watch --find"
+    parent = name in _SHELLS or len(procfs.tree(pid)) > 1
+    what = "has no Python process under it" if parent else "is no Python process"
+    return f"process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find"
 
 
 def training_processes() -> list[tuple[int, list[Member]]]:

@@ -25,9 +25,10 @@ ALL = ("*",)
 
 TABLE = (
     # Evaluation, checkpoints and profilers own everything inside them.
-    StackClass("evaluate", "evaluation", "transformers/trainer", ("evaluate", "evaluation_loop", "prediction_step",
-               "predict", "_maybe_log_save_evaluate_eval"), ALL),
-    StackClass("evaluate", "evaluation", "lightning", ("_run_evaluate", "_evaluation_step", "_run_sanity_check"), ALL),
+    StackClass("evaluate", "evaluation", "transformers/trainer", ("evaluate", "evaluation_loop",
+               "prediction_step", "predict", "_maybe_log_save_evaluate_eval"), ALL),
+    StackClass("evaluate", "evaluation", "lightning", ("_run_evaluate", "_evaluation_step",
+               "_run_sanity_check"), ALL),
     StackClass("evaluate", "evaluation", "loops/evaluation_loop.py", (), ALL),
     StackClass("save", "checkpoint", "torch/serialization.py", ("save", "_save", "_legacy_save",
                "_open_zipfile_writer*"), ALL),
@@ -38,7 +39,8 @@ TABLE = (
     StackClass("save", "checkpoint", "peft/", ("save_pretrained",), ALL),
     StackClass("save", "checkpoint", "accelerate/", ("save_state", "save_model", "save"), ALL),
     StackClass("save", "checkpoint", "deepspeed/", ("save_checkpoint", "save_16bit_model"), ALL),
-    StackClass("save", "checkpoint", "lightning", ("save_checkpoint", "_save_checkpoint", "dump_checkpoint"), ALL),
+    StackClass("save", "checkpoint", "lightning", ("save_checkpoint", "_save_checkpoint",
+               "dump_checkpoint"), ALL),
     StackClass("profile", "profiler", "torch/profiler/", (), ALL),
     StackClass("profile", "profiler", "torch/autograd/profiler.py", (), ALL),
     StackClass("profile", "profiler", "torch/autograd/profiler_util.py", (), ALL),
@@ -57,8 +59,10 @@ TABLE = (
     StackClass("loader-receive", "data_wait", "torch/multiprocessing/reductions.py", ("rebuild_*",), ALL),
     StackClass("loader-wait", "data_wait", "torch/utils/data/dataloader.py", ("_get_data", "_try_get_data"),
                ("sync", "logging", "other")),
-    StackClass("loader-next", "data_wait", "torch/utils/data/dataloader.py", (), ("forward", "sync", "logging")),
-    StackClass("loader-next", "data_wait", "torch/utils/data/datapipes/", (), ("forward", "sync", "logging")),
+    StackClass("loader-next", "data_wait", "torch/utils/data/dataloader.py", (), ("forward", "sync",
+               "logging")),
+    StackClass("loader-next", "data_wait", "torch/utils/data/datapipes/", (), ("forward", "sync",
+               "logging")),
     StackClass("loader-next", "data_wait", "torchdata/", (), ("forward", "sync", "logging")),
     StackClass("loader-next", "data_wait", "accelerate/data_loader.py", (), ("forward", "sync", "logging")),
     StackClass("loader-next", "data_wait", "nvidia/dali/", (), ALL),
@@ -76,15 +80,16 @@ TABLE = (
     StackClass("forward", "forward", "torch/nn/modules/module.py", ("_wrapped_call_impl", "_call_impl")),
     StackClass("forward", "forward", "torch/nn/functional.py"),
     # Between ranks.
-    StackClass("object-collective", "collective", "torch/distributed/distributed_c10d.py", (
-               "all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"), ALL),
-    StackClass("collective", "collective", "torch/distributed/distributed_c10d.py", (
-               "all_reduce*", "barrier", "all_gather*", "broadcast*", "monitored_barrier", "reduce*", "gather*",
+    StackClass("object-collective", "collective", "torch/distributed/distributed_c10d.py",
+               ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"), ALL),
+    StackClass("collective", "collective", "torch/distributed/distributed_c10d.py", ("all_reduce*",
+               "barrier", "all_gather*", "broadcast*", "monitored_barrier", "reduce*", "gather*",
                "scatter*", "all_to_all*", "send", "recv"), ("sync",)),
     StackClass("collective", "collective", "torch/distributed/_functional_collectives.py", (), ("sync",)),
     StackClass("ddp", "collective", "torch/nn/parallel/distributed.py", ("_sync_buffers",
                "_verify_param_shape_across_processes", "_sync_module_states", "_sync_params*")),
-    StackClass("fsdp", "collective", "_fsdp_param_group.py", ("wait_for_unshard", "unshard", "post_backward")),
+    StackClass("fsdp", "collective", "_fsdp_param_group.py", ("wait_for_unshard", "unshard",
+               "post_backward")),
     StackClass("rendezvous", "start", "torch/distributed/rendezvous.py"),
     StackClass("rendezvous", "start", "torch/distributed/distributed_c10d.py", ("init_process_group",
                "_store_based_barrier", "new_group")),
@@ -103,8 +108,8 @@ TABLE = (
     StackClass("tracker", "logging", "/clearml/", (), ALL),
     StackClass("tracker", "logging", "/comet_ml/", (), ALL),
     StackClass("tracker", "logging", "/aim/", (), ALL),
-    StackClass("progress", "logging", "/tqdm/", ("refresh", "display", "update", "set_postfix", "set_postfix_str",
-               "set_description", "write", "moveto", "print_status", "fp_write"), ALL),
+    StackClass("progress", "logging", "/tqdm/", ("refresh", "display", "update", "set_postfix",
+               "set_postfix_str", "set_description", "write", "moveto", "print_status", "fp_write"), ALL),
     StackClass("log", "logging", "/logging/__init__.py", (), ALL),
     StackClass("log", "logging", "/rich/", (), ALL),
     StackClass("plot", "logging", "/matplotlib/", (), ALL),
@@ -127,7 +132,8 @@ TABLE = (
     StackClass("debugger", "profiler", "/viztracer/", (), ALL),
     StackClass("debugger", "profiler", "/coverage/", (), ALL),
     # Starting up: an import that is under way.
-    StackClass("import", "start", "<frozen importlib._bootstrap>", ("_find_and_load", "_find_and_load_unlocked")),
+    StackClass("import", "start", "<frozen importlib._bootstrap>", ("_find_and_load",
+               "_find_and_load_unlocked")),
 )  # fmt: skip
 
 EVALUATION_NAMES = (

@@ -79,6 +79,8 @@ def _kept(row: StackClass, phase: str) -> bool:
 @lru_cache(maxsize=8192)
 def _match(path: str, name: str) -> StackClass | None:
     """The first row of the table that a frame matches."""
+    if name == "<module>":  # a library's module that is being imported is not at its work
+        return None
     for row in TABLE:
         if row.path in path and (not row.names or any(_named(name, wanted) for wanted in row.names)):
             return row
@@ -103,7 +105,11 @@ def _user_frame(frames: Sequence[Frame]) -> Frame | None:
         if not _LIBRARY.search(frame.path) and not frame.path.startswith("<"):
             return frame
     for frame in frames:
-        if not _PYTHON.search(frame.path) and not _FRAMEWORKS.search(frame.path) and not frame.path.startswith("<"):
+        if (
+            not _PYTHON.search(frame.path)
+            and not _FRAMEWORKS.search(frame.path)
+            and not frame.path.startswith("<")
+        ):
             return frame
     return None
 

@@ -1,7 +1,7 @@
-"""One stack dump by py-spy: never stopping the target, and what went wrong told by its words, never by its code.
+"""One stack dump by py-spy: never stopping the target, what went wrong told by its words, never by its code.
 
-`--nonblocking` reads the memory of the running process (a blocking dump stops every thread of it for the time that
-it takes: py-spy#872). Such a read races with the interpreter, so a dump may fail or be cut short.
+`--nonblocking` reads the memory of the running process (a blocking dump stops every thread of it for the time
+that it takes: py-spy#872). Such a read races with the interpreter, so a dump may fail or be cut short.
 """
 
 import json
@@ -107,7 +107,7 @@ def _meaning(words: str) -> DumpError:
         return DumpError.FORBIDDEN
     if "no such process" in text or "(os error 3)" in text or "process not found" in text:
         return DumpError.GONE
-    if "failed to find python version" in text or "python interpreter" in text and "find" in text:
+    if "failed to find python version" in text or ("python interpreter" in text and "find" in text):
         return DumpError.NOT_PYTHON
     return DumpError.RACED
 
@@ -122,7 +122,10 @@ def _thread(item: dict[str, Any]) -> ThreadStack:
     # Without thread ids (macOS, a pid namespace) the outermost frame tells the main thread.
     outermost = bool(frames) and frames[-1].name in ("<module>", "_run_module_as_main")
     return ThreadStack(
-        name=name, main=main or name == "MainThread" or outermost, active=bool(item.get("active")), frames=frames
+        name=name,
+        main=main or name == "MainThread" or outermost,
+        active=bool(item.get("active")),
+        frames=frames,
     )
 
 

@@ -77,7 +77,9 @@ def rank_of(environment: dict[str, str]) -> int | None:
 
 def ranks_under(root: int, pyspy: str | None) -> list[Member]:
     """The training processes at and below a process, by rank; empty where there is no Python."""
-    members = [one for one in map(member, procfs.tree(root)) if one and not _HELPERS.search(" ".join(one.command))]
+    members = [
+        one for one in map(member, procfs.tree(root)) if one and not _HELPERS.search(" ".join(one.command))
+    ]
     trained = [one for one in members if one.torch] or members
     by_pid = {one.pid: one for one in trained}
     tops = [one for one in trained if _over(one, by_pid) is None or _over(one, by_pid).rank != one.rank]  # type: ignore[union-attr]

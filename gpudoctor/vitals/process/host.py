@@ -106,4 +106,7 @@ def _net_counters() -> dict[str, float]:
     except OSError:
         return {}
     cards = [row for row in rows if len(row) > 9 and row[0] != "lo"]
-    return {"net_rx": float(sum(int(row[1]) for row in cards)), "net_tx": float(sum(int(row[9]) for row in cards))}
+    return {
+        "net_rx": float(sum(int(row[1]) for row in cards)),
+        "net_tx": float(sum(int(row[9]) for row in cards)),
+    }

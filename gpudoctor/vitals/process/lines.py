@@ -21,18 +21,24 @@ class LineClass:
     """Whether it tells something only where the process uses a GPU: `float(x)` may convert anything."""
 
 
+_READ = r"\.(item|tolist|numpy)\s*\(\s*\)|\.cpu\s*\(\s*\)"
+_MOVE = r"\.(to|cuda)\s*\(\s*(device|['\"]cuda|self\.device|args\.device|local_rank|rank|non_blocking|\))"
+_TEST = (
+    r"\b(float|int|bool)\s*\(|^\s*(el)?if\b|^\s*while\b|\bassert\b|\.any\(|\.all\(|"
+    r"\bisnan\b|\bisfinite\b|\bnonzero\b|\bunique\b"
+)
+_SYNCHRONIZE = r"\b(cuda|accelerator|stream\w*|event\w*)\.synchronize\s*\("
 LINES = (
     LineClass("sleep", "other", re.compile(r"\bsleep\s*\(")),
     LineClass("gc", "sync", re.compile(r"\bgc\.collect\s*\(")),
     LineClass("empty-cache", "sync", re.compile(r"\bempty_cache\s*\(")),
-    LineClass("synchronize", "sync", re.compile(r"\b(cuda|accelerator|stream\w*|event\w*)\.synchronize\s*\(")),
-    LineClass("read", "sync", re.compile(r"\.(item|tolist|numpy)\s*\(\s*\)|\.cpu\s*\(\s*\)")),
-    LineClass("move", "transfer", re.compile(
-        r"\.(to|cuda)\s*\(\s*(device|['\"]cuda|self\.device|args\.device|local_rank|rank|non_blocking|\))"), True),
+    LineClass("synchronize", "sync", re.compile(_SYNCHRONIZE)),
+    LineClass("read", "sync", re.compile(_READ)),
+    LineClass("move", "transfer", re.compile(_MOVE), True),
     LineClass("print", "logging", re.compile(r"\bprint\s*\(|\.(write|flush)\s*\(|\bfsync\s*\(")),
-    LineClass("read", "sync", re.compile(r"\b(float|int|bool)\s*\(|^\s*(el)?if\b|^\s*while\b|\bassert\b|\.any\(|\.all\(|"
-                                         r"\bisnan\b|\bisfinite\b|\bnonzero\b|\bunique\b"), True),
-)  # fmt: skip
+    LineClass("read", "sync", re.compile(_TEST), True),
+)
+"""What a line says, first match."""
 
 
 def line_class(text: str, device: bool) -> LineClass | None:

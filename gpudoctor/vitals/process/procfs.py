@@ -1,4 +1,4 @@
-"""One process at one moment: straight from /proc on Linux, where psutil would cost five times as much; else psutil.
+"""One process at one moment: straight from /proc on Linux, where psutil would cost five times as much.
 
 Every function answers None or "" for a process that is gone or may not be looked at.
 """

@@ -1,4 +1,4 @@
-"""The thread that looks at the stacks: ranks in turn, five times a second at first and then once, never more."""
+"""The thread that looks at the stacks: ranks in turn, five times a second at first and then once."""
 
 from collections.abc import Callable
 from threading import Event, Lock, Thread
@@ -38,7 +38,9 @@ class Target:
     def hungry(self) -> bool:
         """Whether the newest looks found it waiting for its workers."""
         newest = list(self.ring.looks)[-8:]
-        return bool(self.workers) and sum(look.phase == "data_wait" for _, look in newest) * 4 >= len(newest) > 0
+        return (
+            bool(self.workers) and sum(look.phase == "data_wait" for _, look in newest) * 4 >= len(newest) > 0
+        )
 
 
 class Sampler:

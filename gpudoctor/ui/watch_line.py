@@ -1,0 +1,55 @@
+"""A watch without a screen: one line a tick, for logs of 80 columns and for ssh without a terminal."""
+
+import math
+import time
+from collections.abc import Sequence
+
+from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
+from gpudoctor.model.watch import Tick
+from gpudoctor.report.strings import one_line
+
+_PHASES = 4
+_GIB = 1 << 30
+
+
+def plain_line(tick: Tick, before: str = "") -> str:
+    """One tick; the verdict is added when it differs from the one `before`."""
+    window = tick.window
+    parts = [time.strftime("%H:%M:%S", time.localtime(window.wall)), phases_text(window)]
+    parts += [gpu_text(gpu) for gpu in own_gpus(window)[:4]]
+    cpu = sum(rank.cpu for rank in window.ranks if rank.cpu == rank.cpu)
+    rss = sum(rank.tree_rss.last for rank in window.ranks if rank.tree_rss.values)
+    parts.append(f"cpu {cpu:.1f}  rss {rss / _GIB:.1f} GiB")
+    line = "  ".join(part for part in parts if part)
+    verdict = one_line(tick.report.summary.verdict)
+    return line if verdict == before else f"{line}\n  {verdict}"
+
+
+def phases_text(window: ProcessWindow) -> str:
+    """`data wait 58 %, forward 19 %`."""
+    if window.ended:
+        return window.ended
+    total = window.samples
+    if not total:
+        return "no stack sample"
+    shares = [(name, count / total) for name, count in window.phases.items()]
+    return ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in shares[:_PHASES])
+
+
+def gpu_text(gpu: GpuWindow) -> str:
+    """`GPU 0 31 % 212 W 40.1 GiB`."""
+    if gpu.lost:
+        return f"GPU {gpu.index} lost"
+    parts = [f"GPU {gpu.index}"]
+    for series, text in ((gpu.activity, "{:.0%}"), (gpu.power, "{:.0f} W")):
+        if not math.isnan(series.last):
+            parts.append(text.format(series.last))
+    if not math.isnan(gpu.memory.last):
+        parts.append(f"{gpu.memory.last / _GIB:.1f} GiB")
+    return " ".join(parts)
+
+
+def own_gpus(window: ProcessWindow) -> Sequence[GpuWindow]:
+    """The GPUs that the job uses; all of them where that cannot be told."""
+    used = {index for rank in window.ranks for index in rank.gpus}
+    return [gpu for gpu in window.gpus if gpu.index in used] or window.gpus

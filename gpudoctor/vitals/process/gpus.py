@@ -1,0 +1,267 @@
+"""The GPUs as the watch sees them: histories for the window, and the survey that hardware checks read."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
+from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
+from gpudoctor.model.unavailable import Absent, Reading
+from gpudoctor.vitals.nvml import bus, decode, watching
+from gpudoctor.vitals.nvml.bus import Roots
+from gpudoctor.vitals.process.history import Recent
+
+INTERVAL = 1.0
+SURVEY_EVERY = 30
+"""Samples between two readings of everything: error counters, links, limits."""
+SILENCE = 8.0
+"""Seconds without a record after which the driver hangs."""
+START = 30.0
+"""Seconds that it may take to start: waking 8 cards without persistence mode takes more than 20."""
+_LONGEST = 4 << 20
+_HISTORIES = {"busy": "util", "sm": "sm", "memory": "memory", "power": "power", "temperature": "temperature",
+              "clock": "clock", "pcie_rx": "pcie_rx", "pcie_tx": "pcie_tx", "nvlink_rx": "nvlink_rx",
+              "nvlink_tx": "nvlink_tx"}  # fmt: skip
+"""Field of the window to the sample's name."""
+
+
+class _Card:
+    """One GPU's history."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.histories = {name: Recent() for name in _HISTORIES}
+        self.reasons: deque[int] = deque(maxlen=120)
+        self.processes: list[dict[str, Any]] = []
+        self.static: Gpu | None = None
+        self.lost = ""
+        self.newest: dict[str, Any] = {}
+
+    def take(self, t: float, sample: dict[str, Any]) -> None:
+        """One sample of the child."""
+        self.newest = sample
+        self.lost = str(sample.get("lost") or "")
+        for name, key in _HISTORIES.items():
+            self.histories[name].add(t, sample.get(key))
+        if "reasons" in sample:
+            self.reasons.append(int(sample["reasons"]))
+        listed = sample.get("processes")
+        self.processes = listed if isinstance(listed, list) else []
+
+    def window(self, ours: Collection[int], roots: Roots) -> GpuWindow:
+        """What it has shown."""
+        counts: dict[int, int] = {}
+        for mask in self.reasons:
+            for bit in range(16):
+                if mask >> bit & 1:
+                    counts[1 << bit] = counts.get(1 << bit, 0) + 1
+        static = self.static
+        return GpuWindow(
+            index=self.index,
+            name=static.name if static else "GPU",
+            memory_total=_known(static.memory_total) if static else None,
+            power_limit=_known(static.power_limit) if static else None,
+            clock_max=_known(static.clock_sm_max) if static else None,
+            reasons={bit: count / len(self.reasons) for bit, count in counts.items()},
+            users=tuple(_user(process, ours, roots) for process in self.processes),
+            lost=self.lost,
+            **{name: history.series() for name, history in self.histories.items()},
+        )
+
+    def now(self) -> Gpu | None:
+        """The last full reading with the newest sample laid over it."""
+        if self.static is None or self.lost:
+            return None
+        fresh: dict[str, Any] = {
+            "utilization": self.newest.get("util"),
+            "memory_used": self.newest.get("memory"),
+            "power": self.newest.get("power"),
+            "temperature": self.newest.get("temperature"),
+            "clock_sm": self.newest.get("clock"),
+            "event_reasons": self.newest.get("reasons"),
+        }
+        whole = ("memory_used", "clock_sm", "event_reasons")
+        known: dict[str, Any] = {
+            name: int(value) if name in whole else value for name, value in fresh.items() if value is not None
+        }
+        return replace(self.static, **known)
+
+
+class GpuFeed:
+    """Reads the child without ever waiting for it."""
+
+    def __init__(self, clock_zero: float, interval: float = INTERVAL) -> None:
+        self.events: list[DeviceEvent] = []
+        self._interval, self._heard = interval, clock_zero
+        self._cards: dict[int, _Card] = {}
+        self._buffer = b""
+        self._failed: dict[str, Any] | None = None
+        self._version: Reading[str] = Absent("the driver did not start")
+        self._deaf = ""
+        self._closed = False
+        self._roots = Roots.of(os.environ)
+        self._child: subprocess.Popen[bytes] | None = None
+        try:
+            self._child = _start(interval)
+        except OSError as error:
+            self._failed = {"state": "FAILED", "error": str(error)}
+
+    def tick(self, t: float) -> None:
+        """Take in what the child has said since."""
+        for record in self._records():
+            self._heard = t
+            kind = record.get("record")
+            if kind == "sample":
+                for sample in record["gpus"]:
+                    self._card(int(sample["index"])).take(t, sample)
+            elif kind == "survey":
+                self._card(int(record["index"])).static = decode.gpu(
+                    record, lambda pid: bus.process_name(self._roots, pid), frozenset()
+                )
+            elif kind == "lost":
+                self._card(int(record["index"])).lost = str(record["error"])
+            elif kind == "event":
+                self.events.append(_event(t, record))
+            elif kind == "driver":
+                self._version = decode.reading(record.get("version"), str)
+            elif kind == "failed":
+                self._failed = record
+            elif kind == "deaf":
+                self._deaf = str(record.get("error") or "")
+
+    def windows(self, ours: Collection[int]) -> tuple[GpuWindow, ...]:
+        """Every GPU; `ours` are the pids of the watched job."""
+        return tuple(card.window(ours, self._roots) for _, card in sorted(self._cards.items()))
+
+    def survey(self, ours: frozenset[int], t: float) -> GpuSurvey:
+        """The GPUs as checks of the hardware read them."""
+        state, words = self._state(t)
+        now = [(card, card.now()) for _, card in sorted(self._cards.items())]
+        return GpuSurvey(
+            driver=state,
+            driver_error=words,
+            driver_version=self._version,
+            cuda_driver_version=Absent("not asked"),
+            kernel_module_version=Absent("not asked"),
+            pci_devices=(),
+            device_nodes=(),
+            gpus=tuple(_mark(gpu, ours) for _, gpu in now if gpu is not None),
+            lost=tuple(LostGpu(index=card.index, error=card.lost) for card, _ in now if card.lost),
+            pids_visible=self.pids_visible,
+        )
+
+    @property
+    def pids_visible(self) -> bool:
+        """False in a container's own pid namespace: the driver's pids are the host's."""
+        return bus.pids_visible(self._roots)
+
+    def gaps(self, t: float) -> list[Gap]:
+        """What of the GPUs cannot be seen, and why."""
+        gaps = []
+        state, words = self._state(t)
+        if state is DriverState.NO_LIBRARY:
+            gaps.append(Gap(panel="gpu", reason="no NVIDIA driver library on this machine"))
+        elif state is not DriverState.READY:
+            gaps.append(
+                Gap(panel="gpu", reason=f"NVIDIA driver: {state.value} ({words})", fix="gpudoctor check")
+            )
+        elif self._cards and not self.pids_visible:
+            reason = "in this container the driver names host pids: GPU processes cannot be mapped to the job"
+            gaps.append(Gap(panel="gpu", reason=reason, fix="watch from the host"))
+        return gaps
+
+    def close(self) -> None:
+        """End the child; one that hangs in the driver is left behind, it cannot even be killed."""
+        if self._child is None:
+            return
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        self._child.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(timeout=0.5)
+
+    def _state(self, t: float) -> tuple[DriverState, str]:
+        if self._failed is not None:
+            state = str(self._failed.get("state", "FAILED"))
+            name = state if state in DriverState.__members__ else "FAILED"
+            return DriverState[name], str(self._failed.get("error") or "no reason given")
+        patience = SILENCE if self._cards else START
+        silent = t - self._heard
+        if silent > patience * max(1.0, self._interval):
+            return DriverState.HUNG, f"no answer for {silent:.0f} s"
+        if self._closed and self._child is not None:
+            return DriverState.CRASHED, f"its reader ended with code {self._child.poll()}"
+        return DriverState.READY, ""
+
+    def _card(self, index: int) -> _Card:
+        return self._cards.setdefault(index, _Card(index))
+
+    def _records(self) -> list[dict[str, Any]]:
+        if self._child is None or self._child.stdout is None:
+            return []
+        with suppress(BlockingIOError, OSError, ValueError):
+            while chunk := os.read(self._child.stdout.fileno(), 1 << 16):
+                self._buffer += chunk
+            self._closed = True
+        *lines, self._buffer = self._buffer.split(b"\n")
+        if len(self._buffer) > _LONGEST:
+            self._buffer = b""
+        return [json.loads(line) for line in lines if line]
+
+
+def _start(interval: float) -> "subprocess.Popen[bytes]":
+    here = str(Path(watching.__file__).resolve().parents[3])
+    words = [str(watching.__file__), str(interval), str(SURVEY_EVERY), *filter(None, sys.path), here]
+    child = subprocess.Popen(
+        # Like the survey's child: no PYTHONPATH, no sitecustomize of anybody, nor the probe.
+        [sys.executable, "-I", "-S", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+    assert child.stdout is not None
+    os.set_blocking(child.stdout.fileno(), False)
+    return child
+
+
+def _event(t: float, record: dict[str, Any]) -> DeviceEvent:
+    return DeviceEvent(
+        t=t,
+        gpu=int(record["index"]),
+        kind=str(record["kind"]),
+        number=int(record["number"]),
+        pci_address=str(record.get("address") or ""),
+    )
+
+
+def _user(process: dict[str, Any], ours: Collection[int], roots: Roots) -> GpuUser:
+    pid = int(process["pid"])
+    memory = process.get("memory")
+    return GpuUser(
+        pid=pid,
+        memory=int(memory) if isinstance(memory, int) else None,
+        name=bus.process_name(roots, pid) or "",
+        ours=pid in ours,
+    )
+
+
+def _mark(gpu: Gpu, ours: frozenset[int]) -> Gpu:
+    if isinstance(gpu.processes, Absent):
+        return gpu
+    return replace(
+        gpu, processes=tuple(replace(process, ours=process.pid in ours) for process in gpu.processes)
+    )
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, Absent) else value

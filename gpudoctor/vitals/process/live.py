@@ -1,0 +1,38 @@
+"""The live files of a rank that `gpudoctor run` records: exact step time and phases, where they are there."""
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from gpudoctor.model.signs.process import NAN, LiveSteps
+
+RECORDING = "GPUDOCTOR_RECORDING"
+"""The variable that carries the recording's folder to the probe."""
+STALE = 10.0
+"""Seconds after which a live file tells of the past."""
+
+
+def recording_folder(environment: dict[str, str]) -> Path | None:
+    """The folder that the probe in a process writes to; None where it was not started by `gpudoctor run`."""
+    name = environment.get(RECORDING, "")
+    return Path(name) if name else None
+
+
+def live_steps(folder: Path | None, pid: int) -> LiveSteps | None:
+    """The newest numbers of a rank; None where there are none or they are old."""
+    if folder is None:
+        return None
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        for path in folder.glob(f"live-*-{pid}.json"):
+            if time.time() - path.stat().st_mtime > STALE:
+                continue
+            live = json.loads(path.read_text(encoding="utf-8"))
+            return LiveSteps(
+                step=int(live["step"]),
+                seconds=float(live.get("seconds") or NAN),
+                phases={str(name): float(share) for name, share in (live.get("phases") or {}).items()},
+                reads=float(live.get("reads") if live.get("reads") is not None else NAN),
+                loss=float(live.get("loss") if live.get("loss") is not None else NAN),
+            )
+    return None

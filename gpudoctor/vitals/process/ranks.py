@@ -1,0 +1,196 @@
+"""One watched training process: what is known of it between two ticks."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpudoctor.model.redaction import mask_arguments
+from gpudoctor.model.signs.process import NAN, LostWorker, Rank, Worker
+from gpudoctor.vitals.process import procfs
+from gpudoctor.vitals.process.family import Member, variables, workers_of
+from gpudoctor.vitals.process.history import Thinned
+from gpudoctor.vitals.process.lines import SourceLines
+from gpudoctor.vitals.process.live import live_steps, recording_folder
+from gpudoctor.vitals.process.procfs import Usage
+from gpudoctor.vitals.process.sampler import Target
+
+FAMILY_EVERY = 3.0
+"""Seconds between two looks at who the workers are."""
+_SETTLED = 5.0
+"""Seconds that a worker's siblings must outlive it: at the end of an epoch all go within moments."""
+_LOOKS = 120
+_DEVICE_EVERY = 20.0
+
+
+class _Worker:
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.before: Usage | None = None
+        self.cpu = NAN
+        self.looks: deque[bool] = deque(maxlen=_LOOKS)
+
+    def take(self, item: Usage, seconds: float) -> Worker:
+        if self.before is not None and seconds > 0:
+            self.cpu = max(0.0, item.cpu - self.before.cpu) / seconds
+        self.before = item
+        self.looks.append(item.state == "D")
+        channel = procfs.wait_channel(self.pid) if item.state == "D" else ""
+        share = sum(self.looks) / len(self.looks)
+        return Worker(
+            pid=self.pid, state=item.state, cpu=self.cpu, rss=item.rss, wait_channel=channel, disk_share=share
+        )
+
+
+class WatchedRank:
+    """One rank; `target` is what the sampler knows of it."""
+
+    def __init__(self, member: Member, length: float) -> None:
+        self.member = member
+        self.environment = variables(member.pid)
+        item = procfs.usage(member.pid)
+        self._started = procfs.started(item) if item else 0.0
+        self._cwd = procfs.working_folder(member.pid)
+        self._user = procfs.user(member.pid)
+        self._python = procfs.executable(member.pid)
+        lines = SourceLines(self._started, _root_of(member.pid), self._cwd)
+        self.target = Target(member.pid, lines, uses_gpu(member.pid), length)
+        self.alive = True
+        self._before: Usage | None = None
+        self._at = 0.0
+        self._cpu = NAN
+        self._io: tuple[float, int, int] | None = None
+        self._rates = (NAN, NAN)
+        self._workers: dict[int, _Worker] = {}
+        self._gone: dict[int, float] = {}
+        self._lost: list[LostWorker] = []
+        self._files: int | None = None
+        self._family_at = -FAMILY_EVERY
+        self._device_at = 0.0
+        self._memory, self._device = Thinned(), Thinned()
+        self._folder: Path | None = recording_folder(self.environment)
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """It and its workers."""
+        return frozenset({self.member.pid, *self._workers})
+
+    def tick(self, t: float, ranks: Iterable[int], device_memory: int | None, gpus: tuple[int, ...]) -> Rank:
+        """The rank now. The sampler's lock must be held by the caller."""
+        item = procfs.usage(self.member.pid)
+        if item is None or item.state == "Z" or item.ticks != self.member.ticks:  # another process has its pid
+            self.alive, item = False, None
+        workers: tuple[Worker, ...] = ()
+        if item is not None:
+            self._usage(t, item)
+            if t - self._family_at >= FAMILY_EVERY:
+                self._family(t, ranks)
+            workers = tuple(self._look_at_workers(t))
+            self._memory.add(t, item.rss + sum(worker.rss for worker in workers))
+            self._device.add(t, device_memory)
+            self._at = t
+        return self._snapshot(t, item, workers, gpus)
+
+    def _usage(self, t: float, item: Usage) -> None:
+        seconds = t - self._at
+        if self._before is not None and seconds > 0:
+            self._cpu = max(0.0, item.cpu - self._before.cpu) / seconds
+        self._before = item
+        if not self.target.device and t - self._device_at > _DEVICE_EVERY:
+            self._device_at, self.target.device = t, uses_gpu(self.member.pid)
+
+    def _family(self, t: float, ranks: Iterable[int]) -> None:
+        """Who the workers are, what they read, how many files are open: not every second."""
+        self._family_at = t
+        found = workers_of(self.member.pid, ranks)
+        for pid in set(self._workers) - set(found):
+            self._gone.setdefault(pid, t)
+        self._workers = {pid: self._workers.get(pid) or _Worker(pid) for pid in found}
+        for pid, when in list(self._gone.items()):
+            if not found or pid in found:
+                del self._gone[pid]  # they have all gone: the end of an epoch
+            elif t - when >= _SETTLED:
+                self._lost.append(LostWorker(pid=pid, t=when))
+                del self._gone[pid]
+        self.target.workers = tuple(found)
+        self._files = procfs.open_files(self.member.pid)
+        self._disk(t)
+
+    def _disk(self, t: float) -> None:
+        counts = [counters for pid in self.pids if (counters := procfs.disk_bytes(pid))]
+        if not counts:
+            return
+        read, written = sum(count[0] for count in counts), sum(count[1] for count in counts)
+        if self._io is not None and t > self._io[0]:
+            seconds = t - self._io[0]
+            # A worker that has gone takes its counters along.
+            self._rates = (max(0, read - self._io[1]) / seconds, max(0, written - self._io[2]) / seconds)
+        self._io = (t, read, written)
+
+    def _look_at_workers(self, t: float) -> Iterable[Worker]:
+        for worker in self._workers.values():
+            item = procfs.usage(worker.pid)
+            if item is not None and item.state != "Z":
+                yield worker.take(item, t - self._at)
+
+    def _snapshot(
+        self, t: float, item: Usage | None, workers: tuple[Worker, ...], gpus: tuple[int, ...]
+    ) -> Rank:
+        member, ring, others = self.member, self.target.ring, self.target.worker_ring
+        ring.forget(t)
+        others.forget(t)
+        blind = self.target.blind
+        return Rank(
+            rank=member.rank,
+            pid=member.pid,
+            command=mask_arguments(member.command),
+            user=self._user,
+            cwd=self._cwd,
+            started=self._started,
+            python=self._python,
+            state=item.state if item else "X",
+            wait_channel=procfs.wait_channel(member.pid) if item and item.state == "D" else "",
+            alive=item is not None,
+            cpu=self._cpu,
+            threads=item.threads if item else 0,
+            rss=item.rss if item else 0,
+            tree_rss=self._memory.series(),
+            device_memory=self._device.series(),
+            gpus=gpus,
+            read_rate=self._rates[0],
+            write_rate=self._rates[1],
+            open_files=self._files,
+            samples=len(ring.looks),
+            lost=len(ring.failures),
+            seconds=ring.seconds,
+            places=ring.places(),
+            worker_places=others.places(),
+            stack=ring.stack,
+            still=ring.still,
+            trail=ring.trail(),
+            workers=workers,
+            lost_workers=tuple(self._lost),
+            steps=live_steps(self._folder, procfs.innermost_pid(member.pid) or member.pid),
+            blind=blind.error.value if blind and blind.error else "",
+        )
+
+
+def uses_gpu(pid: int) -> bool:
+    """Whether the process has opened an NVIDIA device."""
+    return bool(procfs.maps(pid, "/dev/nvidia"))
+
+
+def _root_of(pid: int) -> str:
+    """Where the process's own root folder is seen from here; "" when it is ours too."""
+    try:
+        if os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt"):
+            return f"/proc/{pid}/root"
+    except OSError:
+        pass
+    return ""
+
+
+def clock() -> float:
+    """Seconds that only grow."""
+    return time.monotonic()

@@ -1,0 +1,102 @@
+"""A live watch: the collectors' window and its examination, put together once a tick."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.model import Patient, PatientKind, Report, Sign
+from gpudoctor.model.signs.gpu import GpuSurvey
+from gpudoctor.model.signs.process import ProcessWindow, Rank
+from gpudoctor.model.watch import Tick
+from gpudoctor.vitals.admit import Admission, admit
+from gpudoctor.vitals.process.watcher import WINDOW, Watcher
+from gpudoctor.vitals.targets import Targets
+from gpudoctor.watch.summary import summarise
+
+EXAMINE_EVERY = 2.0
+"""Seconds between two examinations; the window is taken anew every tick."""
+_SHARE = 0.01
+"""Of one core, the most that examinations take."""
+
+
+class Session:
+    """Ticks of the processes that the user named. Raises `IncompleteError` when they cannot be watched."""
+
+    def __init__(self, pids: Sequence[int], request: Request, *, length: float = WINDOW) -> None:
+        self._watcher = Watcher(pids, length=length)
+        self._request = request
+        self._base: Patient | None = None
+        self._report: Report | None = None
+        self._examined, self._due = -1.0, 0.0
+        self._number = 0
+        self.paused = False
+
+    def tick(self, *, judge: bool = False) -> Tick:
+        """The job now; `judge` examines this very window, which else happens every few ticks."""
+        window = self._watcher.tick()
+        if self._report is None or judge or window.t >= self._due or window.ended:
+            self._report = self._examine(window)
+        tick = Tick(window=window, report=self._report, number=self._number)
+        self._number += 1
+        return tick
+
+    def pause(self, on: bool) -> None:
+        """Stop looking at stacks, or go on."""
+        self.paused = on
+        self._watcher.pause(on)
+
+    def close(self) -> None:
+        """End; the target goes on."""
+        self._watcher.close()
+
+    def _examine(self, window: ProcessWindow) -> Report:
+        began = time.process_time()
+        patient = self._patient(window, self._watcher.survey())
+        report = examine(patient, self._request)
+        cost = time.process_time() - began
+        self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
+        return replace(report, run=summarise(window))
+
+    def _patient(self, window: ProcessWindow, survey: GpuSurvey | None) -> Patient:
+        rank = window.ranks[0]
+        if self._base is None:
+            self._base = admit(
+                Admission(
+                    targets=Targets(items=()), command=absolute(rank), pid=rank.pid, python=rank.python or None
+                )
+            )
+        signs = replace(self._base.signs, process=Sign.of("the process", window))
+        if survey is not None:
+            signs = replace(signs, gpu_survey=Sign.of("the GPUs", survey))
+        return Patient(
+            PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks)
+        )
+
+
+def title(window: ProcessWindow) -> str:
+    """`train.py (pid 123)`, `train.py (8 ranks)`."""
+    first = window.ranks[0]
+    count = len(window.ranks)
+    return f"{program(first)} ({f'{count} ranks' if count > 1 else f'pid {first.pid}'})"
+
+
+def program(rank: Rank) -> str:
+    """The script or module that a process runs, for headings."""
+    words = list(rank.command[1:])
+    while words and words[0].startswith("-") and words[0] != "-m":
+        words.pop(0)
+    if len(words) > 1 and words[0] == "-m":
+        return words[1]
+    return os.path.basename(words[0] if words else rank.command[0] if rank.command else "process")
+
+
+def absolute(rank: Rank) -> tuple[str, ...]:
+    """The command line with the script's path as seen from here: it is relative to the process's folder."""
+    return tuple(
+        os.path.join(rank.cwd, word)
+        if word.endswith(".py") and not os.path.isabs(word) and os.path.isfile(os.path.join(rank.cwd, word))
+        else word
+        for word in rank.command
+    )
