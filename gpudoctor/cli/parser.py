@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": (
         "gpudoctor.cli.report",
         "a recorded run again: any format, later, elsewhere; several nodes joined",
+    ),
     "watch": (
         "gpudoctor.cli.watch",
         "look at a running training process: what it waits for, and what to do",

@@ -23,6 +23,7 @@ from gpudoctor.model import (
     Outcome,
     Passed,
     Patient,
+    PatientKind,
     Ranked,
     ReaderCrashed,
     Remedy,
@@ -95,6 +96,8 @@ def _run(recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcom
 
 def _unread(patient: Patient) -> list[str]:
     """Sentences about the user's files that could not be read, and about a run that nobody reported from."""
+    if patient.kind is PatientKind.PROCESS:
+        return []  # its script is looked up where a finding needs it, not examined
     recording = _or_none(patient.signs.recording.take)
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
@@ -104,6 +107,8 @@ def _unread(patient: Patient) -> list[str]:
 
 def _remarks(patient: Patient) -> Iterator[str]:
     """Sentences about config files and recordings that were read with a reservation."""
+    if patient.kind is PatientKind.PROCESS:
+        return
     recording = _or_none(patient.signs.recording.take)
     if recording and recording.ranks:
         yield from recording.problems

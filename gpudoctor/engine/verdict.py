@@ -35,6 +35,10 @@ def pronounce(
 
     An examination that is `incomplete`, because a file could not be read, calls nobody healthy.
     """
+    if patient.kind is PatientKind.PROCESS:
+        from gpudoctor.engine.watch_verdict import pronounce_live
+
+        return pronounce_live(patient.process, ranked)
     if run is not None:
         from gpudoctor.engine.run_verdict import nobody_reported, pronounce_run
 

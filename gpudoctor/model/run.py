@@ -95,7 +95,7 @@ class RunSummary:
     recording: str
     """The folder or file."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `nvidia-smi`."""
+    """`gpudoctor`, `kineto`, `nvidia-smi`, `watch`."""
     command: tuple[str, ...] = ()
     seconds: float | None = None
     """Of the whole command; None where its end was not recorded."""
@@ -123,6 +123,10 @@ class RunSummary:
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()
     """The user's lines with most of the main thread's time, most first."""
+    samples: int = 0
+    """Stack samples that phases and lines are of, when a live process was watched; 0 for a recording."""
+    lost_samples: int = 0
+    """Stack samples that failed or were cut, more often in fast Python code than in waits."""
     healthy: bool = False
     """Whether nothing about it needs a second look: it ended well, made steps enough, and loses little."""
     series: tuple[Series, ...] = ()

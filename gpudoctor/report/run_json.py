@@ -37,6 +37,8 @@ def run_object(run: RunSummary) -> JsonObject:
         "phases": dict(run.phases),
         "memory": _plain(run.memory),
         "gpus": [_plain(gpu) for gpu in run.gpus],
+        "samples": run.samples,
+        "lost_samples": run.lost_samples,
         "lines": [_plain(line) for line in run.lines],
     }
 

@@ -14,6 +14,8 @@ def run_facts(run: RunSummary) -> Iterator[str]:
     """Facts for a first line: steps, time a step, speed, ranks, GPUs."""
     if run.steps:
         yield plural(run.steps, "step")
+    if run.samples:
+        yield plural(run.samples, "stack sample")
     if run.step_seconds is not None:
         yield f"{seconds_text(run.step_seconds.mean)} a step"
     rates = run.throughput
@@ -33,12 +35,12 @@ def run_facts(run: RunSummary) -> Iterator[str]:
 
 def phase_rows(run: RunSummary) -> list[tuple[str, float, str]]:
     """Phase, share and time a step, the largest first and `other` last; empty without steady steps."""
-    if run.step_seconds is None:
+    if run.step_seconds is None and not run.samples:
         return []
     rows = sorted(run.phases.items(), key=lambda item: (item[0] == "other", -item[1]))
-    mean = run.step_seconds.mean
+    mean = run.step_seconds.mean if run.step_seconds else None
     return [
-        (name.replace("_", " "), share, seconds_text(share * mean))
+        (name.replace("_", " "), share, seconds_text(share * mean) if mean is not None else "")
         for name, share in rows
         if share >= LEAST_SHARE
     ]

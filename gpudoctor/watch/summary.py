@@ -1,30 +1,35 @@
 """The numbers of a window, as reports carry those of a run."""
 
-from gpudoctor.model import Json
-from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, ProcessWindow
+from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, Spread
+from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, ProcessWindow, Series
 
 _LINES = 12
 
 
-def summarise(window: ProcessWindow) -> Json:
+def summarise(window: ProcessWindow) -> RunSummary:
     """Phases and lines by share of the stack samples, memory, GPUs: the `run` of a report."""
     steps = [rank.steps for rank in window.ranks if rank.steps]
-    return {
-        "steps": min((step.step for step in steps), default=None),
-        "ranks": len(window.ranks),
-        "seconds": window.t,
-        "step_seconds": None if not steps else {"median": max(step.seconds for step in steps)},
-        "phases": dict(phase_shares(window)),
-        "lines": [*_lines(window)],
-        "memory": {
-            "rss": sum(rank.rss for rank in window.ranks),
-            "tree_rss": sum(int(rank.tree_rss.last) for rank in window.ranks if rank.tree_rss.values),
-        },
-        "gpus": [_gpu(gpu) for gpu in window.gpus],
-        "samples": window.samples,
-        "lost_samples": window.lost,
-        "window_seconds": window.length,
-    }
+    slowest = max((step.seconds for step in steps), default=None)
+    first = window.ranks[0]
+    return RunSummary(
+        recording=" ".join(str(rank.pid) for rank in window.ranks),
+        origin="watch",
+        command=first.command,
+        seconds=window.t,
+        steps=max((step.step for step in steps), default=0),
+        ranks=len(window.ranks),
+        step_seconds=None if slowest is None else _all(slowest),
+        phases=phase_shares(window),
+        memory=RunMemory(
+            rss=max(rank.rss for rank in window.ranks),
+            tree_rss=sum(int(rank.tree_rss.last) for rank in window.ranks if rank.tree_rss.values),
+            machine_limit=window.host.memory_total or None,
+        ),
+        gpus=tuple(_gpu(gpu) for gpu in window.gpus),
+        lines=tuple(_lines(window)),
+        samples=window.samples,
+        lost_samples=window.lost,
+    )
 
 
 def phase_shares(window: ProcessWindow) -> dict[str, float]:
@@ -40,8 +45,13 @@ def phase_shares(window: ProcessWindow) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
-def _lines(window: ProcessWindow) -> list[Json]:
-    total = window.samples
+def _all(value: float) -> Spread:
+    """A live file has one number; what it varies by is not known."""
+    nan = float("nan")
+    return Spread(median=value, mean=value, min=nan, max=nan, std=nan, p10=nan, p90=nan)
+
+
+def _lines(window: ProcessWindow) -> list[LineShare]:
     counts: dict[tuple[str, int, str], int] = {}
     for place in window.places:
         if place.path:
@@ -49,20 +59,22 @@ def _lines(window: ProcessWindow) -> list[Json]:
             counts[key] = counts.get(key, 0) + place.count
     ordered = sorted(counts.items(), key=lambda item: -item[1])[:_LINES]
     return [
-        {"path": path, "line": line, "function": function, "share": count / total}
+        LineShare(path=path, line=line, function=function, share=count / window.samples)
         for (path, line, function), count in ordered
     ]
 
 
-def _gpu(gpu: GpuWindow) -> Json:
-    return {
-        "index": gpu.index,
-        "name": gpu.name,
-        "utilization": gpu.busy.mean,
-        "sm_active": gpu.sm.mean,
-        "memory": gpu.memory.last,
-        "memory_total": gpu.memory_total,
-        "power": gpu.power.mean,
-        "temperature": gpu.temperature.last,
-        "clock": gpu.clock.mean,
-    }
+def _gpu(gpu: GpuWindow) -> RunGpu:
+    return RunGpu(
+        name=gpu.name,
+        utilization=_known(gpu.busy),
+        sm_active=_known(gpu.sm),
+        memory=max(gpu.memory.known(), default=None),
+        power=_known(gpu.power),
+        temperature=max(gpu.temperature.known(), default=None),
+    )
+
+
+def _known(series: Series) -> float | None:
+    mean = series.mean
+    return mean if mean == mean else None

@@ -80,6 +80,7 @@ def dump(pid: int, pyspy: str | None, patience: float = PATIENCE) -> Dump:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env={**os.environ, "RUST_BACKTRACE": "0"},  # its words, not its own stack
         )
     except OSError as error:
         return Dump(error=DumpError.NO_PYSPY, words=str(error))
@@ -105,7 +106,7 @@ def _meaning(words: str) -> DumpError:
     text = words.lower()
     if "permission denied" in text or "operation not permitted" in text or "(os error 13)" in text:
         return DumpError.FORBIDDEN
-    if "no such process" in text or "(os error 3)" in text or "process not found" in text:
+    if "no such process" in text or "(os error 3)" in text or "check that the process is running" in text:
         return DumpError.GONE
     if "failed to find python version" in text or ("python interpreter" in text and "find" in text):
         return DumpError.NOT_PYTHON

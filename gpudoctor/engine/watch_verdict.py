@@ -1,0 +1,81 @@
+"""The verdict on a running job: what it waits for now, or how much is still missing to say so."""
+
+from collections.abc import Sequence
+
+from gpudoctor.model import Ranked, Severity
+from gpudoctor.model.signs.process import ProcessWindow
+
+ENOUGH = 30
+"""Stack samples below which nothing is said about shares of time (CATALOGUE: a share of time, 30)."""
+_PRICE = (
+    "data_wait",
+    "transfer",
+    "sync",
+    "logging",
+    "checkpoint",
+    "evaluation",
+    "profiler",
+    "collective",
+    "compile",
+)
+"""Phases that a cure could take away; the rest is the work itself."""
+_LOST = 0.05
+
+
+def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
+    """One or two sentences: the first finding where there is one, the margins of health where there is none."""
+    ended = f"{_capital(window.ended)}. " if window.ended else ""
+    severe = [item for item in ranked if item.finding.severity is not Severity.NOTE]
+    if severe:
+        more = len(severe) - 1
+        tail = f" {more} more {'thing costs' if more == 1 else 'things cost'} time or memory." if more else ""
+        return f"{ended}{severe[0].finding.message}{tail}"
+    if not window.samples:
+        return ended + _unseen(window)
+    said = _margins(window) if window.samples >= ENOUGH else _too_few(window)
+    return ended + said + _bias(window)
+
+
+def _unseen(window: ProcessWindow) -> str:
+    gap = next((gap for gap in window.gaps if gap.panel == "stacks"), None)
+    if gap is not None:
+        fix = f" To see it: {gap.fix}." if gap.fix else ""
+        return f"What the loop waits for cannot be told: {gap.reason}.{fix}"
+    return "" if window.ended else f"Looking: no stack sample yet of the {ENOUGH} that a verdict takes."
+
+
+def _too_few(window: ProcessWindow) -> str:
+    phase, share = _largest(window)
+    return f"Looking: {window.samples} of {ENOUGH} stack samples so far, {share:.0%} of them in {phase}."
+
+
+def _margins(window: ProcessWindow) -> str:
+    total = window.samples
+    counts = window.phases
+    if counts.get("start", 0) * 2 > total:
+        return f"Still starting up ({counts['start'] / total:.0%} of the samples import or connect)."
+    lost = sum(counts.get(phase, 0) for phase in _PRICE) / total
+    named = [(counts[phase] / total, phase) for phase in _PRICE if counts.get(phase)]
+    parts = [f"{phase.replace('_', ' ')} {share:.0%}" for share, phase in sorted(named, reverse=True)[:3]]
+    parts.append(f"other {counts.get('other', 0) / total:.0%}")
+    bound = f"{1 / (1 - lost):.2f}x" if lost < 0.99 else "much"
+    return f"Nothing wrong was found: {', '.join(parts)}; at most {bound} to gain there."
+
+
+def _bias(window: ProcessWindow) -> str:
+    looks = window.samples + window.lost
+    if window.lost < _LOST * looks:
+        return ""
+    return (
+        f" {window.lost} of {looks} samples were lost, more often in fast Python code: "
+        "waits weigh a little too much."
+    )
+
+
+def _largest(window: ProcessWindow) -> tuple[str, float]:
+    phase, count = next(iter(window.phases.items()))
+    return phase.replace("_", " "), count / window.samples
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,103 @@
+"""`gpudoctor watch` without a screen: bad input, reports, streams."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from watched import READY, training
+
+from gpudoctor.cli import main
+from gpudoctor.report import json as json_report
+from gpudoctor.vitals.process.dump import find_pyspy
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+needs_pyspy = pytest.mark.skipif(find_pyspy() is None, reason="no py-spy")
+LOOP = READY + (
+    "from torch.utils.data.dataloader import Loader\n"
+    "from torch._tensor import backward\n"
+    "def main():\n"
+    "    for batch in Loader(0.06):\n"
+    "        backward(0.01)\n"
+    "main()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["watch"], 2, "no process was named"),
+        (["watch", "0"], 2, "below 1"),
+        (["watch", "train.py"], 2, "not a whole number"),
+        (["watch", "4194303", "--once"], 3, "there is no process 4194303"),
+        (["watch", "1", "--plain", "--json"], 2, "exclude each other"),
+        (["watch", "1"], 2, "needs a terminal"),
+        (["watch", "1", "--once", "--interval", "0"], 2, "not a positive number"),
+        (["watch", "1", "--once", "--output", "/nowhere/x"], 2, "does not exist"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_an_exit_code(words, code, sentence, capsys):
+    assert main(words) == code
+    captured = capsys.readouterr()
+    assert sentence in captured.err and captured.out == ""
+
+
+@needs_pyspy
+def test_a_report_of_a_loop_that_waits_for_its_loader(tmp_path, capsys):
+    with training(tmp_path, "train.py", LOOP) as child:
+        code = main(["watch", str(child.pid), "--duration", "4", "--format", "json", "--quiet"])
+        assert child.poll() is None
+    report = json.loads(capsys.readouterr().out)
+    schema = Path(json_report.__file__).with_name("report-1.schema.json").read_text(encoding="utf-8")
+    jsonschema.validate(report, json.loads(schema))
+    assert code in (0, 1)
+    assert report["patient"]["kind"] == "process" and report["patient"]["title"].startswith("train.py (pid")
+    phases = report["run"]["phases"]
+    assert max(phases, key=phases.get) == "data_wait", phases
+    assert sum(phases.values()) == pytest.approx(1.0)
+
+
+@needs_pyspy
+def test_a_stream_has_a_report_a_line_and_ends_with_the_process(tmp_path):
+    with training(tmp_path, "train.py", LOOP) as child:
+        watch = subprocess.Popen(
+            [sys.executable, "-m", "gpudoctor", "watch", str(child.pid), "--json", "--interval", "0.3"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        first = json.loads(watch.stdout.readline())
+        child.kill()
+        child.wait()
+        rest, _ = watch.communicate(timeout=30)
+    assert first["schema"] == "gpudoctor.report/1"
+    last = json.loads(rest.splitlines()[-1])
+    assert "has ended" in last["summary"]["verdict"]
+    assert watch.returncode in (0, 1)
+
+
+def test_a_stream_ends_well_on_ctrl_c(tmp_path):
+    with training(tmp_path, "train.py", READY + "import time\ntime.sleep(60)\n") as child:
+        watch = subprocess.Popen(
+            [sys.executable, "-m", "gpudoctor", "watch", str(child.pid), "--plain", "--interval", "0.3"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        watch.stdout.readline()
+        time.sleep(0.5)
+        watch.send_signal(signal.SIGINT)
+        _, errors = watch.communicate(timeout=20)
+        assert child.poll() is None
+    assert watch.returncode in (0, 1, 130) and "Traceback" not in errors
+
+
+def test_the_list_of_training_processes_is_a_table_or_json(capsys):
+    assert main(["watch", "--find"]) == 0
+    text = capsys.readouterr().out
+    assert "PID" in text or "No process on this machine has loaded torch" in text
+    assert main(["watch", "--find", "--json"]) == 0
+    assert isinstance(json.loads(capsys.readouterr().out), list)
