@@ -30,6 +30,10 @@ def estimate_job(
     Raises `UsageError` for what this model cannot do.
     """
     job.check(shape)
+    if shape.family == "gemma2" and job.attention == "sdpa" and job.mode == "train" and job.stack == "hf":
+        job = replace(job, attention="eager")
+        said = "transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken"
+        assumptions += (said,)
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
     instants, static, notes = analyse(shape, job, capability)

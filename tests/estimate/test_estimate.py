@@ -14,6 +14,33 @@ from gpudoctor.model import Provenance
 GIB = 2**30
 
 
+def line(found, instant, kind):
+    (lines,) = (each.lines for each in found.instants if each.name == instant)
+    return next(each for each in lines if each.kind == kind)
+
+
+def test_an_encoders_loss_has_the_type_of_its_logits():
+    """BERT's CrossEntropyLoss casts nothing; under autocast, and in a causal model's loss, it is fp32."""
+    for options, width in (({"dtype": "bf16"}, 6), ({"dtype": "fp32"}, 12),
+                           ({"dtype": "fp32", "mixed_precision": "bf16"}, 12)):  # fmt: skip
+        found = estimate("bert-base-uncased", method="full", seq=512, **options)
+        assert line(found, "loss", "loss").bytes == width * 30_522 * 512
+
+
+def test_gemma_2_has_eager_attention_only():
+    found = estimate("gemma-2-9b", method="lora", attention="sdpa")
+    assert found.job.attention == "eager" and any("soft-capped" in said for said in found.assumptions)
+    assert estimate("gemma-2-9b", method="lora", attention="flash").job.attention == "flash"
+
+
+def test_preparation_turns_fused_experts_to_fp32():
+    plain, prepared = (
+        line(estimate("mixtral-8x7b", method="qlora", kbit_prepare=each), "load", "experts").bytes
+        for each in (False, True)
+    )
+    assert prepared == 2 * plain == 4 * 45_097_156_608
+
+
 def test_the_package_itself_can_be_called():
     assert gpudoctor.estimate("7b").total_bytes == estimate("7b").total_bytes
     with pytest.raises(AttributeError):

@@ -92,7 +92,7 @@ def trace_all(config, job):
     ("name", "layers", "changes"),
     [
         ("llama", 5, {"method": "qlora", "checkpointing": "layer", "accumulate": 2}),
-        ("gemma2", 7, {"checkpointing": "none"}),
+        ("gemma2", 8, {"checkpointing": "none"}),
         ("t5", 5, {"checkpointing": "none"}),
         ("llama", 7, {"method": "freeze", "freeze_layers": 5, "checkpointing": "none"}),
     ],

@@ -48,8 +48,10 @@ def weight_lines(layout: Layout) -> list[Line]:
     ]
     if small_matrices:
         lines.append(
-            _line("experts", 2 * small_matrices / n, f"2 B x {small_matrices:,} weights of fused experts{over}",
-                  "transformers 5 fuses experts into 3-D parameters, which bitsandbytes passes by")
+            _line("experts", small * small_matrices / n,
+                  f"{small} B x {small_matrices:,} weights of fused experts{over}",
+                  "transformers 5 fuses experts into 3-D parameters, which bitsandbytes passes by"
+                  + (" and PEFT's k-bit preparation turns to fp32" if small == 4 else ""))
         )  # fmt: skip
     lines.append(
         _line(
