@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -333,15 +334,16 @@ def test_the_sequence_of_a_model_with_few_positions(data):
 
 
 def test_whole_process_is_fast():
-    """The bar is 0.15 s on this project's machines; a loaded one gets four times that."""
+    """The bar is 0.15 s of a quiet machine; CPU time is counted, since others may use this one meanwhile."""
     fastest = 10.0
     for _ in range(5):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "gpudoctor", "estimate", "--model", "7b"], check=True, capture_output=True
         )
-        fastest = min(fastest, time.perf_counter() - start)
-    assert fastest < 0.6
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        fastest = min(fastest, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert fastest < 0.4
 
 
 def test_nothing_heavy_is_imported():
@@ -356,10 +358,10 @@ def test_nothing_heavy_is_imported():
 
 def test_a_thousand_estimates_in_a_second():
     shape = api.lookup("7b").preset.shape
-    start = time.perf_counter()
+    start = time.process_time()
     for batch in range(1, 501):
         api.estimate_job(shape, TrainingJob(batch=batch, method="lora"))
-    assert time.perf_counter() - start < 2.0  # 1,000 in a second on a quiet machine
+    assert time.process_time() - start < 2.0  # 1,000 in a second on a quiet machine
 
 
 def test_a_folder_that_is_called_like_a_model(data, tmp_path, monkeypatch):

@@ -207,10 +207,10 @@ def test_bad_arguments_name_the_field(arguments, said):
 
 def test_a_thousand_estimates_in_a_second():
     estimate("llama-3-8b")
-    start = time.perf_counter()
+    start = time.process_time()
     for batch in range(1, 1001):
         estimate("llama-3-8b", method="lora", batch=batch, gpu="a100-80gb")
-    assert time.perf_counter() - start < 2.0  # the goal is one second; a busy machine gets two
+    assert time.process_time() - start < 2.0  # the goal is one second; a busy machine gets two
 
 
 def test_verdicts_follow_the_card():

@@ -367,9 +367,9 @@ def test_this_machine_is_read_quickly():
     read_host()
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         host = read_host([("output", "/nowhere/yet")])
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert host.cpus_affinity <= (os.cpu_count() or 1)
     assert host.memory_total > host.memory_available > 0
     assert min(times) < (0.3 if host.swap_used == 0 else 0.4)
