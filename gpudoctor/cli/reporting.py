@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpudoctor.model import Report
 
 TEXT = "text"
-FORMAT_NAMES = (TEXT, "json", "sarif", "junit", "github", "markdown", "nagios")
+FORMAT_NAMES = (TEXT, "json", "sarif", "junit", "github", "markdown", "html", "nagios")
 FAIL_ON = ("error", "warning", "note", "never")
 
 

@@ -22,6 +22,7 @@ FORMATS: Mapping[str, str] = MappingProxyType(
         "junit": "gpudoctor.report.junit",
         "github": "gpudoctor.report.github",
         "markdown": "gpudoctor.report.markdown",
+        "html": "gpudoctor.report.html",
         "nagios": "gpudoctor.report.nagios",
     }
 )
