@@ -15,6 +15,8 @@ examples:
   gpudoctor report ~/.local/state/gpudoctor/recordings/run-20261121-081502-4711
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
   gpudoctor report run.zip --verbose                                  mailed by a colleague
+  gpudoctor report rank0.pt.trace.json.gz                             a trace of the PyTorch profiler
+  gpudoctor report smi.csv         a log of nvidia-smi --query-gpu=timestamp,... --format=csv -l 1
 exit codes: those of `gpudoctor check`."""
 
 
@@ -23,7 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor report [options] RECORDING ..."
     parser.epilog = EPILOG
     parser.add_argument(
-        "targets", nargs="+", metavar="RECORDING", help="folder or zip file; several are the nodes of one run"
+        "targets",
+        nargs="+",
+        metavar="RECORDING",
+        help="folder or zip file, several for the nodes of one run; a profiler trace; an nvidia-smi log",
     )
     add_report_flags(parser)
 
@@ -47,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 def read(paths: list[str]) -> "Recording":
     """The recording; raises `UsageError` for what is none, `IncompleteError` for one that cannot be read."""
     from gpudoctor.model import Unavailable
-    from gpudoctor.vitals.recording import read_recording
+    from gpudoctor.vitals.recording import open_recording
 
     try:
-        return read_recording(*paths)
+        return open_recording(*paths)
     except Unavailable as reason:
         raise IncompleteError(str(reason)) from reason

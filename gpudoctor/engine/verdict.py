@@ -15,7 +15,6 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.run import RunSummary
-from gpudoctor.model.signs.recording import Recording
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -45,7 +44,10 @@ def pronounce(
         recording = patient.recording
         if recording.ranks:
             return pronounce_run(patient.title, recording, run, ranked, outcomes)
-        return nobody_reported(recording) if recording.origin == "gpudoctor" else _imported(recording)
+        if recording.origin == "gpudoctor":
+            return nobody_reported(recording)
+        if not ranked:
+            return f"{patient.title} holds readings of {count(len(run.gpus), 'GPU')} and no training steps."
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     if errors:
@@ -53,11 +55,6 @@ def pronounce(
     if warnings:
         return _slow(patient, warnings)
     return _well(patient, outcomes, notes=len(ranked), incomplete=incomplete)
-
-
-def _imported(recording: Recording) -> str:
-    """The verdict on an imported log that holds no steps."""
-    return f"{recording.path} holds readings of the machine and no training steps; see them below."
 
 
 def _who(patient: Patient) -> str:

@@ -56,7 +56,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     canvas.paragraph(shown.summary.verdict)
     if shown.run and (verbose or not shown.run.healthy):
         phase_bars(canvas, shown.run)
-    if shown.run and verbose:
+    if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
         run_details(canvas, shown.run)
     for item in shown.findings:
         canvas.blank()

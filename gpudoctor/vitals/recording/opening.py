@@ -1,0 +1,49 @@
+"""Whatever the user names as a recording: a folder or zip file of ours, or another tool's log."""
+
+from pathlib import Path
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.vitals.recording.kineto import is_trace, read_trace
+from gpudoctor.vitals.recording.places import MANIFEST
+from gpudoctor.vitals.recording.reader import read_recording
+from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
+
+_TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
+"""Names that torch.profiler.tensorboard_trace_handler gives."""
+
+
+def open_recording(path: str, *more: str) -> Recording:
+    """The recording at these paths; several are the nodes of one run, or one trace a rank.
+
+    Raises `UsageError` for what is no recording, `Unavailable` for one that cannot be read.
+    """
+    paths = [name for each in (path, *more) for name in _traces_in(each) or [each]]
+    kinds = {_kind(Path(name)) for name in paths}
+    if len(kinds) > 1:
+        raise UsageError(f"{', '.join(paths)}: recordings of different kinds cannot be joined; name them apart")
+    kind = kinds.pop()
+    if kind == "trace":
+        return read_trace(*paths)
+    if kind == "smi":
+        if len(paths) > 1:
+            raise UsageError("logs of nvidia-smi cannot be joined; name them apart")
+        return read_smi_log(paths[0])
+    return read_recording(*paths)
+
+
+def _traces_in(name: str) -> list[str]:
+    """Traces in a folder that is no recording of ours."""
+    folder = Path(name)
+    if not folder.is_dir() or (folder / MANIFEST).exists():
+        return []
+    return sorted(str(found) for pattern in _TRACES for found in folder.glob(pattern))
+
+
+def _kind(path: Path) -> str:
+    if path.is_file():
+        if is_trace(path):
+            return "trace"
+        if is_smi_log(path):
+            return "smi"
+    return "recording"

@@ -1,0 +1,220 @@
+"""Other tools' logs as recordings: traces of the PyTorch profiler, logs of nvidia-smi."""
+
+import gzip
+import importlib.util
+import json
+import math
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import gpudoctor
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model.reading.recordings.steady import steady
+from gpudoctor.vitals.recording import open_recording
+from gpudoctor.vitals.recording.intervals import covered, union, without
+
+HEADER = (
+    "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB], power.draw [W], "
+    "temperature.gpu, clocks.sm [MHz], clocks_event_reasons.active, power.limit [W]\n"
+)
+
+
+def smi_row(second: float, gpu: int, util: str = "35 %", power: str = "71.30 W", reasons: str = "0x04") -> str:
+    return (
+        f"2025/05/04 10:00:{second:06.3f}, {gpu}, NVIDIA A100-SXM4-80GB, {util}, 1024 MiB, 81920 MiB, {power}, 40, "
+        f"1410 MHz, {reasons}, 400.00 W\n"
+    )
+
+
+def event(
+    name: str, begin: float, length: float, category: str = "cpu_op", tid: int = 1, **more: object
+) -> dict:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": begin, "dur": length, **more}
+
+
+def gpu_trace(steps: int = 12, rank: int | None = None) -> dict:
+    """A loop on a GPU by hand: 10 ms a step, of which the loader takes 4, and the GPU is busy for 3."""
+    events = [{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}}]
+    for step in range(steps):
+        t = 1e9 + step * 10_000
+        events += [
+            event(f"ProfilerStep#{step}", t, 10_000, "user_annotation"),
+            event("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", t, 4000, "user_annotation"),
+            event("aten::to", t + 100, 300),  # inside the loader's time: not forward
+            event("aten::linear", t + 4000, 2000),
+            event("aten::addmm", t + 4200, 500),
+            event("autograd::engine::evaluate_function: AddmmBackward0", t + 6000, 1000, tid=2),
+            event("autograd::engine::evaluate_function: TBackward0", t + 7100, 900, tid=2),
+            event("Optimizer.step#AdamW.step", t + 8000, 1000, "user_annotation"),
+            event("cudaStreamSynchronize", t + 9000, 500, "cuda_runtime"),
+            event("aten::_local_scalar_dense", t + 9000, 500),
+            event("gemm", t + 5000, 2000, "kernel", tid=7),
+            event("gemm", t + 6000, 1500, "kernel", tid=8),
+            event("Memcpy HtoD (Pageable -> Device)", t + 4000, 500, "gpu_memcpy", tid=7),
+        ]
+    events.append(event(f"ProfilerStep#{steps}", 1e9 + steps * 10_000, 120, "user_annotation"))
+    document: dict = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}],
+        "host_name": "node-1",
+        "traceEvents": events,
+    }
+    if rank is not None:
+        document["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return document
+
+
+def write(path: Path, document: object) -> str:
+    text = json.dumps(document).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return str(path)
+
+
+def test_phases_of_a_trace_are_exclusive_and_those_of_the_device_unite(tmp_path):
+    recording = open_recording(write(tmp_path / "trace.json", gpu_trace()))
+    (process,) = recording.ranks
+    table = process.steps
+    assert recording.origin == "kineto"
+    assert len(table) == 12  # the last ProfilerStep holds the end of the loop only
+    expected = {"duration": 0.01, "data_wait": 0.004, "forward": 0.002, "backward": 0.002, "optimizer": 0.001,
+                "sync": 0.0005, "device_busy": 0.003, "device_transfer": 0.0005}  # fmt: skip
+    for name, seconds in expected.items():
+        assert list(table.column(name)) == pytest.approx([seconds] * 12, rel=1e-5), name
+    for name, count in {"reads": 1, "syncs": 1, "batches": 1, "backwards": 1}.items():
+        assert list(table.column(name)) == [count] * 12, name
+    assert steady(process).share("other") == pytest.approx(0.05, abs=1e-4)
+    torch = process.first("torch")
+    assert torch is not None and torch.get("device") == "NVIDIA H100 80GB HBM3"
+
+
+def test_traces_of_several_ranks_packed_and_in_a_folder(tmp_path):
+    one = write(tmp_path / "rank0.pt.trace.json.gz", gpu_trace(rank=0))
+    two = write(tmp_path / "rank1.pt.trace.json", gpu_trace(rank=1))
+    for recording in (open_recording(one, two), open_recording(str(tmp_path))):
+        assert [process.rank for process in recording.ranks] == [0, 1]
+    with pytest.raises(UsageError, match="same rank"):
+        open_recording(one, write(tmp_path / "again.json", gpu_trace(rank=0)))
+
+
+def test_own_time_of_the_users_functions(tmp_path):
+    trace = gpu_trace(steps=2)
+    t = 1e9
+    trace["traceEvents"] += [
+        event("train.py(10): main", t - 5000, 100_000, "python_function"),
+        event("data.py(31): __getitem__", t, 4000, "python_function"),
+        event("torch/nn/modules/module.py(1782): _call_impl", t + 4000, 2000, "python_function"),
+        event("typing.py(359): inner", t + 4100, 10, "python_function"),
+        event("model.py(7): forward", t + 4200, 1500, "python_function"),
+        event("<built-in method x of y object at 0x1>", t, 9, "python_function"),
+    ]
+    (process,) = open_recording(write(tmp_path / "t.json", trace)).ranks
+    record = process.first("lines")
+    assert record is not None
+    assert {tuple(item[1:]) for item in record.get("counts")} == {
+        ("train.py", 10, "main", 145), ("data.py", 31, "__getitem__", 40), ("model.py", 7, "forward", 15),
+    }  # fmt: skip
+    assert record.get("samples") == 200
+
+
+def test_what_is_no_trace_of_steps_is_wrong_usage(tmp_path):
+    with pytest.raises(UsageError, match="no training step"):
+        open_recording(write(tmp_path / "no-steps.json", {"schemaVersion": 1, "traceEvents": []}))
+    (tmp_path / "cut.json").write_text(json.dumps(gpu_trace())[:-40])
+    with pytest.raises(UsageError, match="not whole JSON"):
+        open_recording(str(tmp_path / "cut.json"))
+    (tmp_path / "other.json").write_text('{"model": 1}')
+    with pytest.raises(UsageError):
+        open_recording(str(tmp_path / "other.json"))
+    (tmp_path / "smi.csv").write_text(HEADER + smi_row(1, 0))
+    with pytest.raises(UsageError, match="different kinds"):
+        open_recording(write(tmp_path / "t.json", gpu_trace()), str(tmp_path / "smi.csv"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_real_trace_of_this_torch(tmp_path):
+    script = tmp_path / "prof.py"
+    script.write_text(
+        "import sys, torch\nfrom torch.profiler import profile, ProfilerActivity\n"
+        "model = torch.nn.Linear(64, 64)\nbest = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "data = torch.utils.data.DataLoader(torch.randn(96, 64), batch_size=16)\n"
+        "with profile(activities=[ProfilerActivity.CPU]) as prof:\n    for x in data:\n"
+        "        loss = model(x).square().mean()\n        best.zero_grad()\n        loss.backward()\n"
+        "        best.step()\n        prof.step()\nprof.export_chrome_trace(sys.argv[1])\n"
+    )
+    subprocess.run([sys.executable, str(script), str(tmp_path / "t.json")], check=True, capture_output=True)
+    (process,) = open_recording(str(tmp_path / "t.json")).ranks
+    table = process.steps
+    assert len(table) == 6
+    for i in range(len(table)):
+        parts = [table.column(name)[i] for name in ("data_wait", "forward", "backward", "optimizer")]
+        assert all(part > 0 for part in parts)
+        assert sum(parts) <= table.column("duration")[i] * 1.001
+
+
+def test_a_log_of_two_gpus(tmp_path):
+    log = tmp_path / "smi.csv"
+    rows = [smi_row(0.1, 0), smi_row(0.103, 1, "0 %", "[N/A]"), smi_row(1.1, 0, "85 %", reasons="0x0000000000000008"),
+            smi_row(1.103, 1, "1 %")]  # fmt: skip
+    log.write_text(HEADER + "".join(rows) + HEADER + smi_row(9.1, 0) + smi_row(10.2, 0)[:30])
+    recording = open_recording(str(log))
+    table = recording.machine
+    assert recording.origin == "nvidia-smi"
+    assert [round(t, 1) for t in table.column("t")] == [0.0, 1.0, 9.0]
+    assert list(table.column("gpu0_util")) == [0.35, 0.85, 0.35]
+    assert list(table.column("gpu1_util"))[:2] == [0.0, 0.01]
+    assert math.isnan(table.column("gpu1_util")[2]) and math.isnan(table.column("gpu1_power")[0])
+    assert table.column("gpu0_reasons")[1] == 8
+    assert table.column("gpu0_memory")[0] == 1 << 30
+    assert recording.machine_facts["gpus"][1] == {
+        "name": "NVIDIA A100-SXM4-80GB", "bytes": 80 << 30, "power_limit": 400.0
+    }  # fmt: skip
+
+
+def test_a_log_without_units_and_without_indices(tmp_path):
+    log = tmp_path / "smi.csv"
+    log.write_text(
+        "timestamp, utilization.gpu [%], memory.used [MiB]\n"
+        + "".join(f"2025/05/04 10:00:0{s}.10{g}, {g}5, 100\n" for s in range(3) for g in range(2))
+    )
+    table = open_recording(str(log)).machine
+    assert list(table.column("gpu0_util")) == [0.05] * 3
+    assert list(table.column("gpu1_util")) == [0.15] * 3
+    (tmp_path / "empty.csv").write_text(HEADER)
+    with pytest.raises(UsageError, match="no readings"):
+        open_recording(str(tmp_path / "empty.csv"))
+
+
+def test_the_report_of_an_import(tmp_path):
+    (tmp_path / "smi.csv").write_text(HEADER + "".join(smi_row(s, 0, reasons="0x0") for s in range(20)))
+    done = gpudoctor("report", str(tmp_path / "smi.csv"), "--select", "DATA001")
+    assert "1 GPU and no training steps" in " ".join(done.stdout.split())
+    assert "35 % of the time busy" in done.stdout
+    done = gpudoctor(
+        "report", write(tmp_path / "t.json", gpu_trace(40)), "--format", "json", "--select", "LOOP001"
+    )
+    run = json.loads(done.stdout)["run"]
+    assert (run["origin"], run["steps"]) == ("kineto", 40)
+    assert run["phases"]["data_wait"] == pytest.approx(0.4, abs=0.01)
+
+
+def test_intervals_agree_with_counting_points():
+    dice = random.Random(3)
+
+    def some() -> list[tuple[float, float]]:
+        return [(float(a), float(a + dice.randint(0, 9))) for a in (dice.randint(0, 90) for _ in range(12))]
+
+    for _ in range(50):
+        one, two = some(), some()
+        first, second = union(one), union(two)
+        points = [i + 0.5 for i in range(110)]
+        in_one = {p for p in points if any(a <= p < b for a, b in one)}
+        in_two = {p for p in points if any(a <= p < b for a, b in two)}
+        left = without(first, second)
+        assert sum(b - a for a, b in first) == len(in_one)
+        assert sum(b - a for a, b in left) == len(in_one - in_two)
+        assert covered(first, 20.0, 60.0) == len([p for p in in_one if 20 <= p < 60])
+        assert left == sorted(left) and all(a < b for a, b in left)
