@@ -1,9 +1,9 @@
 """Traces of the PyTorch profiler (Kineto, Chrome trace JSON) as recordings.
 
-A step is a `ProfilerStep#N` of `prof.step()`; without a schedule it is what ends in an optimizer step. Phases are
-what the profiler's annotations and operators of the training thread say: loader, optimizer, autograd, collectives,
-waits for the device; other operators are the forward pass. Format: github.com/pytorch/kineto,
-`libkineto/src/output_json.cpp`.
+A step is a `ProfilerStep#N` of `prof.step()`; without a schedule it is what ends in an optimizer step.
+Phases are what the profiler's annotations and operators of the training thread say: loader, optimizer,
+autograd, collectives, waits for the device; other operators are the forward pass. Format:
+github.com/pytorch/kineto, `libkineto/src/output_json.cpp`.
 """
 
 import gzip
