@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.alarms import add_tensorboard_flag, write_events
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.errors import IncompleteError
 
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="RECORDING",
         help="folder or zip file, several for the nodes of one run; a profiler trace; an nvidia-smi log",
     )
+    add_tensorboard_flag(parser)
     add_report_flags(parser)
 
 
@@ -45,8 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
     request = Request(
         registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings
     )
-    patient = admit_recording(read(arguments.targets), arguments.targets)
-    return deliver(examine(patient, request), arguments, arguments.fail_on or settings.fail_on)
+    recording = read(arguments.targets)
+    report = examine(admit_recording(recording, arguments.targets), request)
+    if arguments.tensorboard is not None:
+        from gpudoctor.report.tensorboard import event_file
+
+        write_events(report, arguments.tensorboard, event_file(recording))
+    return deliver(report, arguments, arguments.fail_on or settings.fail_on)
 
 
 def read(paths: list[str]) -> "Recording":

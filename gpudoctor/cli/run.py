@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.alarms import Alarm, add_alarm_flags, hang_text, write_events
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import DoctorError, UsageError
@@ -26,6 +27,8 @@ The command keeps its output, its files, its random numbers and its signals; the
 exit codes: the command's own, 128+n when signal n killed it, 127 when there is no such command; with --fail-on
 those of `gpudoctor check`, and 1 when the command failed."""
 FAILED = 1
+_HEARTBEAT = 10.0
+"""Seconds without a step after which a rank writes where it is, unless --hang-after is shorter."""
 _STILL = 10.0
 """Seconds without a sign of a rank after which the live line says so."""
 
@@ -54,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="note where every rank is once no step ends for S seconds",
     )
+    add_alarm_flags(run)
     add_report_flags(parser)
 
 
@@ -75,11 +79,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     folder, remark = new_folder(arguments.recording)
     _say(remark)
-    ending = _record(command, folder, arguments)
+    alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
+    ending = _record(command, folder, arguments, alarm)
     found: int | None = None
     try:
         report = _examine(command, folder, request, arguments)
         found = deliver(report, arguments, arguments.fail_on or settings.fail_on, stream=sys.stderr)
+        _afterwards(report, folder, arguments, alarm)
     except DoctorError as error:
         _say(f"gpudoctor: {error}")
         found = error.exit_code
@@ -88,6 +94,20 @@ def run(arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         _say(f"gpudoctor: the report could not be written ({error}); later: gpudoctor report {folder}")
     return _exit_code(arguments, ending, found)
+
+
+def _afterwards(report: "Report", folder: Path, arguments: argparse.Namespace, alarm: Alarm | None) -> None:
+    """What else was asked for once the report is out."""
+    if alarm is not None:
+        from gpudoctor.report.json import as_object
+        from gpudoctor.report.strings import presentable
+
+        alarm.end(as_object(presentable(report))["findings"])  # type: ignore[arg-type]  # a list of objects by the schema
+    if arguments.tensorboard is not None:
+        from gpudoctor.cli.report import read
+        from gpudoctor.report.tensorboard import event_file
+
+        write_events(report, arguments.tensorboard, event_file(read([str(folder)])))
 
 
 def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -101,20 +121,33 @@ def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _record(command: tuple[str, ...], folder: Path, arguments: argparse.Namespace) -> "Ending":
+def _record(
+    command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, alarm: Alarm | None
+) -> "Ending":
+    from gpudoctor.recorder.hang import HangWatch
     from gpudoctor.recorder.run import Plan, record
     from gpudoctor.ui.status_line import StatusLine
 
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
+    after = arguments.hang_after
+    hang = HangWatch(folder, after) if after else None
     plan = Plan(
         command=command,
         folder=folder,
         steps=arguments.steps,
         seconds=arguments.seconds,
-        settings={"hang_after": arguments.hang_after} if arguments.hang_after else {},
+        settings={"hang_after": after, "heartbeat": min(after, _HEARTBEAT)} if after else {},
     )
+
+    def observe(now: "Now", passed: float) -> None:
+        line.show(_status(now, passed))
+        if alarm is not None:
+            alarm.tick(passed)
+        if hang is not None and (stands := hang.look(now, passed)) is not None:
+            _say(hang_text(*stands).rstrip())
+
     try:
-        return record(plan, lambda now, passed: line.show(_status(now, passed)))
+        return record(plan, observe)
     finally:
         line.close()
 
