@@ -2,11 +2,11 @@
 
 import argparse
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import UsageError
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.settings import Settings
-    from gpudoctor.model.watch import Tick
-    from gpudoctor.watch.session import Session
+    from gpudoctor.watch.source import Outlet, Source
 
 EPILOG = """\
 examples:
@@ -24,11 +23,10 @@ examples:
   gpudoctor watch 48213 --once               look for some seconds, then a report
   gpudoctor watch 48213 --duration 60 --format json --fail-on warning
   gpudoctor watch 48213 --plain              a line a tick, for a log
+  gpudoctor watch 48213 --record w.gz; gpudoctor watch --replay w.gz
 The process is only looked at: never stopped, never signalled, never changed.
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched."""
-ONCE_SECONDS = 8.0
-"""How long `--once` looks: enough samples for a verdict."""
-INTERVAL = 1.0
+INTERVAL, WINDOW = 1.0, 120.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,12 +45,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=INTERVAL, metavar="S", help="seconds a tick (default: 1)"
     )
     looks.add_argument(
-        "--window",
-        type=seconds,
-        default=120.0,
-        metavar="S",
-        help="seconds that findings look back (default: 120)",
+        "--window", type=seconds, default=WINDOW, metavar="S", help="seconds that findings look back (120)"
     )
+    looks.add_argument("--allow-kill", action="store_true", help="let the key K end the chosen process")
+    files = parser.add_argument_group("files and metrics")
+    files.add_argument("--record", metavar="FILE", help="write every tick to a new file (.gz: compressed)")
+    files.add_argument("--replay", metavar="FILE", help="show such a file instead of a process")
+    files.add_argument("--csv", metavar="FILE", help="readings of the GPUs, as nvidia-smi writes them")
+    files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
     add_report_flags(parser)
 
 
@@ -63,28 +63,40 @@ def run(arguments: argparse.Namespace) -> int:
         return _find(arguments)
     _check_view(arguments)
     from gpudoctor.engine.registry import load_registry
-    from gpudoctor.watch.session import Session
 
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
-    request = _request(arguments, registry, settings)
-    fail_on = arguments.fail_on or settings.fail_on
-    session = Session(tuple(dict.fromkeys(arguments.targets)), request, length=arguments.window)
-    try:
+    arguments.fail_on = arguments.fail_on or settings.fail_on
+    with ExitStack() as stack:
+        source = _source(arguments, _request(arguments, registry, settings), stack)
+        if arguments.record:
+            source.record(Path(arguments.record))
         if arguments.plain or arguments.json:
-            return _stream(session, arguments, fail_on)
-        return deliver(_observe(session, arguments).report, arguments, fail_on)
-    finally:
-        session.close()
+            from gpudoctor.cli.watch_stream import stream
+
+            return stream(source, arguments)
+        if _silent(arguments):
+            from gpudoctor.cli.watch_stream import observe
+
+            return observe(source, arguments)
+        from gpudoctor.cli.watch_screen import show
+
+        return show(source, registry, arguments)
+
+
+def _silent(arguments: argparse.Namespace) -> bool:
+    """Whether no screen is wanted."""
+    return bool(arguments.once or arguments.plain or arguments.json or arguments.duration)
 
 
 def _check_view(arguments: argparse.Namespace) -> None:
-    if not arguments.targets:
+    if arguments.replay and arguments.targets:
+        raise UsageError("--replay shows a file: name no process with it")
+    if not arguments.targets and not arguments.replay:
         raise UsageError("no process was named; see which ones train: gpudoctor watch --find")
     if arguments.plain and arguments.json:
         raise UsageError("--plain and --json exclude each other")
-    silent = arguments.once or arguments.plain or arguments.json or arguments.duration
-    if not silent and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
 
 
@@ -104,46 +116,28 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
     )
 
 
-def _observe(session: "Session", arguments: argparse.Namespace) -> "Tick":
-    """Look for the whole duration; the last tick, examined."""
-    from gpudoctor.ui.status_line import StatusLine
+def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack) -> "Source":
+    from gpudoctor.watch.source import Source
+    from gpudoctor.watch.tape import TapeReader
 
-    end = time.monotonic() + (arguments.duration or ONCE_SECONDS)
-    line = StatusLine(sys.stderr, shown=not arguments.quiet)
-    try:
-        while True:
-            tick = session.tick()
-            left = end - time.monotonic()
-            if left <= 0 or tick.window.ended:
-                return session.tick(judge=True)
-            line.show(f"watching: {tick.window.samples} samples, {left:.0f} s to go")
-            time.sleep(max(0.0, min(arguments.interval, left)))
-    finally:
-        line.close()
+    outlets: list[Outlet] = []
+    if arguments.csv:
+        from gpudoctor.watch.csv_log import CsvLog
 
+        outlets.append(CsvLog(Path(arguments.csv)))
+    if arguments.prometheus is not None:
+        from gpudoctor.watch.metrics import Exporter
 
-def _stream(session: "Session", arguments: argparse.Namespace, fail_on: str) -> int:
-    """A line a tick until the end of the job, of the duration, or Ctrl-C."""
-    from gpudoctor.engine.exit_codes import exit_code
-    from gpudoctor.report.json import render_line
-    from gpudoctor.ui.encoding import write_text
-    from gpudoctor.ui.watch_line import plain_line
+        outlets.append(Exporter(arguments.prometheus))
+    if arguments.replay:
+        source = Source(TapeReader(Path(arguments.replay)), outlets)
+    else:
+        from gpudoctor.watch.session import Session
 
-    limit = arguments.duration or (ONCE_SECONDS if arguments.once else None)
-    end = None if limit is None else time.monotonic() + limit
-    before = ""
-    while True:
-        tick = session.tick(judge=bool(arguments.json))
-        text = render_line(tick.report) if arguments.json else plain_line(tick, before) + "\n"
-        before = tick.report.summary.verdict
-        write_text(text, sys.stdout)
-        left = None if end is None else end - time.monotonic()
-        if tick.window.ended or (left is not None and left <= 0):
-            return exit_code(tick.report, fail_on, arguments.strict)
-        try:
-            time.sleep(arguments.interval if left is None else max(0.0, min(arguments.interval, left)))
-        except KeyboardInterrupt:
-            return exit_code(tick.report, fail_on, arguments.strict)
+        session = Session(tuple(dict.fromkeys(arguments.targets)), request, length=arguments.window)
+        source = Source(session, outlets)
+    stack.callback(source.close)
+    return source
 
 
 def _find(arguments: argparse.Namespace) -> int:
@@ -163,3 +157,10 @@ def _find(arguments: argparse.Namespace) -> int:
     width = terminal_width() if terminal else PIPE_WIDTH
     write_text(render_jobs(jobs, width=width, colour=wants_colour(arguments.color, terminal)), sys.stdout)
     return 0
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else -1
+    if not 1 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port (1 to 65535)")
+    return number

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpudoctor.model.redaction import mask_text
+
 _LARGEST = 4 << 20
 """Bytes. A longer file is no source that a person wrote."""
 _MOST_FILES = 64
@@ -61,7 +63,7 @@ class SourceLines:
         if path not in self._files and len(self._files) < _MOST_FILES:
             self._files[path] = self._read(path)
         lines = self._files.get(path, [])
-        return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""
+        return mask_text(lines[line - 1].strip()[:200]) if 0 < line <= len(lines) else ""
 
     def _read(self, path: str) -> list[str]:
         if not path or path.startswith("<"):

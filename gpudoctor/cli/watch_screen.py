@@ -1,0 +1,89 @@
+"""`gpudoctor watch` on a terminal: the application, and what its keys do outside the screen."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.reporting import write_file
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.registry import Registry
+    from gpudoctor.model.watch import Tick
+    from gpudoctor.ui.watch.app import Actions
+    from gpudoctor.watch.source import Source
+
+
+def show(source: "Source", registry: "Registry", arguments: argparse.Namespace) -> int:
+    """Run the application until the user quits; the last verdict stays on the terminal."""
+    from gpudoctor.engine.exit_codes import exit_code
+    from gpudoctor.ui.encoding import write_text
+    from gpudoctor.ui.watch.app import LEAST_HEIGHT, LEAST_WIDTH, WatchApp
+    from gpudoctor.ui.watch.view import View
+
+    columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:
+        raise UsageError(
+            f"the terminal has {columns} x {lines} characters and the live view needs {LEAST_WIDTH} x "
+            f"{LEAST_HEIGHT}; make it larger, or use --plain"
+        )
+    view = View(replay=arguments.replay or "", recording=arguments.record or "")
+    app = WatchApp(source, _actions(source, registry, arguments), interval=arguments.interval, view=view)
+    app.run()
+    if app.tick is None:
+        return 0
+    write_text(f"gpudoctor: {app.tick.report.summary.verdict}\n", sys.stderr)
+    return exit_code(app.tick.report, arguments.fail_on, arguments.strict)
+
+
+def _actions(source: "Source", registry: "Registry", arguments: argparse.Namespace) -> "Actions":
+    from gpudoctor.ui.watch.app import Actions
+
+    def manual(code: str, width: int) -> str:
+        from gpudoctor.cli.explain import find_check
+        from gpudoctor.engine.manual import read_page
+        from gpudoctor.ui.console.manual_page import render_manual_page
+
+        check = find_check(registry, code)
+        return render_manual_page(read_page(check, answered=check.code in registry.rules), width=width)
+
+    def save(tick: "Tick") -> str:
+        endings = {"text": "txt", "markdown": "md", "github": "txt", "nagios": "txt", "junit": "xml"}
+        name = _name(tick, endings.get(arguments.format, arguments.format))
+        write_file(Path(name), _rendered(tick, arguments), "save")
+        return name
+
+    def record(on: bool) -> str:
+        name = f"gpudoctor-watch-{time.strftime('%H%M%S')}.jsonl.gz" if on else ""
+        source.record(Path(name) if name else None)
+        return name
+
+    return Actions(manual=manual, save=save, record=record, kill=_kill if arguments.allow_kill else None)
+
+
+def _name(tick: "Tick", ending: str) -> str:
+    return f"gpudoctor-watch-{tick.window.ranks[0].pid}-{time.strftime('%H%M%S')}.{ending}"
+
+
+def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:
+    report = tick.report
+    if arguments.share:
+        from gpudoctor.report.sharing import shareable
+
+        report = shareable(report)
+    if arguments.format != "text":
+        from gpudoctor.report import render
+
+        return render(report, arguments.format)
+    from gpudoctor.ui.console import render_text
+
+    return render_text(report, width=80, colour=False, verbose=True)
+
+
+def _kill(pid: int) -> str:
+    os.kill(pid, signal.SIGTERM)
+    return f"SIGTERM sent to {pid}"

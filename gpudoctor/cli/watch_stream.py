@@ -1,0 +1,87 @@
+"""`gpudoctor watch` without the screen: a report after some seconds, or a line a tick."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.reporting import deliver
+from gpudoctor.errors import IncompleteError
+
+if TYPE_CHECKING:
+    from gpudoctor.model import Report
+    from gpudoctor.model.watch import Tick
+    from gpudoctor.watch.source import Source
+
+ONCE_SECONDS = 8.0
+"""How long `--once` looks: enough samples for a verdict."""
+
+
+def observe(source: "Source", arguments: argparse.Namespace) -> int:
+    """Look for the whole duration, then one report."""
+    from gpudoctor.ui.status_line import StatusLine
+
+    end = time.monotonic() + (arguments.duration or ONCE_SECONDS)
+    line = StatusLine(sys.stderr, shown=not arguments.quiet)
+    try:
+        last = _last(source, arguments, line.show, end)
+    finally:
+        line.close()
+    return deliver(last.report, arguments, arguments.fail_on)
+
+
+def _last(source: "Source", arguments: argparse.Namespace, show: Callable[[str], None], end: float) -> "Tick":
+    """The last tick of the time or of the tape, examined."""
+    last: Tick | None = None
+    while True:
+        tick = source.tick()
+        if tick is None:
+            break
+        last = tick
+        left = end - time.monotonic()
+        if not arguments.replay and (left <= 0 or tick.window.ended):
+            last = source.tick(judge=True) or last
+            break
+        show(f"watching: {tick.window.samples} samples, {max(0.0, left):.0f} s to go")
+        if not arguments.replay:
+            time.sleep(max(0.0, min(arguments.interval, left)))
+    if last is None:
+        raise IncompleteError(f"{arguments.replay}: the recording holds no tick")
+    return last
+
+
+def stream(source: "Source", arguments: argparse.Namespace) -> int:
+    """A line a tick until the end of the job, of the duration, of the tape, or Ctrl-C."""
+    from gpudoctor.engine.exit_codes import exit_code
+    from gpudoctor.report.json import render_line
+    from gpudoctor.ui.encoding import write_text
+    from gpudoctor.ui.watch_line import plain_line
+
+    limit = arguments.duration or (ONCE_SECONDS if arguments.once else None)
+    end = None if limit is None else time.monotonic() + limit
+    before, code = "", 0
+    while True:
+        tick = source.tick(judge=bool(arguments.json))
+        if tick is None:
+            return code
+        text = render_line(_shared(tick, arguments)) if arguments.json else plain_line(tick, before) + "\n"
+        before = tick.report.summary.verdict
+        code = exit_code(tick.report, arguments.fail_on, arguments.strict)
+        write_text(text, sys.stdout)
+        left = None if end is None else end - time.monotonic()
+        if (tick.window.ended and not arguments.replay) or (left is not None and left <= 0):
+            return code
+        try:
+            pause = 0.0 if arguments.replay else arguments.interval
+            time.sleep(pause if left is None else max(0.0, min(pause, left)))
+        except KeyboardInterrupt:
+            return code
+
+
+def _shared(tick: "Tick", arguments: argparse.Namespace) -> "Report":
+    if not arguments.share:
+        return tick.report
+    from gpudoctor.report.sharing import shareable
+
+    return shareable(tick.report)

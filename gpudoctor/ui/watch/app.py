@@ -1,0 +1,301 @@
+"""The live view: takes ticks from a source in a thread of its own and shows them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.events import Resize
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.worker import get_current_worker
+
+from gpudoctor.model import Ranked
+from gpudoctor.model.watch import Tick
+from gpudoctor.ui.watch.findings import Findings
+from gpudoctor.ui.watch.gpus import Gpus
+from gpudoctor.ui.watch.header import Header
+from gpudoctor.ui.watch.host import Host
+from gpudoctor.ui.watch.marks import LETTERS, phase_name
+from gpudoctor.ui.watch.pages import Page, keys_text
+from gpudoctor.ui.watch.panel import Panel
+from gpudoctor.ui.watch.phases import Phases
+from gpudoctor.ui.watch.places import Places
+from gpudoctor.ui.watch.ranks import Ranks
+from gpudoctor.ui.watch.verdict import Verdict
+from gpudoctor.ui.watch.view import SORTS, View, next_choice, shown_gpus
+
+LEAST_WIDTH, LEAST_HEIGHT = 60, 18
+_BEAT = 0.05
+_KEYS = (
+    ("q", "quit; the job goes on"),
+    ("p, space", "pause the looks, or go on"),
+    ("r", "next rank, then all of them again"),
+    ("g", "next GPU, then the list of them again"),
+    ("o", "order of the hottest lines: share, file, phase"),
+    ("enter", "manual page of the chosen finding (arrows choose)"),
+    ("c", "copy the chosen finding's command"),
+    ("R", "record ticks to a file, or stop"),
+    ("s", "save the report of this tick"),
+    ("t", "light or dark"),
+    ("?", "these keys"),
+)
+
+
+class TickSource(Protocol):
+    """Where ticks come from: a live process, or a recorded one."""
+
+    def tick(self) -> Tick | None:
+        """The next tick; None at the end of a recording. It may raise: the screen goes on with the last one."""
+
+    def pause(self, on: bool) -> None:
+        """Stop looking, or go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actions:
+    """What keys do outside the screen; each gives a sentence to show."""
+
+    manual: Callable[[str, int], str]
+    """The manual page of a code in so many columns."""
+    save: Callable[[Tick], str]
+    record: Callable[[bool], str]
+    """Begin or end a recording of ticks; the file's name, or "" when it has ended."""
+    kill: Callable[[int], str] | None = None
+    """Ends a process; None unless the user asked for it."""
+
+
+class WatchApp(App[None]):
+    """The screen of `gpudoctor watch`."""
+
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "gpudoctor watch"
+    CSS = """
+    Screen { layout: vertical; }
+    #header { height: 1; }
+    #verdict { height: 2; margin: 0 0; }
+    .row { height: 1fr; }
+    #low { height: 1fr; }
+    #findings {
+        height: 1fr; border: none; border-top: solid $foreground 30%; padding: 0; background: transparent;
+    }
+    Panel { padding: 0 1 0 0; }
+    #gpus, #phases, #places, #ranks, #host { border-top: solid $foreground 30%; height: 1fr; width: 1fr; }
+    #places { width: 3fr; }
+    #side { width: 2fr; height: 1fr; }
+    #host { height: 1fr; }
+    #keys { height: 1; color: $text-muted; }
+    #small { display: none; padding: 1; }
+    .too-small > * { display: none; }
+    .too-small > #small { display: block; }
+    #page { margin: 1 2; border: round $foreground 50%; padding: 0 1; background: $surface; }
+    """
+    BINDINGS = [
+        Binding("q,ctrl+c", "quit", "quit", priority=True),
+        Binding("p,space", "pause", "pause"),
+        Binding("r", "rank", "rank"),
+        Binding("g", "gpu", "gpu"),
+        Binding("o", "sort", "order"),
+        Binding("c", "copy", "copy"),
+        Binding("R", "record", "record"),
+        Binding("s", "save", "save"),
+        Binding("t", "theme", "theme"),
+        Binding("K", "kill", "kill"),
+        Binding("question_mark", "keys", "keys"),
+    ]
+
+    class Arrived(Message):
+        """A tick is there."""
+
+        def __init__(self, tick: Tick) -> None:
+            super().__init__()
+            self.tick = tick
+
+    class Failed(Message):
+        """A tick could not be taken."""
+
+        def __init__(self, error: str) -> None:
+            super().__init__()
+            self.error = error
+
+    def __init__(
+        self, source: TickSource, actions: Actions, *, interval: float = 1.0, view: View | None = None
+    ) -> None:
+        super().__init__()
+        self._source, self._actions, self._interval = source, actions, interval
+        self.view = view or View()
+        self.tick: Tick | None = None
+
+    def compose(self) -> ComposeResult:
+        """The panels, top to bottom."""
+        yield Header(id="header")
+        yield Verdict(id="verdict")
+        with Horizontal(classes="row", id="top"):
+            yield Gpus(id="gpus")
+            yield Phases(id="phases")
+        with Horizontal(classes="row", id="middle"):
+            yield Places(id="places")
+            with Vertical(id="side"):
+                yield Ranks(id="ranks")
+                yield Host(id="host")
+        yield Findings(id="findings")
+        yield Static(_key_line(self._actions), id="keys", markup=False)
+        yield Static(f"This view needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters.", id="small", markup=False)
+
+    def on_mount(self) -> None:
+        """Look at once."""
+        self.query_one("#findings").focus()
+        self.look()
+
+    @work(thread=True, exclusive=True, exit_on_error=False)
+    def look(self) -> None:
+        """Take ticks until the application ends; a collector that hangs holds up only this thread."""
+        worker = get_current_worker()
+        while not worker.is_cancelled:
+            began = time.monotonic()
+            if not self.view.paused:
+                try:
+                    tick = self._source.tick()
+                except Exception as error:  # noqa: BLE001  # the screen shows it and goes on with the last tick
+                    self.post_message(self.Failed(f"{type(error).__name__}: {error}"))
+                else:
+                    if tick is None:
+                        return
+                    self.post_message(self.Arrived(tick))
+            while time.monotonic() - began < self._interval and not worker.is_cancelled:
+                time.sleep(_BEAT)
+
+    def on_watch_app_arrived(self, message: Arrived) -> None:
+        """Show a tick."""
+        self.tick = message.tick
+        if self.view.error:
+            self.view = replace(self.view, error="")
+        self.show()
+
+    def on_watch_app_failed(self, message: Failed) -> None:
+        """Say what failed, above the last tick."""
+        self.view = replace(self.view, error=message.error)
+        self.show()
+
+    def on_resize(self, event: Resize) -> None:
+        """Too small a terminal gets a sentence in place of a ruin."""
+        small = event.size.width < LEAST_WIDTH or event.size.height < LEAST_HEIGHT
+        self.screen_stack[0].set_class(small, "too-small")
+
+    def show(self) -> None:
+        """Draw the tick in the view."""
+        if self.tick is None:
+            return
+        base = self.screen_stack[0]
+        for panel in base.query(Panel):
+            panel.show(self.tick, self.view)
+        base.query_one(Findings).show(self.tick, self.view)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter or a click: the manual page."""
+        del event
+        chosen = self._chosen
+        if chosen is not None:
+            width = max(40, min(100, self.size.width - 10))
+            self.push_screen(Page(str(chosen.finding.code), self._actions.manual(chosen.finding.code, width)))
+
+    def action_pause(self) -> None:
+        """Stop looking, or go on."""
+        self.view = replace(self.view, paused=not self.view.paused)
+        self._source.pause(self.view.paused)
+        self.show()
+
+    def action_rank(self) -> None:
+        """The next rank."""
+        if self.tick is not None:
+            self.view = replace(
+                self.view, rank=next_choice(self.view.rank, len(self.tick.window.ranks)), gpu=None
+            )
+            self.show()
+
+    def action_gpu(self) -> None:
+        """The next GPU."""
+        if self.tick is not None:
+            gpus = shown_gpus(self.tick.window, self.view)
+            self.view = replace(self.view, gpu=next_choice(self.view.gpu, len(gpus)))
+            self.show()
+
+    def action_sort(self) -> None:
+        """The next order of the lines."""
+        self.view = replace(self.view, sort=SORTS[(SORTS.index(self.view.sort) + 1) % len(SORTS)])
+        self.show()
+
+    def action_copy(self) -> None:
+        """The command that shows or cures the chosen finding, to the clipboard (by the terminal: OSC 52)."""
+        chosen = self._chosen
+        command = command_of(chosen) if chosen else f"gpudoctor watch {self._pids()}"
+        self.copy_to_clipboard(command)
+        self.notify(command, title="copied")
+
+    def action_record(self) -> None:
+        """Begin or end a recording."""
+        self._do(lambda: self._set_recording(self._actions.record(not self.view.recording)))
+
+    def action_save(self) -> None:
+        """Save the report of this tick."""
+        tick = self.tick
+        if tick is not None:
+            self._do(lambda: self.notify(self._actions.save(tick), title="saved"))
+
+    def action_theme(self) -> None:
+        """Light or dark."""
+        self.theme = "textual-light" if self.theme == "textual-dark" else "textual-dark"
+
+    def action_kill(self) -> None:
+        """End the chosen rank's process; only where the user has allowed it."""
+        kill = self._actions.kill
+        if kill is None or self.tick is None:
+            return
+        ranks = self.tick.window.ranks
+        rank = ranks[self.view.rank or 0]
+        if len(ranks) > 1 and self.view.rank is None:
+            self.notify("choose a rank first (r)", title="kill")
+            return
+        self._do(lambda: self.notify(kill(rank.pid), title="kill"))
+
+    def action_keys(self) -> None:
+        """The page of keys."""
+        rows = (*_KEYS, ("K", "end the chosen process")) if self._actions.kill else _KEYS
+        letters = [(letter, phase_name(phase)) for phase, letter in LETTERS.items()]
+        self.push_screen(Page("keys", keys_text(rows, letters)))
+
+    @property
+    def _chosen(self) -> Ranked | None:
+        return self.screen_stack[0].query_one(Findings).chosen
+
+    def _pids(self) -> str:
+        return " ".join(str(rank.pid) for rank in self.tick.window.ranks) if self.tick else "--find"
+
+    def _set_recording(self, name: str) -> None:
+        self.view = replace(self.view, recording=name)
+        self.notify(name or "the recording has ended", title="recording")
+        self.show()
+
+    def _do(self, act: Callable[[], None]) -> None:
+        """An action outside the screen: what fails there is a sentence."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  # a full disk or a lost process must not end the watch
+            self.notify(str(error) or type(error).__name__, title="failed", severity="error")
+
+
+def command_of(item: Ranked) -> str:
+    """What to type about a finding: the command that shows it by hand, else its manual page."""
+    from gpudoctor.report.units import evidence_command
+
+    shown = next(filter(None, map(evidence_command, item.finding.evidence)), None)
+    return shown or f"gpudoctor explain {item.finding.code}"
+
+
+def _key_line(actions: Actions) -> str:
+    extra = "  K kill" if actions.kill else ""
+    return f"q quit  p pause  r rank  g gpu  o order  enter explain  c copy  R record  s save  ? keys{extra}"

@@ -1,0 +1,57 @@
+"""The machine beside the job."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from gpudoctor.model.signs.process import Rank
+from gpudoctor.model.watch import Tick
+from gpudoctor.report.strings import one_line
+from gpudoctor.ui.watch.marks import bar, clip, gib, percent, rate, spark
+from gpudoctor.ui.watch.panel import Panel, lines_text
+from gpudoctor.ui.watch.view import View, shown_ranks
+
+_GAUGE = 10
+
+
+class Host(Panel):
+    """CPUs, memory, disk, network; and the job's own share of them."""
+
+    NAME = "host"
+
+    def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
+        """A line each."""
+        host, ranks = tick.window.host, shown_ranks(tick.window, view)
+        missing = [gap for gap in tick.window.gaps if gap.panel == "host"]
+        gaps = [f"cannot be read: {one_line(gap.reason)}" for gap in missing]
+        own = sum(rank.tree_rss.last for rank in ranks if rank.tree_rss.values)
+        busy = host.cpu.last / host.cpus if host.cpus else float("nan")
+        total = float(host.memory_total)
+        cores = f"{host.cpu.last:.1f} of {host.cpus:g}" if busy == busy else "-"
+        level = host.memory.last / total if total else float("nan")
+        read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
+        lines = [
+            f"cpu    {bar(busy, _GAUGE)} {cores} cores  io wait {percent(host.io_wait.last)}",
+            f"memory {bar(level, _GAUGE)} {gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G",
+            f"job    {spark(_memory(ranks), _GAUGE, _top(ranks))} memory so far",
+            f"disk   read {rate(host.disk_read.last)}, write {rate(host.disk_write.last)}, "
+            f"job reads {rate(read)}",
+            f"net    in {rate(host.net_rx.last)}, out {rate(host.net_tx.last)}",
+        ]
+        files = [rank.open_files for rank in ranks if rank.open_files is not None]
+        if files:
+            lines.append(f"files  {max(files):,} open")
+        return lines_text([clip(line, width) for line in [*gaps, *lines][:height]], height)
+
+
+def _memory(ranks: Sequence[Rank]) -> list[float]:
+    series = [rank.tree_rss.values for rank in ranks if rank.tree_rss.values]
+    if not series:
+        return []
+    values = max((list(one) for one in series), key=len)
+    step = max(1, len(values) // _GAUGE)
+    return values[::step][-_GAUGE:]
+
+
+def _top(ranks: Sequence[Rank]) -> float:
+    return max(_memory(ranks), default=0.0)

@@ -1,0 +1,82 @@
+"""Bars, sparklines and short numbers, in characters that read without colour."""
+
+from collections.abc import Sequence
+
+from gpudoctor.model.signs.process import LIVE_PHASES
+
+SPARKS = "▁▂▃▄▅▆▇█"
+LETTERS = {
+    "data_wait": "d", "transfer": "t", "forward": "f", "backward": "b", "optimizer": "o", "sync": "s",
+    "logging": "l", "checkpoint": "c", "evaluation": "e", "profiler": "p", "collective": "r", "compile": "k",
+    "start": "i", "other": "·",
+}  # fmt: skip
+"""One letter a phase: a stacked bar reads in black and white."""
+_GIB = 1 << 30
+assert set(LETTERS) == set(LIVE_PHASES)
+
+
+def bar(share: float, width: int) -> str:
+    """`███░░░` of a share from 0 to 1."""
+    if share != share or width <= 0:
+        return " " * max(0, width)
+    filled = min(width, max(0, round(share * width)))
+    return "█" * filled + "░" * (width - filled)
+
+
+def spark(values: Sequence[float], width: int, top: float) -> str:
+    """The last values as a small graph between 0 and `top`; unknown ones are spaces."""
+    marks = []
+    for value in list(values)[-width:] if width > 0 else []:
+        level = (
+            0 if top <= 0 or value != value else int(min(1.0, max(0.0, value / top)) * (len(SPARKS) - 1) + 0.5)
+        )
+        marks.append(" " if value != value else SPARKS[level])
+    return "".join(marks).rjust(max(0, width))
+
+
+def stacked(shares: dict[str, float], width: int) -> str:
+    """A line of phases' letters, as many of each as its share of the width: `ddddddffbbo·`."""
+    text = ""
+    reached = 0.0
+    for phase in LETTERS:
+        reached += shares.get(phase, 0.0)
+        text = text.ljust(min(width, round(reached * width)), LETTERS[phase])
+    return text.ljust(width)[:width]
+
+
+def phase_name(phase: str) -> str:
+    """`data wait`."""
+    return phase.replace("_", " ")
+
+
+def gib(count: float) -> str:
+    """Bytes as GiB with as many digits as are worth it; "-" for what is not known."""
+    if count != count:
+        return "-"
+    value = count / _GIB
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
+
+
+def percent(share: float) -> str:
+    """`31%`; "-" for what is not known."""
+    return "-" if share != share else f"{share:.0%}"
+
+
+def whole(value: float, unit: str = "") -> str:
+    """`212W`; "-" for what is not known."""
+    return "-" if value != value else f"{value:.0f}{unit}"
+
+
+def rate(value: float) -> str:
+    """Bytes a second in five characters or so: `1.2M/s`."""
+    if value != value:
+        return "-"
+    for step, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if value >= step:
+            return f"{value / step:.1f}{letter}/s"
+    return f"{value:.0f}B/s"
+
+
+def clip(text: str, width: int) -> str:
+    """The text in so many columns, cut with an ellipsis where it does not fit."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…" if width > 0 else ""

@@ -1,0 +1,94 @@
+"""Values of the model as plain JSON and back: dataclasses by name, enums, tuples, sets and mappings.
+
+Only classes of `gpudoctor.model` come back: a file from elsewhere can make no other object and run no code.
+"""
+
+import dataclasses
+import enum
+import importlib
+import math
+import pkgutil
+from functools import lru_cache
+from typing import Any, cast
+
+from gpudoctor.model import Json
+
+_KIND = "$"
+_MODEL = "gpudoctor.model."
+
+
+def encode(value: Any) -> Json:
+    """A value as JSON; raises `TypeError` for one that is none of the model's."""
+    if isinstance(value, enum.Enum):
+        return {_KIND: _name(type(value)), "v": value.name}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_KIND: "float", "v": str(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {item.name: encode(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {_KIND: _name(type(value)), **fields}
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, frozenset | set):
+        return {_KIND: "set", "v": sorted((encode(item) for item in value), key=repr)}
+    if isinstance(value, dict):
+        return {_KIND: "map", "v": [[encode(key), encode(item)] for key, item in value.items()]}
+    raise TypeError(f"{type(value).__name__} cannot be recorded")
+
+
+def decode(value: Json) -> Any:
+    """The value again; raises `ValueError` for what no version of ours wrote.
+
+    A field that this version does not know is left out; one that the file lacks has its default.
+    """
+    if isinstance(value, list):
+        return tuple(decode(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    kind = value.get(_KIND)
+    inner = value.get("v")
+    if kind == "float":
+        return float(str(inner))
+    if kind == "set" and isinstance(inner, list):
+        return frozenset(decode(item) for item in inner)
+    if kind == "map" and isinstance(inner, list):
+        return {decode(pair[0]): decode(pair[1]) for pair in inner if isinstance(pair, list)}
+    return _object(str(kind), value)
+
+
+def _object(kind: str, value: dict[str, Json]) -> Any:
+    made = classes().get(kind)
+    if made is None:
+        raise ValueError(f"an unknown kind of value: {kind}")
+    if issubclass(made, enum.Enum):
+        return made[str(value.get("v"))]
+    known = {item.name for item in dataclasses.fields(cast(Any, made)) if item.init}
+    fields = {name: decode(item) for name, item in value.items() if name in known}
+    try:
+        return made(**fields)
+    except TypeError as error:
+        raise ValueError(f"{kind}: {error}") from None
+
+
+@lru_cache(maxsize=1)
+def classes() -> dict[str, type]:
+    """Dataclasses and enums of the model, by module and name."""
+    import gpudoctor.model as model
+
+    found: dict[str, type] = {}
+    for entry in pkgutil.walk_packages(model.__path__, _MODEL):
+        if entry.name.startswith("gpudoctor.model.reading"):
+            continue  # how checks read, no data
+        module = importlib.import_module(entry.name)
+        for item in vars(module).values():
+            if not isinstance(item, type) or item.__module__ != entry.name:
+                continue
+            if dataclasses.is_dataclass(item) or issubclass(item, enum.Enum):
+                found[_name(item)] = item
+    return found
+
+
+def _name(item: type) -> str:
+    """`signs.process.Rank`: names alone are not unique."""
+    return f"{item.__module__.removeprefix(_MODEL)}.{item.__name__}"

@@ -1,0 +1,60 @@
+"""Where ticks come from and where else they go: a live session with its tapes, logs and metrics."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from gpudoctor.model.watch import Tick
+from gpudoctor.watch.session import Session
+from gpudoctor.watch.tape import TapeReader, TapeWriter
+
+
+class Outlet(Protocol):
+    """Something that takes every tick."""
+
+    def take(self, tick: Tick) -> None:
+        """Take a tick."""
+
+    def close(self) -> None:
+        """End."""
+
+
+class Source:
+    """Ticks of a session or of a tape; each goes to the outlets too, and to a tape while one is written."""
+
+    def __init__(self, inner: Session | TapeReader, outlets: Sequence[Outlet] = ()) -> None:
+        self._inner = inner
+        self._outlets = outlets
+        self._tape: TapeWriter | None = None
+
+    def tick(self, *, judge: bool = False) -> Tick | None:
+        """The next tick; None at the end of a tape."""
+        tick = self._inner.tick(judge=judge) if isinstance(self._inner, Session) else self._inner.tick()
+        if tick is None:
+            return None
+        for outlet in self._outlets:
+            outlet.take(tick)
+        if self._tape is not None:
+            self._tape.write(tick)
+        return tick
+
+    def pause(self, on: bool) -> None:
+        """Stop looking, or go on."""
+        self._inner.pause(on)
+
+    def record(self, path: Path | None) -> None:
+        """Write ticks to a new tape from now on, or no more. Raises `UsageError`."""
+        if self._tape is not None:
+            self._tape.close()
+        self._tape = TapeWriter(path) if path else None
+
+    def close(self) -> None:
+        """End everything; the job goes on."""
+        if isinstance(self._inner, Session):
+            self._inner.close()
+        for outlet in self._outlets:
+            with suppress(OSError):
+                outlet.close()
+        if self._tape is not None:
+            self._tape.close()

@@ -1,0 +1,201 @@
+"""Ticks in a file: `watch --record` writes it, `watch --replay` shows it again.
+
+One JSON object a line. Of the ranks, the GPUs, the host and the report only the fields that changed since the
+line before are written, and of series only the new points: some kilobytes a tick. A file that was cut short is
+read up to there. A name that ends in `.gz` is compressed.
+"""
+
+import gzip
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+from gpudoctor import __version__
+from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.model import Json, Report
+from gpudoctor.model.signs.process import GpuWindow, HostWindow, ProcessWindow, Rank, Series
+from gpudoctor.model.watch import Tick
+from gpudoctor.watch.codec import decode, encode
+
+SCHEMA = "gpudoctor.watch/1"
+_POINTS = 480
+"""Points that a series keeps when it is read back."""
+JsonObject = dict[str, Json]
+Part = TypeVar("Part", Rank, GpuWindow, HostWindow)
+
+
+class TapeWriter:
+    """Appends ticks to a file. Raises `UsageError` when it cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._before: dict[str, JsonObject] = {}
+        self._newest: dict[tuple[str, str], float] = {}
+        try:
+            self._file: IO[str] = _open(path, "xt")
+        except FileExistsError:
+            raise UsageError(f"{path}: there is such a file already; name another") from None
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        self._line(
+            {"schema": SCHEMA, "gpudoctor": __version__, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        )
+
+    def write(self, tick: Tick) -> None:
+        """Append a tick; raises `OSError` on a full disk."""
+        window = tick.window
+        # What every report repeats word for word is in the installed version of the reader, too.
+        report = replace(tick.report, checks=tuple(replace(check, help="") for check in tick.report.checks))
+        frame = replace(window, ranks=(), gpus=(), host=HostWindow())
+        self._line(
+            {
+                "number": tick.number,
+                "window": self._changes("window", encode(frame)),
+                "ranks": {str(r.pid): self._part(f"rank {r.pid}", r) for r in window.ranks},
+                "gpus": {str(gpu.index): self._part(f"gpu {gpu.index}", gpu) for gpu in window.gpus},
+                "host": self._part("host", window.host),
+                "report": self._changes("report", encode(report)),
+            }
+        )
+
+    def close(self) -> None:
+        """End the file."""
+        self._file.close()
+
+    def _part(self, key: str, part: Part) -> JsonObject:
+        """The fields that changed; of series and trails the new points."""
+        fresh = {
+            item.name: self._fresh(key, item.name, getattr(part, item.name))
+            for item in fields(part)
+            if isinstance(getattr(part, item.name), Series)
+        }
+        slim = replace(part, **cast(Any, fresh))
+        if isinstance(slim, Rank):
+            newest = self._newest.get((key, "trail"), -1.0)
+            trail = tuple(one for one in slim.trail if one[0] > newest)
+            if trail:
+                self._newest[key, "trail"] = trail[-1][0]
+            slim = replace(slim, trail=trail)
+        return self._changes(key, encode(slim))
+
+    def _fresh(self, key: str, name: str, series: Series) -> Series:
+        newest = self._newest.get((key, name), -1.0)
+        points = [(t, value) for t, value in zip(series.t, series.values, strict=True) if t > newest]
+        if points:
+            self._newest[key, name] = points[-1][0]
+        return Series(t=tuple(t for t, _ in points), values=tuple(value for _, value in points))
+
+    def _changes(self, key: str, now: Json) -> JsonObject:
+        assert isinstance(now, dict)
+        before = self._before.get(key, {})
+        self._before[key] = now
+        return {
+            name: value for name, value in now.items() if name == "$" or before.get(name, _NOTHING) != value
+        }
+
+    def _line(self, values: JsonObject) -> None:
+        self._file.write(json.dumps(values, ensure_ascii=True, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+
+_NOTHING: Json = "\0nothing"
+
+
+class TapeReader:
+    """Ticks of a file, one after the other. Raises `UsageError` or `IncompleteError` for a file of no use."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._whole: dict[str, JsonObject] = {}
+        self._series: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        self._trails: dict[str, list[tuple[float, str]]] = {}
+        self._lines = self._read()
+        head = next(self._lines, None)
+        if head is None or head.get("schema") != SCHEMA:
+            raise IncompleteError(f"{path}: no recording of gpudoctor watch (its first line is not {SCHEMA})")
+
+    def tick(self) -> Tick | None:
+        """The next tick; None at the end."""
+        line = next(self._lines, None)
+        if line is None:
+            return None
+        try:
+            return self._tick(line)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise IncompleteError(f"{self._path}: a line makes no sense ({error})") from error
+
+    def pause(self, on: bool) -> None:
+        """Nothing looks at anything here."""
+
+    def _tick(self, line: JsonObject) -> Tick:
+        frame = cast(ProcessWindow, self._value("window", line["window"]))
+        ranks = [self._rank(f"rank {pid}", part, frame) for pid, part in _items(line["ranks"])]
+        gpus = [cast(GpuWindow, self._part(f"gpu {index}", part)) for index, part in _items(line["gpus"])]
+        host = cast(HostWindow, self._part("host", line["host"]))
+        window = replace(frame, ranks=tuple(ranks), gpus=tuple(gpus), host=host)
+        return Tick(
+            window=window,
+            report=cast(Report, self._value("report", line["report"])),
+            number=int(str(line["number"])),
+        )
+
+    def _rank(self, key: str, part: Json, frame: ProcessWindow) -> Rank:
+        rank = cast(Rank, self._part(key, part))
+        trail = self._trails.setdefault(key, [])
+        newest = trail[-1][0] if trail else -1.0
+        trail += [one for one in rank.trail if one[0] > newest]
+        trail[:] = [one for one in trail if one[0] >= frame.t - frame.length]
+        return replace(rank, trail=tuple(trail))
+
+    def _part(self, key: str, part: Json) -> object:
+        value = self._value(key, part)
+        grown = {
+            item.name: self._grown(key, item.name, getattr(value, item.name))
+            for item in fields(cast(Any, value))
+            if isinstance(getattr(value, item.name), Series)
+        }
+        return replace(cast(Any, value), **grown)
+
+    def _grown(self, key: str, name: str, fresh: Series) -> Series:
+        points = self._series.setdefault((key, name), [])
+        newest = points[-1][0] if points else -1.0
+        points += [(t, value) for t, value in zip(fresh.t, fresh.values, strict=True) if t > newest]
+        if len(points) > _POINTS:
+            points[:] = points[::2]
+        return Series(t=tuple(t for t, _ in points), values=tuple(value for _, value in points))
+
+    def _value(self, key: str, changes: Json) -> object:
+        """The whole value: what the lines before said, with the changes."""
+        assert isinstance(changes, dict)
+        self._whole[key] = {**self._whole.get(key, {}), **changes}
+        return decode(self._whole[key])
+
+    def _read(self) -> Iterator[JsonObject]:
+        try:
+            with _open(self._path, "rt") as file:
+                for text in file:
+                    try:
+                        line = json.loads(text)
+                    except ValueError:
+                        return  # cut short: what came before stands
+                    if isinstance(line, dict):
+                        yield line
+        except FileNotFoundError:
+            raise UsageError(f"{self._path}: no such file") from None
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            if not self._whole:
+                raise IncompleteError(f"{self._path}: cannot be read ({error})") from error
+
+
+def _items(value: Json) -> Iterator[tuple[str, Json]]:
+    assert isinstance(value, dict)
+    yield from value.items()
+
+
+def _open(path: Path, mode: str) -> IO[str]:
+    if path.suffix == ".gz":
+        return cast(IO[str], gzip.open(path, mode, encoding="utf-8"))
+    return cast(IO[str], open(path, mode, encoding="utf-8"))
