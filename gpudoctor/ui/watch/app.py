@@ -14,8 +14,9 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.worker import get_current_worker
 
-from gpudoctor.model import Ranked
+from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
+from gpudoctor.report.strings import presentable
 from gpudoctor.ui.watch.findings import Findings
 from gpudoctor.ui.watch.gpus import Gpus
 from gpudoctor.ui.watch.header import Header
@@ -81,12 +82,12 @@ class WatchApp(App[None]):
     .row { height: 1fr; }
     #low { height: 1fr; }
     #findings {
-        height: 1fr; border: none; border-top: solid $foreground 30%; padding: 0; background: transparent;
+        height: auto; min-height: 4; max-height: 40%; border: none; border-top: solid $foreground 30%;
+        padding: 0; background: transparent;
     }
     Panel { padding: 0 1 0 0; }
     #gpus, #phases, #places, #ranks, #host { border-top: solid $foreground 30%; height: 1fr; width: 1fr; }
-    #places { width: 3fr; }
-    #side { width: 2fr; height: 1fr; }
+    #side { width: 1fr; height: 1fr; }
     #host { height: 1fr; }
     #keys { height: 1; color: $text-muted; }
     #small { display: none; padding: 1; }
@@ -129,6 +130,9 @@ class WatchApp(App[None]):
         self._source, self._actions, self._interval = source, actions, interval
         self.view = view or View()
         self.tick: Tick | None = None
+        self.whole: Tick | None = None
+        """The tick as it came, for files."""
+        self._shown: Report | None = None
 
     def compose(self) -> ComposeResult:
         """The panels, top to bottom."""
@@ -170,8 +174,13 @@ class WatchApp(App[None]):
                 time.sleep(_BEAT)
 
     def on_watch_app_arrived(self, message: Arrived) -> None:
-        """Show a tick."""
-        self.tick = message.tick
+        """Show a tick; of its report only what a terminal may show."""
+        tick = message.tick
+        if tick.report is not self._shown:
+            self._shown = tick.report
+            self._clean = presentable(replace(tick.report, checks=()))
+        self.tick = replace(tick, report=self._clean)
+        self.whole = tick
         if self.view.error:
             self.view = replace(self.view, error="")
         self.show()
@@ -193,7 +202,8 @@ class WatchApp(App[None]):
         base = self.screen_stack[0]
         for panel in base.query(Panel):
             panel.show(self.tick, self.view)
-        base.query_one(Findings).show(self.tick, self.view)
+        for findings in base.query(Findings):  # none while the application ends
+            findings.show(self.tick, self.view)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter or a click: the manual page."""
@@ -242,7 +252,7 @@ class WatchApp(App[None]):
 
     def action_save(self) -> None:
         """Save the report of this tick."""
-        tick = self.tick
+        tick = self.whole
         if tick is not None:
             self._do(lambda: self.notify(self._actions.save(tick), title="saved"))
 

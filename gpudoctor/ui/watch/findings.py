@@ -6,10 +6,9 @@ from textual.widgets.option_list import Option
 
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import confidence_text, remedy_facts
 from gpudoctor.ui.console.canvas import STYLES
-from gpudoctor.ui.watch.marks import clip
+from gpudoctor.ui.watch.marks import clip, plain
 from gpudoctor.ui.watch.view import View
 
 
@@ -24,12 +23,12 @@ class Findings(OptionList):
     def show(self, tick: Tick, view: View) -> None:
         """Show the findings of a tick."""
         del view
+        chosen = self.code
         self._tick = tick
         self.border_title = f"findings ({len(tick.report.findings)})"
         texts = [finding_text(item, max(20, self.content_size.width - 2)) for item in tick.report.findings]
         if texts == self._shown and self.option_count:
             return
-        chosen = self.code
         self._shown = texts
         self.clear_options()
         if not texts:
@@ -63,9 +62,9 @@ def finding_text(item: Ranked, width: int) -> Text:
     """Two lines: the ailment and how sure we are, then the best remedy and what it is worth."""
     finding = item.finding
     style = STYLES[finding.severity]
-    head = f"{item.rank} {one_line(finding.code)} {one_line(finding.name)}"
+    head = f"{item.rank} {plain(finding.code)} {plain(finding.name)}"
     aside = f"{finding.severity.value}, {confidence_text(finding)}"
-    subject = f"  {one_line(finding.subject)}" if finding.subject else ""
+    subject = f"  {plain(finding.subject)}" if finding.subject else ""
     room = width - len(head) - len(aside) - 2
     text = Text(head, style=style, no_wrap=True, overflow="crop")
     text.append(clip(subject, room).ljust(room) if room > 0 else "  ", style="")
@@ -73,7 +72,7 @@ def finding_text(item: Ranked, width: int) -> Text:
     if item.remedies:
         best = item.remedies[0]
         worth = remedy_facts(best)
-        title = clip(f"  -> {one_line(best.title)}", width - len(worth) - 2)
+        title = clip(f"  -> {plain(best.title)}", width - len(worth) - 2)
         text.append(f"\n{title}  {worth}")
     return text
 

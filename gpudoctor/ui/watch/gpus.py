@@ -4,8 +4,7 @@ from rich.text import Text
 
 from gpudoctor.model.signs.process import GpuWindow, Series
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
-from gpudoctor.ui.watch.marks import bar, clip, gib, percent, rate, spark, whole
+from gpudoctor.ui.watch.marks import bar, clip, gib, percent, plain, rate, spark, whole
 from gpudoctor.ui.watch.panel import Panel, lines_text
 from gpudoctor.ui.watch.view import View, shown_gpus
 
@@ -48,7 +47,7 @@ def _absence(tick: Tick) -> list[str]:
 def gpu_line(gpu: GpuWindow, width: int) -> str:
     """`0 ▁▂▂▁▂ 31% 212W 40.1/80G 62°`: as much of it as fits."""
     if gpu.lost:
-        return clip(f"{gpu.index} lost: {one_line(gpu.lost)}", width)
+        return clip(f"{gpu.index} lost: {plain(gpu.lost)}", width)
     total = f"/{gib(gpu.memory_total)}" if gpu.memory_total else ""
     cells = [
         f"{percent(gpu.activity.last):>4}",
@@ -66,7 +65,7 @@ def gpu_line(gpu: GpuWindow, width: int) -> str:
 def gpu_lines(gpu: GpuWindow, width: int) -> list[str]:
     """Everything about one GPU, the most telling first."""
     if gpu.lost:
-        return [clip(f"lost: {one_line(gpu.lost)}", width)]
+        return [clip(f"lost: {plain(gpu.lost)}", width)]
     lines = [_row("busy", gpu.activity, percent(gpu.activity.last), 1.0, width)]
     total = float(gpu.memory_total or 0)
     words = f"{gib(gpu.memory.last)}" + (f"/{gib(total)}G" if total else "G")
@@ -113,7 +112,7 @@ def _users(tick: Tick, width: int) -> list[str]:
     ]
     used = {index for rank in tick.window.ranks for index in rank.gpus}
     return [
-        clip(f"other on {index}: {one_line(user.name) or 'pid'} {user.pid} {gib(user.memory or 0)}G", width)
+        clip(f"other on {index}: {plain(user.name) or 'pid'} {user.pid} {gib(user.memory or 0)}G", width)
         for index, user in strangers
         if index in used
     ]

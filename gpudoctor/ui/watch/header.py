@@ -5,9 +5,8 @@ from collections import Counter
 from rich.text import Text
 
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import seconds_text
-from gpudoctor.ui.watch.marks import clip
+from gpudoctor.ui.watch.marks import clip, plain
 from gpudoctor.ui.watch.panel import Panel
 from gpudoctor.ui.watch.view import View
 
@@ -29,7 +28,7 @@ class Header(Panel):
 def _facts(tick: Tick) -> list[str]:
     window = tick.window
     first = window.ranks[0]
-    parts = ["gpudoctor", one_line(tick.report.subject.title)]
+    parts = ["gpudoctor", plain(tick.report.subject.title)]
     if first.started:
         parts.append(seconds_text(max(0.0, window.wall - first.started)))
     steps = [rank.steps for rank in window.ranks if rank.steps]
@@ -37,7 +36,7 @@ def _facts(tick: Tick) -> list[str]:
         parts.append(f"step {min(step.step for step in steps):,}")
         parts.append(f"{seconds_text(max(step.seconds for step in steps))} a step")
     names = Counter(gpu.name for gpu in window.gpus)
-    parts += [f"{count} x {one_line(name)}" if count > 1 else one_line(name) for name, count in names.items()]
+    parts += [f"{count} x {plain(name)}" if count > 1 else plain(name) for name, count in names.items()]
     return parts
 
 

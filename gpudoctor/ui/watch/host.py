@@ -6,12 +6,12 @@ from rich.text import Text
 
 from gpudoctor.model.signs.process import Rank
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
-from gpudoctor.ui.watch.marks import bar, clip, gib, percent, rate, spark
+from gpudoctor.ui.watch.marks import bar, clip, gib, percent, plain, rate, spark
 from gpudoctor.ui.watch.panel import Panel, lines_text
 from gpudoctor.ui.watch.view import View, shown_ranks
 
 _GAUGE = 10
+_TREND_SECONDS = 45.0
 
 
 class Host(Panel):
@@ -23,7 +23,7 @@ class Host(Panel):
         """A line each."""
         host, ranks = tick.window.host, shown_ranks(tick.window, view)
         missing = [gap for gap in tick.window.gaps if gap.panel == "host"]
-        gaps = [f"cannot be read: {one_line(gap.reason)}" for gap in missing]
+        gaps = [f"cannot be read: {plain(gap.reason)}" for gap in missing]
         own = sum(rank.tree_rss.last for rank in ranks if rank.tree_rss.values)
         busy = host.cpu.last / host.cpus if host.cpus else float("nan")
         total = float(host.memory_total)
@@ -33,7 +33,7 @@ class Host(Panel):
         lines = [
             f"cpu    {bar(busy, _GAUGE)} {cores} cores  io wait {percent(host.io_wait.last)}",
             f"memory {bar(level, _GAUGE)} {gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G",
-            f"job    {spark(_memory(ranks), _GAUGE, _top(ranks))} memory so far",
+            f"job    {spark(_memory(ranks), _GAUGE, _top(ranks))} memory {trend(ranks)}",
             f"disk   read {rate(host.disk_read.last)}, write {rate(host.disk_write.last)}, "
             f"job reads {rate(read)}",
             f"net    in {rate(host.net_rx.last)}, out {rate(host.net_tx.last)}",
@@ -55,3 +55,14 @@ def _memory(ranks: Sequence[Rank]) -> list[float]:
 
 def _top(ranks: Sequence[Rank]) -> float:
     return max(_memory(ranks), default=0.0)
+
+
+def trend(ranks: Sequence[Rank]) -> str:
+    """How the job's memory has moved since the watch began: `+12 MiB/min`; "" before a minute has passed."""
+    found = [rank.tree_rss for rank in ranks if len(rank.tree_rss.t) > 1]
+    seconds = max((series.t[-1] - series.t[len(series.t) // 4] for series in found), default=0.0)
+    if seconds < _TREND_SECONDS:
+        return "so far"
+    # The first quarter is warm-up.
+    grown = sum(series.values[-1] - series.values[len(series.values) // 4] for series in found)
+    return f"{grown / seconds * 60 / (1 << 20):+.1f} MiB/min"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.model.signs.process import LIVE_PHASES
+from gpudoctor.report.strings import one_line, printable
 
 SPARKS = "▁▂▃▄▅▆▇█"
 LETTERS = {
@@ -75,6 +76,11 @@ def rate(value: float) -> str:
         if value >= step:
             return f"{value / step:.1f}{letter}/s"
     return f"{value:.0f}B/s"
+
+
+def plain(text: str) -> str:
+    """The text on one line, without anything that a terminal obeys."""
+    return one_line(printable(text))
 
 
 def clip(text: str, width: int) -> str:

@@ -6,14 +6,15 @@ from rich.text import Text
 
 from gpudoctor.model.signs.process import Rank
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
-from gpudoctor.ui.watch.marks import LETTERS, bar, clip, phase_name, stacked
+from gpudoctor.ui.watch.marks import LETTERS, bar, clip, phase_name, plain, stacked
 from gpudoctor.ui.watch.panel import Panel, lines_text
 from gpudoctor.ui.watch.view import View, counted, shown_places, shown_ranks
 
 _NAME = 12
 _ROWS = 3
 """Lines that the history takes where there is room."""
+_BUCKET = 4
+"""Samples that a column of the history stands for at least."""
 
 
 class Phases(Panel):
@@ -38,7 +39,7 @@ class Phases(Panel):
         """How many samples it is made of, and how many were lost."""
         good, lost = counted(tick.window, view)
         missed = f", {lost} lost" if lost else ""
-        return f"where the loop is (last {tick.window.length:.0f} s, {good} samples{missed})"
+        return f"where the loop is: {good} samples{missed}"
 
 
 def phase_shares(tick: Tick, view: View) -> dict[str, float]:
@@ -57,16 +58,17 @@ def phase_shares(tick: Tick, view: View) -> dict[str, float]:
 
 def history(ranks: Sequence[Rank], width: int, height: int) -> list[str]:
     """The phases over time, oldest left: a column for each few samples, its letters stacked."""
-    trail = sorted(one for rank in ranks for one in rank.trail)
+    trail = [phase for _, phase in sorted(one for rank in ranks for one in rank.trail)]
     if not trail or width <= 0:
         return []
-    columns = min(width, len(trail))
+    columns = min(width, max(1, len(trail) // _BUCKET))
     stacks = []
     for column in range(columns):
         part = trail[column * len(trail) // columns : (column + 1) * len(trail) // columns]
-        shares = {phase: sum(one[1] == phase for one in part) / len(part) for phase in {one[1] for one in part}}
+        shares = {phase: part.count(phase) / len(part) for phase in part}
         stacks.append(stacked(shares, height))
-    return ["".join(stack[height - 1 - row] for stack in stacks) for row in range(height)]
+    wide = max(1, width // columns)
+    return ["".join(stack[height - 1 - row] * wide for stack in stacks) for row in range(height)]
 
 
 def _row(phase: str, share: float, width: int) -> str:
@@ -80,7 +82,7 @@ def _absence(tick: Tick) -> list[str]:
     gaps = [gap for gap in tick.window.gaps if gap.panel == "stacks"]
     lines = []
     for gap in gaps[:2]:
-        lines.append(f"no stacks: {one_line(gap.reason)}")
+        lines.append(f"no stacks: {plain(gap.reason)}")
         if gap.fix:
             lines.append(f"-> {gap.fix}")
     return lines or ["waiting for the first stack sample"]

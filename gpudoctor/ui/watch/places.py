@@ -4,11 +4,12 @@ from rich.text import Text
 
 from gpudoctor.model.signs.process import Place
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
-from gpudoctor.ui.watch.marks import clip, phase_name
+from gpudoctor.ui.watch.marks import clip, phase_name, plain
 from gpudoctor.ui.watch.panel import Panel, lines_text
 from gpudoctor.ui.watch.view import View, counted, shown_places
 
+_HEAD = 16
+"""Columns of share and phase."""
 _KEYS = {
     "share": lambda place: (-place.count, place.path, place.line),
     "file": lambda place: (place.path, place.line, -place.count),
@@ -28,7 +29,7 @@ class Places(Panel):
             return Text("no line of your own code has been seen yet" if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
         return lines_text(
-            [_row(place, total, min(wide, width // 2), width) for place in named[:height]], height
+            [_row(place, total, min(wide, width - _HEAD), width) for place in named[:height]], height
         )
 
     def heading(self, tick: Tick, view: View) -> str:
@@ -41,8 +42,8 @@ def _row(place: Place, total: int, wide: int, width: int) -> str:
     head = (
         f"{place.count / max(1, total):>4.0%} {phase_name(place.phase):<10} {clip(_where(place), wide):<{wide}}"
     )
-    return clip(f"{head}  {one_line(place.text)}", width)
+    return clip(f"{head}  {plain(place.text)}", width)
 
 
 def _where(place: Place) -> str:
-    return f"{place.path.rpartition('/')[2]}:{place.line} {place.function.rpartition('.')[2]}"
+    return plain(f"{place.path.rpartition('/')[2]}:{place.line} {place.function.rpartition('.')[2]}")

@@ -4,8 +4,8 @@ from rich.text import Text
 
 from gpudoctor.model import Severity
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
 from gpudoctor.ui.console.canvas import STYLES
+from gpudoctor.ui.watch.marks import plain
 from gpudoctor.ui.watch.panel import Panel
 from gpudoctor.ui.watch.view import View
 
@@ -19,9 +19,9 @@ class Verdict(Panel):
         worst = [item.finding.severity for item in tick.report.findings]
         if Severity.ERROR in worst:
             style = STYLES[Severity.ERROR]
-        words = one_line(tick.report.summary.verdict)
+        words = plain(tick.report.summary.verdict)
         if view.error:
-            words = f"This tick failed: {one_line(view.error)}. {words}"
+            words = f"This tick failed: {plain(view.error)}. {words}"
         text = Text(words, style=style, overflow="ellipsis")
         lines = _wrapped(words, width)
         if len(lines) > height:
