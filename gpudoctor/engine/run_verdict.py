@@ -38,7 +38,7 @@ def pronounce_run(
     """The verdict on a run of which at least one rank has reported."""
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
-    if death(recording.end) or any(process.first("exception") for process in recording.ranks):
+    if _died(recording):
         return _dead(title, recording, run)
     if not run.steps:
         return f"{title} made no training step that could be seen, so nothing can be said about its speed."
@@ -52,10 +52,18 @@ def pronounce_run(
 
 def in_good_health(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], crashed: int) -> bool:
     """Whether a run ended well, made steps enough to judge, has no finding above a note, and loses little."""
-    died = death(recording.end) or any(process.first("exception") for process in recording.ranks)
+    died = _died(recording)
     sick = any(item.finding.severity is not Severity.NOTE for item in ranked)
     slow = _bound(run.phases) > _UNEXPLAINED
     return not (died or sick or slow or crashed or run.steady_steps < FEWEST_STEPS)
+
+
+def _died(recording: Recording) -> bool:
+    """Whether it ended by a fault of its own: what Ctrl-C or `--steps` raise in a process is none."""
+    end = recording.end
+    if end is not None:
+        return end.failed
+    return any(process.first("exception") for process in recording.ranks)
 
 
 def _dead(title: str, recording: Recording, run: RunSummary) -> str:

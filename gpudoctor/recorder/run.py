@@ -46,8 +46,10 @@ Observer = Callable[[Now, float], None]
 """Called about once a second with the run as it is and the seconds since its start."""
 
 
-def record(plan: Plan, observe: Observer) -> Ending:
+def record(plan: Plan, observe: Observer, before_stop: Callable[[], None] | None = None) -> Ending:
     """Run the command to its end and record it; returns how it ended.
+
+    `before_stop` is called before Ctrl-Z stops us: the terminal belongs to the shell then.
 
     Raises `CommandError` when it cannot be started. Nothing that goes wrong with the recording reaches it.
     """
@@ -57,7 +59,7 @@ def record(plan: Plan, observe: Observer) -> Ending:
     post = Post()
     with post.open():
         child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
-        vigil = _Vigil(plan, child, post, observe)
+        vigil = _Vigil(plan, child, post, observe, before_stop)
         with _beside(plan.folder, child.pid, started, vigil) as samples:
             code = vigil.keep(started)
             seconds = time.monotonic() - started
@@ -118,8 +120,16 @@ def _variables(plan: Plan) -> dict[str, str]:
 class _Vigil:
     """Waits for the command's end and does what is to be done meanwhile."""
 
-    def __init__(self, plan: Plan, child: "subprocess.Popen[bytes]", post: Post, observe: Observer) -> None:
-        self._plan, self._child, self._post, self._observe = plan, child, post, observe
+    def __init__(
+        self,
+        plan: Plan,
+        child: "subprocess.Popen[bytes]",
+        post: Post,
+        observe: Observer,
+        before_stop: Callable[[], None] | None,
+    ) -> None:
+        self._plan, self._child, self._post = plan, child, post
+        self._observe, self._before_stop = observe, before_stop
         self._stopper = Stopper(child.pid)
         self.problems: list[str] = []
         """What failed on our side, a sentence each."""
@@ -170,6 +180,9 @@ class _Vigil:
                 # Only while it has not been waited for, else its number might be somebody else's by now.
                 self._child.send_signal(number)
         if number in _STOPS:
+            with self.unharmed("the live line"):
+                if self._before_stop is not None:
+                    self._before_stop()
             stop_like(number)
 
     def _stop_when_due(self, seconds: float) -> None:

@@ -44,12 +44,16 @@ class StatusLine:
         except (OSError, ValueError):
             self._shown = False  # the terminal went away
 
-    def close(self) -> None:
-        """Give the last row back."""
+    def release(self) -> None:
+        """Give the last row back until the next text."""
         if self._rows:
             with suppress(OSError, ValueError):
                 self._write(f"{_SAVE}\x1b[{self._rows};1H{_ERASE}\x1b[r{_RESTORE}")
             self._rows = 0
+
+    def close(self) -> None:
+        """Give the last row back and be silent from now on."""
+        self.release()
         self._shown = False
 
     def _margin(self, rows: int) -> str:

@@ -60,6 +60,11 @@ def test_a_death_names_rank_step_and_error():
 
 
 def test_an_interrupt_is_no_death():
+    stopped = record("exception", 8.0, exception="KeyboardInterrupt", message="", frames=[])
+    run = make_recording(
+        dead(stopped, steps=100), end=RunEnd(exit_code=130, signal="SIGINT", seconds=9.0, stopped_by="steps")
+    )
+    assert verdict(run).startswith("In good health")
     assert death(RunEnd(exit_code=130, signal="SIGINT", stopped_by="interrupt")) == ""
     assert death(None) == ""
 

@@ -184,6 +184,8 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         if isinstance(outcome, Crashed):
             canvas.paragraph(f"crashed: {outcome.code} {names.get(outcome.code, '')}: {outcome.error}", hang=2)
     for problem in report.problems:
+        if report.run is not None and not report.run.ranks and problem.startswith(report.run.recording):
+            continue  # nobody reported: the verdict says it already
         canvas.paragraph(f"incomplete: {problem}", hang=2)
     shown = report.remarks if verbose else report.remarks[:_REMARKS]
     for remark in shown:
