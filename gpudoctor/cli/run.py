@@ -25,8 +25,8 @@ examples:
   gpudoctor run --format json --output report.json -- accelerate launch train.py
 The command keeps its output, its files, its random numbers and its signals; the report comes on standard error.
 exit codes: the command's own (after --steps and --seconds what it ends with on Ctrl-C, often 130 or 1), 128+n
-when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1 when
-the command failed by itself."""
+when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1
+when the command failed by itself."""
 FAILED = 1
 _HEARTBEAT = 10.0
 """Seconds without a step after which a rank writes where it is, unless --hang-after is shorter."""
