@@ -1,6 +1,7 @@
 """Set-up that every test shares."""
 
 import compileall
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the packages once: tests start many interpreters, and PYTHONDONTWRITEBYTECODE may be set."""
+    """Ctrl-C means something to the programs that tests start, and the packages are compiled once.
+
+    A shell that starts the suite in the background has it ignore SIGINT, and its children would inherit that;
+    PYTHONDONTWRITEBYTECODE may be set, and tests start many interpreters.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     for folder in ("gpudoctor", "checks", "rules"):

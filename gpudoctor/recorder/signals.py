@@ -22,7 +22,6 @@ SETTLE = 0.005
 """Seconds after which a signal to a group has reached all of it: the kernel walks the group in one call."""
 PATIENCE = 2.0
 """Seconds for the witness to answer on a machine whose CPUs are all busy."""
-_ASK = b"?"
 
 
 def forwarded() -> list[int]:
@@ -130,6 +129,7 @@ class _Witness:
 
     def __init__(self, numbers: list[int]) -> None:
         self.pid: int | None = None
+        self._asked = 0
         question, self._ask = os.pipe()
         self._answer, tell = os.pipe()
         with held(numbers):  # no signal may kill the witness before it listens
@@ -144,16 +144,25 @@ class _Witness:
         os.close(tell)
 
     def pending(self) -> list[int]:
-        """Signals that it got since it was asked last; none where it does not answer."""
+        """Signals that it got since it was asked last; none where it does not answer in time.
+
+        Questions are numbered: an answer that comes too late tells of signals that have been passed on by then,
+        and must not be taken for the answer to the next question.
+        """
         if self.pid is None:
             return []
-        with suppress(OSError):
-            os.write(self._ask, _ASK)
+        self._asked = (self._asked + 1) % 256
+        with suppress(OSError, ValueError):  # ValueError: it is gone, and its pipe is at its end
+            os.write(self._ask, bytes([self._asked]))
             deadline = time.monotonic() + PATIENCE
             while (left := deadline - time.monotonic()) > 0:
                 with suppress(InterruptedError):
-                    if select.select([self._answer], [], [], left)[0]:
-                        return list(os.read(self._answer, 256))[1:]
+                    if not select.select([self._answer], [], [], left)[0]:
+                        continue
+                    number, length = os.read(self._answer, 2)
+                    found = list(os.read(self._answer, length)) if length else []
+                    if number == self._asked:
+                        return found
         return []
 
     def dismiss(self) -> None:
@@ -168,14 +177,14 @@ class _Witness:
 
 
 def _testify(numbers: list[int], question: int, tell: int) -> None:
-    """Answer each question with a length and the signals that are pending; ends when the asker has."""
+    """Answer each question with its number, a length and the signals that are pending; ends with the asker."""
     keep = sorted((question, tell))
     # Whoever reads an output of ours must not wait for this process.
     os.closerange(0, keep[0])
     os.closerange(keep[0] + 1, keep[1])
     os.closerange(keep[1] + 1, 1 << 16)
-    while os.read(question, 1):
+    while number := os.read(question, 1):
         found = []
         while ready := signal.sigpending() & set(numbers):
             found += [int(signal.sigwait({number})) for number in ready]
-        os.write(tell, bytes([len(found), *found]))
+        os.write(tell, number + bytes([len(found), *found]))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,12 @@ sys.exit(ending.exit_code)
 """
 
 
+def _hears_all() -> None:
+    """What `nohup` or a shell in the background has the suite ignore, the command must not inherit."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Recorded:
     """A command under the recorder, in a session of its own, its output on pipes."""
 
@@ -34,6 +41,7 @@ class Recorded:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=_hears_all,
             env={**os.environ, **(env or {})},
         )
 
