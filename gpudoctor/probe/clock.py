@@ -34,14 +34,23 @@ OWNS = tuple(place in _OWNERS for place in range(OTHER + 1))
 class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
-    __slots__ = ("ident", "mark", "phase", "row", "started")
+    __slots__ = ("error", "failed", "ident", "mark", "phase", "row", "started")
 
     def __init__(self) -> None:
         self.started = perf_counter()
-        self.mark = self.started
+        self.renew()
+
+    def renew(self) -> None:
+        """In a new process: nothing has happened yet."""
+        self.started = self.mark = perf_counter()
         self.phase = OTHER
         self.row: list[float] = list(EMPTY)
         self.ident = threading.get_ident()
+        """The thread that trains."""
+        self.error = 0
+        """Id of the exception that a hook saw last."""
+        self.failed = OTHER
+        """The innermost phase that it passed through."""
 
     def switch(self, phase: int) -> int:
         """From now on the time is this phase's; returns the one before."""
@@ -51,6 +60,12 @@ class Clock:
         self.mark = now
         self.phase = phase
         return before
+
+    def passed(self, error: BaseException | None) -> None:
+        """An exception leaves the current phase."""
+        if id(error) != self.error:
+            self.error = id(error)
+            self.failed = self.phase
 
     def charge(self, phase: int, seconds: float) -> None:
         """Seconds of the current phase that were another's all along; for things too short to switch for."""

@@ -46,15 +46,9 @@ class Evaluation:
         if self._clock.phase == EVALUATION and not self.declared:
             self._clock.switch(OTHER)
 
-    def declare(self) -> int:
-        """A framework says that it evaluates; the result is for `undeclare`."""
-        self.declared += 1
-        return self._clock.switch(EVALUATION)
-
-    def undeclare(self, before: int) -> None:
-        """It has evaluated."""
-        self.declared = max(0, self.declared - 1)
-        self._clock.switch(before)
+    def undeclared(self) -> bool:
+        """Whether an evaluation is on that nobody declared, so that its end is not known."""
+        return self._clock.phase == EVALUATION and not self.declared
 
     def forward(self, module: Any, grad: bool) -> None:
         """The outermost module is about to be called, with or without gradients."""

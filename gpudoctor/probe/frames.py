@@ -62,13 +62,12 @@ class FrameFile:
         self._handle = -1
         self._lock = threading.RLock()
 
-    def forget(self) -> None:
-        """In a forked child: the file is the parent's."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
-        self._lock = threading.RLock()
-        self.broken = "forked"
+    def close(self) -> None:
+        """Close it; nothing is buffered. A forked child closes its parent's so, without taking the lock."""
+        handle, self._handle = self._handle, -1
+        self.broken = "closed"
+        if handle >= 0:
+            os.close(handle)
 
     def record(self, type: str, t: float, fields: dict[str, Any]) -> None:
         """Append a JSON record, as long as its type has room."""

@@ -95,7 +95,8 @@ class Guard:
                 return original(*args, **kwargs)
             try:
                 result = original(*args, **kwargs)
-            except BaseException:
+            except BaseException as raised:
+                clock.passed(raised)
                 try:
                     end(token, None, True)
                 except Exception as error:

@@ -26,17 +26,30 @@ class Identity:
 
     def __init__(self) -> None:
         self.folder = os.environ.get("GPUDOCTOR_RECORDING", "")
-        self.pid = os.getpid()
-        self.rank = _number(_RANKS)
-        self.local_rank = _number(_LOCAL_RANKS)
-        self.world = _number(_WORLDS)
         self.settings = _settings()
         self.argv = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
         self.spawned = any(
             "multiprocessing.spawn" in word or "--multiprocessing-fork" in word for word in self.argv
         )
         self.launcher = _launches(self.argv)
+        self.renew()
+
+    def renew(self) -> None:
+        """In a new process."""
+        self.pid = os.getpid()
+        self.parent = os.getppid()
         self.wall = time.time()
+        self.find_rank(None)
+
+    def find_rank(self, torch: Any) -> None:
+        """Rank and world as the environment has them, or else the process group."""
+        self.rank = _number(_RANKS)
+        self.local_rank = _number(_LOCAL_RANKS)
+        self.world = _number(_WORLDS)
+        distributed: Any = getattr(torch, "distributed", None)
+        known = self.rank is not None or distributed is None
+        if not known and distributed.is_available() and distributed.is_initialized():
+            self.rank, self.world = distributed.get_rank(), distributed.get_world_size()
 
     @property
     def label(self) -> str:
@@ -45,7 +58,8 @@ class Identity:
 
     def path(self, kind: str = "rank") -> str:
         """The file of this process in the folder."""
-        name = f"{kind}-{self.label}-{self.pid}.gdr"
+        of = f"{self.parent}-" if kind == "worker" else ""
+        name = f"{kind}-{self.label}-{of}{self.pid}.gdr"
         return os.path.join(self.folder, name)
 
     def facts(self) -> dict[str, Any]:
@@ -57,7 +71,7 @@ class Identity:
             "world": self.world,
             "node": socket.gethostname(),
             "pid": self.pid,
-            "ppid": os.getppid(),
+            "ppid": self.parent,
             "wall": self.wall,
             "python": sys.version.split()[0],
             "argv": mask_arguments(self.argv),

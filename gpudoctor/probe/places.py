@@ -57,10 +57,10 @@ class Places:
             self._own = _installed_program() or "-"
         return "" if self._own == "-" else self._own
 
-    def user_frame(self, frame: FrameType | None) -> FrameType | None:
+    def user_frame(self, frame: FrameType | None, depth: int = _DEPTH) -> FrameType | None:
         """The innermost frame of the user's, from here outward; None where there is none."""
         known = self._known
-        for _ in range(_DEPTH):
+        for _ in range(depth):
             if frame is None:
                 return None
             code = frame.f_code
@@ -111,8 +111,8 @@ class Site:
     """One place of one kind of call, and its cost."""
 
     __slots__ = (
-        "calls", "function", "line", "longest", "path", "phase", "seconds", "step", "steps", "tensor", "what",
-        "written_calls", "written_seconds",
+        "bytes", "calls", "function", "line", "longest", "path", "phase", "pinned", "seconds", "step", "steps",
+        "tensor", "unblocking", "what", "written_calls", "written_seconds",
     )  # fmt: skip
 
     def __init__(self, phase: str, what: str, frame: FrameType | None, tensor: bool) -> None:
@@ -125,6 +125,9 @@ class Site:
         self.seconds = 0.0
         self.longest = 0.0
         self.tensor = tensor
+        self.bytes = 0
+        self.pinned: bool | None = None
+        self.unblocking = False
         self.written_calls = 0
         self.written_seconds = 0.0
 
@@ -137,6 +140,13 @@ class Site:
         if step != self.step:
             self.step = step
             self.steps += 1
+
+    def moved(self, tensor: Any, unblocking: bool) -> None:
+        """The call moved a host tensor to a device; whether from pinned memory is asked at the first few."""
+        self.bytes += tensor.numel() * tensor.element_size()
+        self.unblocking = bool(unblocking)
+        if self.calls <= 8:
+            self.pinned = bool(tensor.is_pinned())
 
     def grown(self) -> bool:
         """Whether it is worth writing again."""
@@ -156,6 +166,8 @@ class Site:
             "longest": round(self.longest, 6),
             "steps": self.steps,
         }
+        if self.bytes:
+            fields.update(bytes=self.bytes, pinned=self.pinned, non_blocking=self.unblocking)
         return {**fields, "tensor": True} if self.tensor else fields
 
 
@@ -170,6 +182,11 @@ class Sites:
         self._places = places
         self._sites: dict[tuple[Any, ...], Site] = {}
         self._calls: dict[tuple[Any, ...], Site] = {}
+
+    def renew(self) -> None:
+        """In a new process: nothing has been called yet."""
+        self._sites.clear()
+        self._calls.clear()
 
     def at(self, phase: str, what: str, frame: FrameType | None, tensor: bool = False) -> Site:
         """The site of a call; `frame` is the innermost that may be the user's."""

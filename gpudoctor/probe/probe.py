@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from .clock import Clock
+from .deaths import Deaths
 from .evaluation import Evaluation
 from .frames import FrameFile
 from .guard import Guard
@@ -14,6 +15,7 @@ from .identity import Identity
 from .models import Models
 from .numerics import Numerics
 from .places import Places, Sites
+from .sampler import Sampler
 from .steps import Steps
 from .table import COLUMNS, StepTable
 
@@ -22,7 +24,12 @@ _BACKLOG = 256
 
 
 class Probe:
-    """One process's recorder."""
+    """One process's recorder.
+
+    A process that was started for a script has its file at once. One that serves others until it trains (a
+    launcher, a spawned or forked child) has it from its first backward pass on, under the rank that it has
+    by then.
+    """
 
     def __init__(self, torch: Any, waiting: Any) -> None:
         self.torch = torch
@@ -34,45 +41,56 @@ class Probe:
         self.places = Places()
         self.sites = Sites(self.places)
         self.guard = Guard(self.clock, self._lost, self.settings)
-        self.guard.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (
-            lambda: False
-        )
+        self.guard.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", self.guard.compiling)
         self.steps = Steps(self)
         self.evaluation = Evaluation(self)
         self.models = Models(self)
         self.numerics = Numerics(self)
         self.backward_begins = self.guard.safely("loss", self.numerics.backward_begins)
+        self.sampler = Sampler(self)
+        self.deaths = Deaths(self)
         self.loaders: Any = None
-        self.file = FrameFile(self.identity.path())
+        self.worker: Any = None
+        """Of a loader's worker: its counts."""
         self.recent: list[list[float]] = []
         """The block of steps that was written last."""
         self.late: dict[str, list[Any]] = {}
-        self._waiting: list[tuple[str, float, dict[str, Any]]] | None = []
-        self.record("start", self.identity.facts())
+        self.file: FrameFile | None = None
+        self._backlog: list[tuple[str, float, dict[str, Any]]] = []
+        self._ended = False
         if not self.identity.spawned and not self.identity.launcher:
             self.show()
+
+    def show(self) -> None:
+        """This process is one to be recorded: its file is made, its thread started."""
+        if self.file is not None or self._ended:
+            return
+        self.identity.find_rank(self.torch)
+        self.file = FrameFile(self.identity.path())
+        self._begin_file({})
+        if self.guard.wanted("ends"):
+            self.guard.safely("ends", self.deaths.watch_faults)()
+
+    def _begin_file(self, more: dict[str, Any]) -> None:
+        assert self.file is not None
+        self.file.record("start", 0.0, {**self.identity.facts(), **more})
+        for type, t, fields in self._backlog:
+            self.file.record(type, t, fields)
+        self._backlog = []
+        self.sampler.start()
 
     def record(self, type: str, fields: dict[str, Any]) -> None:
         """Write a JSON record, or keep it until this process has shown that it trains."""
         t = self.clock.now()
-        if self._waiting is None:
+        if self.file is not None:
             self.file.record(type, t, fields)
-        elif len(self._waiting) < _BACKLOG:
-            self._waiting.append((type, t, fields))
-
-    def show(self) -> None:
-        """This process is one to be recorded: its file is made."""
-        waiting, self._waiting = self._waiting, None
-        for type, t, fields in waiting or ():
-            self.file.record(type, t, fields)
-
-    @property
-    def shown(self) -> bool:
-        """Whether there is a file."""
-        return self._waiting is None
+        elif len(self._backlog) < _BACKLOG:
+            self._backlog.append((type, t, fields))
 
     def _lost(self, hook: str, error: BaseException) -> None:
         self.record("lost", {"hook": hook, "error": f"{type(error).__name__}: {error}"[:300]})
+
+    # -- modules that are imported later
 
     def when_imported(self, module: str, install: Any) -> None:
         """Call `install(module)` when a module has been imported, now if it already is."""
@@ -88,36 +106,53 @@ class Probe:
         for install in self.late.pop(name, ()):
             install(sys.modules[name])
 
-    def write_steps(self, everything: bool = False) -> None:
-        """Write the rows that are complete."""
-        if self._waiting is not None:
+    # -- forks, workers
+
+    def forked(self) -> None:
+        """In a forked child: a process of its own, which may yet train."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+        self._backlog = []
+        self._ended = False
+        self.deaths.renew()
+        self.identity.renew()
+        self.clock.renew()
+        self.steps.renew()
+        self.table.take(everything=True)
+        self.sites.renew()
+        self.sampler.renew()
+
+    def become_worker(self, worker: Any, facts: dict[str, Any] | None) -> None:
+        """This process is a loader's worker; `facts` go into its `start`, without them it has no file."""
+        self.worker = worker
+        self.clock.ident = 0  # whatever happens here is no phase of a training
+        if self.file is None and not self._ended and facts is not None:
+            self.file = FrameFile(self.identity.path("worker"))
+            self._begin_file(facts)
+
+    # -- writing
+
+    def flush(self, everything: bool = False) -> None:
+        """Write the rows that are complete and the places that have grown (or everything)."""
+        if self.file is None:
             return
         columns = self.table.take(everything)
         if columns:
             self.recent = columns
             self.file.columns("steps", COLUMNS, columns)
-
-    def write_sites(self, everything: bool = False) -> None:
-        """Write the places that have grown."""
-        if self._waiting is not None:
-            return
         for site in self.sites.grown(everything):
             self.record("site", site.fields())
 
-    def flush(self, everything: bool = False) -> None:
-        """Write all that waits."""
-        self.write_steps(everything)
-        self.write_sites(everything)
-
-    def forked(self) -> None:
-        """In a forked child: nothing of the parent's is ours, and every hook goes straight through."""
-        self.file.forget()
-        self._waiting = []
-        self.clock.ident = 0
-
     def end(self) -> None:
         """The interpreter ends in order."""
-        if os.getpid() != self.identity.pid or not self.shown:
+        self.sampler.stop()
+        if self.file is None or os.getpid() != self.identity.pid:
             return
+        self.sampler.last()
+        self.deaths.close()
         self.flush(everything=True)
         self.record("end", {"clean": True, "steps": self.steps.index, "dropped": self.file.dropped})
+        self.file.close()
+        self.file = None
+        self._ended = True

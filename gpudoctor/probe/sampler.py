@@ -2,124 +2,203 @@
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .clock import NAMES
-from .table import AT, PHASES
+from .clock import DATA_WAIT, NAMES
+from .draws import Draws
+from .live import Heart, Live
+from .places import PROBE, where
+from .table import OTHER
 
 if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
     from .probe import Probe
 
 INTERVAL = 0.02
 """Seconds between two looks at the stack."""
 WRITE = 1.0
 """Seconds between two writes."""
+LINES = ((4, 1.0), (1024, 5.0), (2048, 20.0), (3072, 120.0), (1 << 30, 600.0))
+"""Up to so many records of lines, one every so many seconds."""
+_DEPTH = 500
+"""Frames of a stack that are looked at (imports are deep)."""
+_MOST = 100
+"""Lines of one record, the most frequent first."""
 
 
 class Sampler:
-    """A daemon thread; it never calls into torch."""
+    """A daemon thread; it never calls into torch, and does not exist while the process forks."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._wake = threading.Event()
+        self._interval = float(probe.settings.get("interval", INTERVAL))
         self._thread: threading.Thread | None = None
-        self._written = perf_counter()
-        self._live = Live(probe)
+        self._paused = False
         self._tick = probe.guard.safely("sampler", self._look)
+        self._write = probe.guard.safely("writer", self._write_all)
+        self._latest = probe.guard.safely("exception", self._death)
+        self.renew()
+
+    def renew(self) -> None:
+        """In a new process: there is no thread yet, and nothing was seen."""
+        self._thread = None
+        self._wake = threading.Event()
+        self._seen = self._written = perf_counter()
+        self.lines = Lines(self._probe)
+        self._draws = Draws(self._probe)
+        self._live = Live(self._probe)
+        self._heart = Heart(self._probe)
 
     def start(self) -> None:
         """Start the thread, if it does not run."""
-        if self._thread is None:
+        if self._thread is None and self._probe.guard.wanted("sampler"):
             self._wake = threading.Event()
             self._thread = threading.Thread(target=self._run, name="gpudoctor", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop it and wait for it (before a fork, at the end)."""
+        """Stop it and wait for it."""
         thread, self._thread = self._thread, None
-        if thread is not None and thread.is_alive():
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
             self._wake.set()
             thread.join(1.0)
 
+    def pause(self) -> None:
+        """Before a fork: Python 3.12 and later warn when there are threads."""
+        self._paused = self._thread is not None
+        self.stop()
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        if self._paused:
+            self.start()
+
     def last(self) -> None:
         """What is left at the end."""
+        self._latest()
+        self.lines.write()
         self._live.remove()
 
     def _run(self) -> None:
-        wake = self._wake
-        while not wake.wait(INTERVAL):
+        wake, interval = self._wake, self._interval
+        self._seen = perf_counter()
+        while not wake.wait(interval):
             self._tick()
+            if perf_counter() - self._written >= WRITE:
+                self._written = perf_counter()
+                self._write()
 
     def _look(self) -> None:
+        """One look at the stack of the training thread (or of a loader's worker)."""
         now = perf_counter()
-        if now - self._written >= WRITE:
-            self._written = now
-            self._write()
-
-    def _write(self) -> None:
+        # A call that holds the interpreter's lock delays the look, which then stands for all of that time.
+        spent = min(now - self._seen, 2.0)
+        self._seen = now
         probe = self._probe
-        if not probe.shown:
+        worker = probe.worker
+        clock = probe.clock
+        ident = worker.ident if worker is not None else clock.ident
+        frame = sys._current_frames().get(ident)
+        if frame is None:
             return
-        probe.steps.rss = _rss()
+        if worker is not None:
+            phase = worker.phase
+            if not phase:
+                return
+        else:
+            number = clock.phase
+            if number == OTHER and self._draws.draws(frame):
+                probe.steps.drawn += spent
+                number = DATA_WAIT
+            phase = NAMES[number]
+        self.lines.add(phase, frame, spent / self._interval)
+
+    def _write_all(self) -> None:
+        probe = self._probe
+        if probe.file is None:
+            return
+        probe.steps.rss = rss()
         probe.flush()
-        self._live.write()
+        if probe.worker is not None:
+            probe.worker.write()
+        else:
+            self._live.write()
+            self._heart.beat()
+            self._latest()
+        if self.lines.due():
+            self.lines.write()
+
+    def _death(self) -> None:
+        self._probe.deaths.look()
+
+
+class Lines:
+    """Counts of looks by phase and by the user's line."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._written = perf_counter()
+        self._records = 0
+        self._counts: dict[tuple[str, CodeType | None, int], list[Any]] = {}
+
+    def add(self, phase: str, frame: FrameType, weight: float) -> None:
+        """One look; `weight` is in intervals of the sampler."""
+        user = self._probe.places.user_frame(frame, _DEPTH)
+        key = (phase, user.f_code, user.f_lineno) if user is not None else (phase, None, 0)
+        entry = self._counts.get(key)
+        if entry is None:
+            if len(self._counts) >= 4 * _MOST:
+                return
+            entry = self._counts[key] = [where(user), 0.0, {}]
+        entry[1] += weight
+        if frame is not user:
+            below = (frame.f_code.co_filename, frame.f_code.co_name)
+            entry[2][below] = entry[2].get(below, 0) + weight
+
+    def due(self) -> bool:
+        """Whether it is time for a record."""
+        if not self._counts:
+            return False
+        every = next(seconds for records, seconds in LINES if self._records < records)
+        return perf_counter() - self._written >= every
+
+    def write(self) -> None:
+        """Write what was seen since the last record."""
+        counts, self._counts = self._counts, {}
+        self._written = perf_counter()
+        if not counts:
+            return
+        self._records += 1
+        rows: list[list[Any]] = []
+        leaves: list[list[Any]] = []
+        for (phase, _, _), (place, weight, below) in sorted(counts.items(), key=lambda item: -item[1][1])[
+            :_MOST
+        ]:
+            for (path, name), share in sorted(below.items(), key=lambda item: -item[1])[:2]:
+                if not path.startswith(PROBE):
+                    leaves.append([len(rows), path, name, round(share, 1)])
+            rows.append([phase, *place, round(weight, 1)])
+        fields: dict[str, Any] = {
+            "samples": round(sum(entry[1] for entry in counts.values()), 1),
+            "interval": INTERVAL,
+            "counts": rows,
+            "leaves": leaves[:_MOST],
+        }
+        self._probe.record("lines", fields)
 
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
-def _rss() -> float:
+def rss() -> float:
     """Resident bytes of this process; NaN where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as stream:
             return float(int(stream.read().split()[1]) * _PAGE)
     except (OSError, ValueError, IndexError):
         return float("nan")
-
-
-class Live:
-    """The small file that says where a rank stands, for the parent's live line."""
-
-    def __init__(self, probe: Probe) -> None:
-        identity = probe.identity
-        self._probe = probe
-        self._path = os.path.join(identity.folder, f"live-{identity.label}-{identity.pid}.json")
-        self._steps = 0
-        self._last = 0.0
-        self._phases: dict[str, float] = {}
-        self._there = False
-
-    def write(self) -> None:
-        """Replace it."""
-        steps = self._probe.steps
-        done, last = steps.index, steps.last
-        if done > self._steps:
-            seconds = (last - self._last) / (done - self._steps) if self._last else None
-            fields: dict[str, Any] = {
-                "step": done,
-                "seconds": seconds,
-                "phases": self._shares(),
-                "phase": NAMES[self._probe.clock.phase],
-            }
-            self._steps, self._last = done, last
-            temporary = self._path + ".new"
-            with open(temporary, "w", encoding="utf-8") as stream:
-                json.dump(fields, stream)
-            os.replace(temporary, self._path)
-            self._there = True
-
-    def _shares(self) -> dict[str, float]:
-        columns = self._probe.recent
-        total = sum(columns[AT["duration"]]) if columns else 0.0
-        if not total:
-            return {}
-        return {name: round(sum(columns[AT[name]]) / total, 4) for name in PHASES}
-
-    def remove(self) -> None:
-        """The run is over."""
-        if self._there:
-            os.unlink(self._path)

@@ -7,11 +7,10 @@ import os
 import sys
 from typing import Any
 
-from .hooks import backward, forward, loader, optimizer
+from .hooks import backward, calls, ends, forward, loader, modes, optimizer, reads, workers
 from .probe import Probe
-from .sampler import Sampler
 
-HOOKS = (loader, forward, backward, optimizer)
+HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, calls, ends)
 
 
 def begin(waiting: Any) -> Probe:
@@ -19,21 +18,17 @@ def begin(waiting: Any) -> Probe:
     probe = Probe(sys.modules["torch"], waiting)
     for module in HOOKS:
         probe.guard.safely(module.__name__.rpartition(".")[2], module.install)(probe)
-    sampler = Sampler(probe)
-    sampler.start()
+    end = probe.guard.safely("end", probe.end)
     if hasattr(os, "register_at_fork"):
         # Python 3.12 and later warn at a fork beside threads; and a child must not write into our file.
-        os.register_at_fork(before=sampler.stop, after_in_parent=sampler.start, after_in_child=probe.forked)
+        sampler = probe.sampler
+        os.register_at_fork(before=sampler.pause, after_in_parent=sampler.resume, after_in_child=probe.forked)
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:  # a child of multiprocessing ends without atexit
+            util.register_after_fork(probe, lambda _: util.Finalize(None, end, exitpriority=-1000))
     probe.steps.after.append(probe.guard.safely("facts", Facts(probe).stepped))
-    atexit.register(probe.guard.safely("end", lambda: finish(probe, sampler)))
+    atexit.register(end)
     return probe
-
-
-def finish(probe: Probe, sampler: Sampler) -> None:
-    """The interpreter ends."""
-    sampler.stop()
-    sampler.last()
-    probe.end()
 
 
 class Facts:

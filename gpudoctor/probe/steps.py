@@ -14,7 +14,7 @@ from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .clock import BACKWARD, EVALUATION
+from .clock import BACKWARD, DATA_WAIT, EVALUATION
 from .places import where
 from .table import AT, EMPTY, OTHER
 
@@ -48,6 +48,13 @@ class Steps:
         self._probe = probe
         self._clock = probe.clock
         self._table = probe.table
+        self.after: list[Callable[[], None]] = []
+        """Called in the training thread when a step has ended."""
+        self._stop_after = _positive(os.environ.get("GPUDOCTOR_STEPS"))
+        self.renew()
+
+    def renew(self) -> None:
+        """In a new process: nothing was trained yet."""
         self.index = 0
         """Steps that have ended, and so the number of the one in the making."""
         self.last = self._clock.started
@@ -59,8 +66,6 @@ class Steps:
         """Batches drawn so far."""
         self.optimizers = 0
         """Optimizers made so far."""
-        self.after: list[Callable[[], None]] = []
-        """Called in the training thread when a step has ended."""
         self.rss = NAN
         """Set by the sampler, taken by the next row."""
         self.stack: dict[Any, int] = {}
@@ -72,7 +77,9 @@ class Steps:
         self._idle_backwards = 0
         self._idle_draws = 0
         self._fresh = False
-        self._stop_after = _positive(os.environ.get("GPUDOCTOR_STEPS"))
+        self.drawn = 0.0
+        """Seconds that the sampler saw the loop waiting for its own generator; moved to data wait."""
+        self._debt = 0.0
 
     # -- what the hooks tell
 
@@ -160,7 +167,15 @@ class Steps:
         if self.rss == self.rss:
             row[_RSS] = self.rss
             self.rss = NAN
-        row.pop()  # what no phase owns is the rest of the duration
+        other = row.pop()  # what no phase owns is the rest of the duration
+        if self.drawn:
+            # A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do.
+            drawn, self.drawn = self.drawn, 0.0
+            self._debt += drawn
+        if self._debt:
+            moved = max(0.0, min(self._debt, other))
+            self._debt -= moved
+            row[DATA_WAIT] += moved
         self._table.push(row)
         clock.row = [*EMPTY]
         self.index += 1
@@ -181,8 +196,7 @@ class Steps:
 
     def _mark(self, marker: str, frame: FrameType | None) -> None:
         self.marker = marker
-        if not self._probe.shown:
-            self._probe.show()
+        self._probe.show()
         path, line, function = where(self._probe.places.user_frame(frame))
         place = {"path": path, "line": line, "function": function}
         self._probe.record("loop", {"marker": marker, **place, "engine": _engine(frame), "step": self.index})

@@ -15,7 +15,7 @@ import frames
 import gpudoctor
 
 PROBE = Path(gpudoctor.__file__).parent / "probe"
-TIMEOUT = 180
+TIMEOUT = 60
 
 PREFIX = """
 import torch

@@ -7,7 +7,12 @@ program, its end and its death are an interpreter's. Reads requests from standar
 
 import json
 import os
+import signal
 import sys
+import time
+
+LIMIT = 60.0
+"""Seconds that a script may take."""
 
 
 def serve() -> dict | None:
@@ -16,10 +21,24 @@ def serve() -> dict | None:
         request = json.loads(line)
         pid = os.fork()
         if pid == 0:
+            os.setpgid(0, 0)
             return request
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(wait(pid)), flush=True)
     return None
+
+
+def wait(pid: int) -> int:
+    """The status of a child, which is killed with its own children when it takes too long."""
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGABRT)  # for the stack
+    time.sleep(0.5)
+    os.killpg(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
 
 
 def become(request: dict) -> None:

@@ -16,17 +16,14 @@ HOOK = "backward"
 def install(probe: Probe) -> None:
     """Replace `torch.autograd.backward` and `torch.autograd.grad`."""
     guard, clock, steps, evaluation = probe.guard, probe.clock, probe.steps, probe.evaluation
-    first = [True]
 
     def begin(args: Any, kwargs: Any) -> Any:
         phase = clock.phase
         if phase == BACKWARD or (OWNS[phase] and (phase != EVALUATION or evaluation.declared)):
             return None
         evaluation.finish()
-        if first[0]:
-            first[0] = False
-            if not probe.shown:
-                probe.show()
+        if not steps.backwards:
+            probe.show()
         roots = args[0] if args else kwargs.get("tensors")
         probe.backward_begins(roots)
         return clock.switch(BACKWARD)

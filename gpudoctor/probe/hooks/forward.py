@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import sys
 import threading
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,9 @@ def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
             return
         state.deep = False
         if token >= 0:
+            error = sys.exc_info()[1]
+            if error is not None:
+                clock.passed(error)
             clock.switch(token)
 
     return begin, end

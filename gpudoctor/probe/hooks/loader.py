@@ -49,6 +49,11 @@ class Loaders:
         self._known: dict[tuple[Any, ...], Loader] = {}
         self.last: Loader | None = None
         self._trains: Loader | None = None
+        self.starting: int | None = None
+        """Number of the loader whose workers are being started; they inherit it."""
+        self.started = 0
+        """Workers that were started so far."""
+        self._last_workers: list[int] = []
         self._before: tuple[Any, ...] = ([],)
 
     def of(self, loader: Any) -> Loader:
@@ -82,6 +87,15 @@ class Loaders:
             self._role(entry, "evaluation")
         if entry.role == "evaluation":
             self._probe.evaluation.begin(by_loader=True)
+
+    def began(self, entry: Loader, iterator: Any) -> None:
+        """A loader is iterated: new workers of its are told."""
+        self.starting = None
+        pids = [int(worker.pid) for worker in getattr(iterator, "_workers", ())]
+        if pids and pids != self._last_workers:
+            self._last_workers = pids
+            self.started += len(pids)
+            self._probe.record("worker", {"loader": entry.number, "pids": pids})
 
     def claimed(self, row: list[float]) -> None:
         """A batch is about to be counted for the step in the making."""
@@ -160,15 +174,20 @@ def _iterating(probe: Probe, loaders: Loaders, original: Any) -> Any:
 
     def begin(args: Any, _kwargs: Any) -> Any:
         steps.loader_begins()
+        entry = loaders.of(args[0])
+        loaders.starting = entry.number
         phase = clock.phase
-        return args[0], (-1 if OWNS[phase] else clock.switch(DATA_WAIT))
+        return entry, (-1 if OWNS[phase] else clock.switch(DATA_WAIT)), clock.mark
 
     def end(token: Any, result: Any, failed: bool) -> None:
-        loader, phase = token
+        entry, phase, start = token
         if phase >= 0:
             clock.switch(phase)
+            site = probe.sites.at("data_wait", "iter(DataLoader)", sys._getframe(2))
+            site.add(clock.mark - start, steps.index)
         if not failed and hasattr(result, "_sampler_iter"):
-            setattr(result, _LABEL, loaders.of(loader))
+            setattr(result, _LABEL, entry)
+            loaders.began(entry, result)
 
     return probe.guard.around(HOOK, original, begin, end)
 

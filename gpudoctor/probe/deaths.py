@@ -1,0 +1,169 @@
+"""How a process dies: the exception that nobody caught, the memory that was not there, the fatal signal."""
+
+from __future__ import annotations
+
+import faulthandler
+import linecache
+import os
+import re
+import signal
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .clock import NAMES
+from .masking import mask_text
+from .places import PROBE
+
+if TYPE_CHECKING:
+    from .probe import Probe
+
+_FRAMES = 60
+_MESSAGE = 4000
+_UNITS = {
+    "B": 1,
+    "KIB": 1024,
+    "MIB": 1024**2,
+    "GIB": 1024**3,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "BYTES": 1,
+}
+_REQUESTED = re.compile(r"[Tt]ri(?:ed|ing) to allocate ([\d.]+) ?(\w+)")
+SIGNALS = ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGHUP", "SIGQUIT", "SIGALRM")
+"""Signals whose default is death, and that schedulers and launchers send."""
+
+
+class Deaths:
+    """Watches for the end."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._written: set[int] = set()
+        self._stream: Any = None
+        self._path = ""
+
+    def look(self) -> None:
+        """Write the exception that ends the main thread, once the interpreter knows it."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if isinstance(error, BaseException):
+            self.write(error)
+
+    def write(self, error: BaseException) -> None:
+        """The `exception` record of an error."""
+        if id(error) in self._written or isinstance(error, SystemExit):
+            return
+        self._written.add(id(error))
+        probe, clock = self._probe, self._probe.clock
+        frames, user = _frames(probe, error.__traceback__)
+        fields = {
+            "exception": _name(error),
+            "message": mask_text(str(error))[:_MESSAGE],
+            "frames": frames,
+            "user": user,
+            "cause": _cause(error),
+            "step": probe.steps.index,
+            "phase": NAMES[clock.failed if clock.error == id(error) else clock.phase],
+            "oom": _oom(probe.torch, error),
+        }
+        probe.record("exception", fields)
+
+    def watch_faults(self) -> None:
+        """Stacks at fatal signals go to a file beside ours, written by the interpreter's C handlers.
+
+        No handler of Python's is installed: it would have to wait for the interpreter, and what a signal
+        does to the program would change. faulthandler's writes and hands over to what was there before.
+        """
+        identity = self._probe.identity
+        if faulthandler.is_enabled() or not hasattr(faulthandler, "register"):
+            return
+        self._path = os.path.join(identity.folder, f"fault-{identity.label}-{identity.pid}.txt")
+        self._stream = open(self._path, "wb", buffering=0)  # noqa: SIM115 - open as long as the process lives
+        faulthandler.enable(self._stream, all_threads=False)
+        for name in SIGNALS:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                faulthandler.register(number, self._stream, all_threads=False, chain=True)
+
+    def renew(self) -> None:
+        """In a forked child: the handlers would write into the parent's file, at an orderly SIGTERM too."""
+        stream = self._unwatch()
+        if stream is not None:
+            stream.close()
+        self._written.clear()
+
+    def close(self) -> None:
+        """The interpreter ends in order: an empty file is none."""
+        stream = self._unwatch()
+        if stream is not None:
+            stream.close()
+            if os.path.getsize(self._path) == 0:
+                os.unlink(self._path)
+
+    def _unwatch(self) -> Any:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            for name in SIGNALS:
+                number = getattr(signal, name, None)
+                if number is not None:
+                    faulthandler.unregister(number)
+            faulthandler.disable()
+        return stream
+
+
+def _frames(probe: Probe, trace: TracebackType | None) -> tuple[list[list[Any]], int | None]:
+    """`[path, line, function, text]` of a traceback, outermost first, and the index of the user's last."""
+    rows: list[list[Any]] = []
+    user = None
+    steps = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(PROBE):
+            steps.append(trace)
+        trace = trace.tb_next
+    if len(steps) > _FRAMES:
+        steps = steps[: _FRAMES // 2] + steps[-_FRAMES // 2 :]
+    for step in steps:
+        code = step.tb_frame.f_code
+        if probe.places.is_user(code):
+            user = len(rows)
+        text = linecache.getline(code.co_filename, step.tb_lineno).strip()
+        rows.append([code.co_filename, step.tb_lineno, code.co_name, mask_text(text)[:300]])
+    return rows, user
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _cause(error: BaseException) -> list[str]:
+    """Types and messages of the exceptions behind this one, the nearest first."""
+    causes: list[str] = []
+    seen = {id(error)}
+    behind = error.__cause__ or error.__context__
+    while behind is not None and id(behind) not in seen and len(causes) < 4:
+        seen.add(id(behind))
+        causes.append(f"{_name(behind)}: {mask_text(str(behind))[:300]}")
+        behind = behind.__cause__ or behind.__context__
+    return causes
+
+
+def _oom(torch: Any, error: BaseException) -> dict[str, Any] | None:
+    """What was held when memory ran out; None for other errors."""
+    text = str(error)
+    device = type(error).__name__ == "OutOfMemoryError" or "CUDA out of memory" in text
+    if not device and not isinstance(error, MemoryError) and "can't allocate memory" not in text:
+        return None
+    found = _REQUESTED.search(text)
+    requested = float(found[1]) * _UNITS.get(found[2].upper(), 1) if found else None
+    if not device or not torch.cuda.is_initialized():
+        return {"device": "cpu", "requested": requested}
+    total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    return {
+        "device": "cuda",
+        "allocated": torch.cuda.memory_allocated(),
+        "reserved": torch.cuda.memory_reserved(),
+        "total": total,
+        "requested": requested,
+    }

@@ -1,0 +1,177 @@
+"""Calls that are a phase by themselves: trackers, prints, saves, flushes, synchronisations, profilers.
+
+One table, one wrapper: a call switches the phase, counts in its column, and its cost is kept by place.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..clock import CHECKPOINT, COLLECTIVE, EVALUATION, LOGGING, NAMES, OWNS, PROFILER, SYNC
+from ..table import AT
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..probe import Probe
+
+HOOK = "calls"
+
+
+class Call(NamedTuple):
+    """Functions of one owner that are one kind of call."""
+
+    module: str
+    """Waited for until it is imported."""
+    owner: str
+    """Path inside it, empty for the module itself."""
+    names: tuple[str, ...]
+    phase: int
+    column: str = ""
+    what: str = ""
+    """What their places are called; the owner's name where it is empty."""
+
+
+_WRITER = (
+    "add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "add_text",
+    "add_video", "add_embedding", "add_graph", "add_audio", "add_hparams", "flush",
+)  # fmt: skip
+_COLLECTIVES = (
+    "all_reduce", "broadcast", "broadcast_object_list", "reduce", "all_gather", "all_gather_into_tensor",
+    "all_gather_object", "gather", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
+    "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "send", "recv",
+)  # fmt: skip
+_PROFILE = (
+    "__enter__",
+    "__exit__",
+    "start",
+    "stop",
+    "step",
+    "key_averages",
+    "export_chrome_trace",
+    "export_stacks",
+)
+
+_LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+_MLFLOW = ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact", "log_image")
+_EVENTS = ("table", "export_chrome_trace", "key_averages")
+
+CALLS = (
+    Call("builtins", "", ("print",), LOGGING, "logs", "print"),
+    Call("logging", "Logger", ("handle",), LOGGING, "logs", "logging"),
+    Call("os", "", ("fsync", "fdatasync"), LOGGING, "", "os"),
+    Call("gc", "", ("collect",), SYNC, "flushes", "gc"),
+    Call("torch", "", ("save",), CHECKPOINT, "saves", "torch"),
+    Call("torch", "jit", ("save",), CHECKPOINT, "saves", "torch.jit"),
+    Call("torch", "cuda", ("empty_cache",), SYNC, "flushes", "torch.cuda"),
+    Call("torch", "cuda", ("synchronize",), SYNC, "syncs", "torch.cuda"),
+    Call("torch", "cuda.Stream", ("synchronize",), SYNC, "syncs", "torch.cuda.Stream"),
+    Call("torch", "cuda.Event", ("synchronize",), SYNC, "syncs", "torch.cuda.Event"),
+    Call("torch", "accelerator", ("synchronize",), SYNC, "syncs", "torch.accelerator"),
+    Call("torch", "mps", ("synchronize",), SYNC, "syncs", "torch.mps"),
+    Call("torch", "profiler.profile", _PROFILE, PROFILER, "", "torch.profiler"),
+    Call("torch", "profiler.profiler._KinetoProfile", _PROFILE, PROFILER, "", "torch.profiler"),
+    Call("torch", "autograd.profiler.profile", _PROFILE, PROFILER, "", "torch.autograd.profiler"),
+    Call("torch.autograd.profiler_util", "EventList", _EVENTS, PROFILER, "", "torch.profiler"),
+    Call("torch.utils.tensorboard.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
+    Call("tensorboardX.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
+    Call("wandb.sdk.wandb_run", "Run", ("log",), LOGGING, "logs", "wandb"),
+    Call("mlflow", "", _MLFLOW, LOGGING, "logs", "mlflow"),
+    Call("swanlab", "", ("log",), LOGGING, "logs", "swanlab"),
+    Call("trackio", "", ("log",), LOGGING, "logs", "trackio"),
+    Call("tqdm.std", "tqdm", ("refresh", "display"), LOGGING, "", "tqdm"),
+    Call("safetensors.torch", "", ("save_file", "save_model"), CHECKPOINT, "saves", "safetensors"),
+    Call("torch.distributed.checkpoint", "", ("save", "async_save"), CHECKPOINT, "saves", "dcp"),
+    Call("transformers.modeling_utils", "PreTrainedModel", ("save_pretrained",), CHECKPOINT, "saves"),
+    Call("transformers.trainer", "Trainer", ("_save_checkpoint", "save_model"), CHECKPOINT, "saves"),
+    Call("transformers.trainer", "Trainer", ("evaluate", "predict"), EVALUATION),
+    Call("transformers.trainer", "Trainer", ("log",), LOGGING, "logs"),
+    Call("accelerate.accelerator", "Accelerator", ("save_state", "save_model"), CHECKPOINT, "saves"),
+    Call("accelerate.accelerator", "Accelerator", ("log",), LOGGING, "logs"),
+    Call("deepspeed.runtime.engine", "DeepSpeedEngine", ("save_checkpoint",), CHECKPOINT, "saves"),
+    *(
+        call
+        for package in _LIGHTNING
+        for call in (
+            Call(f"{package}.trainer.trainer", "Trainer", ("save_checkpoint",), CHECKPOINT, "saves"),
+            Call(f"{package}.loops.evaluation_loop", "_EvaluationLoop", ("run",), EVALUATION),
+        )
+    ),
+)
+
+
+def install(probe: Probe) -> None:
+    """Put the table's calls under the wrapper, each when its module is there."""
+    for call in CALLS:
+        probe.when_imported(call.module, functools.partial(_replace, probe, call))
+    if probe.torch.distributed.is_available():
+        _collectives(probe)
+
+
+def _replace(probe: Probe, call: Call, module: Any) -> None:
+    owner = module
+    for part in call.owner.split(".") if call.owner else ():
+        owner = getattr(owner, part, None)
+        if owner is None:
+            return
+    hook = NAMES[call.phase]
+    for name in call.names:
+        probe.guard.replace(hook, owner, name, functools.partial(timed, probe, call, name))
+
+
+def timed(probe: Probe, call: Call, name: str, original: Any) -> Any:
+    """A call that is a phase."""
+    clock, sites, steps, evaluation = probe.clock, probe.sites, probe.steps, probe.evaluation
+    column = AT[call.column] if call.column else -1
+    group = call.what or call.owner
+    what = group if name in (group, "handle", "run") else f"{group}.{name}"
+    phase = call.phase
+    label = NAMES[phase]
+
+    def begin(_args: Any, _kwargs: Any) -> Any:
+        before = clock.phase
+        if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
+            return None
+        if column >= 0 and (phase != COLLECTIVE or _own(sys._getframe(2))):
+            clock.row[column] += 1.0
+        if phase == EVALUATION:
+            evaluation.declared += 1
+        clock.switch(phase)
+        return before, clock.mark
+
+    def end(token: Any, _result: Any, _failed: bool) -> None:
+        before, start = token
+        if phase == EVALUATION:
+            evaluation.declared -= 1
+        clock.switch(before)
+        sites.at(label, what, sys._getframe(2)).add(clock.mark - start, steps.index)
+
+    return probe.guard.around(label, original, begin, end)
+
+
+def _own(caller: FrameType) -> bool:
+    return not str(caller.f_globals.get("__name__", "")).startswith(_PARALLELISM)
+
+
+_PARALLELISM = (
+    "torch.distributed.fsdp", "torch.nn.parallel", "torch.distributed._", "torch.distributed.tensor",
+    "torch.distributed.distributed_c10d", "deepspeed",
+)  # fmt: skip
+"""Modules whose collectives belong to the parallelism itself: they are not counted."""
+
+
+def _collectives(probe: Probe) -> None:
+    """Collectives; their names are in two modules, which must stay one object."""
+    package = probe.torch.distributed
+    inner = sys.modules.get("torch.distributed.distributed_c10d")
+    call = Call("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
+    for name in _COLLECTIVES:
+        original = getattr(package, name, None)
+        if original is None or not probe.guard.wanted("collective"):
+            continue
+        made = timed(probe, call, name, original)
+        for module in (package, inner):
+            if module is not None and getattr(module, name, None) is original:
+                setattr(module, name, made)

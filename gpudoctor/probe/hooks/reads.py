@@ -1,0 +1,153 @@
+"""Reads of tensors by the host (`item`, `tolist`, `float`...), which wait for the device, and moves to it.
+
+A tensor's methods are replaced by descriptors: `torch.Tensor.item` is still torch's own object, which code
+compares with (subclasses that handle `__torch_function__`); only a tensor's own `tensor.item` comes by
+here. Of tensors on the CPU only the count and the line are taken, and the method that is called is torch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..clock import OPTIMIZER, OWNS, SYNC, TRANSFER
+from ..table import AT
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..probe import Probe
+
+HOOK = "reads"
+HOST_READS = ("item", "tolist")
+"""Reads that are worth counting on a machine without a device, too."""
+DEVICE_READS = ("numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "__array__")
+MOVES = ("to", "cuda")
+_READS = AT["reads"]
+_INNER = ("/torch/_tensor.py", "/torch/_tensor_str.py", "\\torch\\_tensor.py", "\\torch\\_tensor_str.py")
+"""Files of torch that read for the user: `print(t)`, `f"{t}"`."""
+
+
+def install(probe: Probe) -> None:
+    """Replace the methods of `torch.Tensor`."""
+    tensor = probe.torch.Tensor
+    if not probe.guard.wanted(HOOK):
+        return
+    device = has_device(probe)
+    reader = Reader(probe)
+    names = HOST_READS + (DEVICE_READS if device else ())
+    for name in names:
+        setattr(
+            tensor,
+            name,
+            Method(getattr(tensor, name), probe.guard.safely(HOOK, functools.partial(reader.of, name))),
+        )
+    for name in MOVES if device else ():
+        setattr(
+            tensor,
+            name,
+            Method(getattr(tensor, name), probe.guard.safely(HOOK, functools.partial(reader.move, name))),
+        )
+
+
+def has_device(probe: Probe) -> bool:
+    """Whether this torch can use a device at all; asking whether there is one would start its runtime."""
+    version = probe.torch.version
+    backends = probe.torch.backends
+    built = getattr(getattr(backends, "mps", None), "is_built", lambda: False)
+    return bool(
+        version.cuda or getattr(version, "hip", None) or getattr(version, "xpu", None) or built()
+        or probe.settings.get("device")
+    )  # fmt: skip
+
+
+class Method:
+    """A method that is torch's own on the class, and may be another on a tensor."""
+
+    __slots__ = ("_choose", "_original")
+
+    def __init__(self, original: Any, choose: Any) -> None:
+        self._original = original
+        self._choose = choose
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        original = self._original
+        if tensor is None:
+            return original
+        return self._choose(tensor, original) or original.__get__(tensor, owner)
+
+
+class Reader:
+    """Decides what a tensor's method is."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._clock = probe.clock
+        self._steps = probe.steps
+        self._sites = probe.sites
+        self._is_user = probe.places.is_user
+        self._compiling = probe.guard.compiling
+        self._plain = (probe.torch.Tensor, probe.torch.nn.Parameter)
+        self._ident = threading.get_ident
+
+    def of(self, name: str, tensor: Any, original: Any) -> Any:
+        """A read: None leaves it to torch."""
+        clock = self._clock
+        phase = clock.phase
+        if phase == OPTIMIZER or OWNS[phase] or type(tensor) not in self._plain:
+            return None
+        if self._compiling() or self._ident() != clock.ident:
+            return None
+        if tensor.is_cpu:
+            frame = sys._getframe(3)
+            if self._is_user(frame.f_code):
+                self._sites.at("sync", "Tensor." + name, frame).add(0.0, self._steps.index)
+            return None
+        return functools.partial(self._read, name, original, tensor)
+
+    def _read(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        clock = self._clock
+        frame = sys._getframe(1)
+        before = clock.switch(SYNC)
+        start = clock.mark
+        try:
+            return original(tensor, *args, **kwargs)
+        finally:
+            clock.switch(before)
+            self._note(name, frame, clock.mark - start)
+
+    def _note(self, name: str, frame: FrameType | None, seconds: float) -> None:
+        inner = frame
+        while inner is not None and inner.f_code.co_filename.endswith(_INNER):
+            inner = inner.f_back
+        if inner is not None and self._is_user(inner.f_code):
+            self._clock.row[_READS] += 1.0
+        self._sites.at("sync", "Tensor." + name, frame, tensor=True).add(seconds, self._steps.index)
+
+    def move(self, name: str, tensor: Any, original: Any) -> Any:
+        """A `to` or `cuda`: what it was shows when it is done."""
+        clock = self._clock
+        if OWNS[clock.phase] or type(tensor) not in self._plain or self._compiling():
+            return None
+        if self._ident() != clock.ident:
+            return None
+        return functools.partial(self._move, name, original, tensor)
+
+    def _move(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        start = perf_counter()
+        moved = original(tensor, *args, **kwargs)
+        seconds = perf_counter() - start
+        if moved is not tensor and type(moved) in self._plain:
+            here, there = tensor.is_cpu, moved.is_cpu
+            if here and not there:
+                self._clock.charge(TRANSFER, seconds)
+                site = self._sites.at("transfer", "Tensor." + name, sys._getframe(1), tensor=True)
+                site.add(seconds, self._steps.index)
+                site.moved(tensor, kwargs.get("non_blocking", False))
+            elif there and not here:
+                self._clock.charge(SYNC, seconds)
+                self._note(name, sys._getframe(1), seconds)
+        return moved

@@ -1,0 +1,138 @@
+"""Loader workers: what they fetch, how long it takes, how long they wait; and their lines, by the sampler."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "workers"
+_FIRST = 4
+"""Records before they thin out."""
+FILES = 128
+"""Workers of one process after which new ones (of every epoch, it may be thousands) have no file."""
+EVERY = (1.0, 5.0, 60.0)
+"""Seconds between records: at first, later, and after an hour."""
+
+
+class Worker:
+    """Counts of one worker."""
+
+    def __init__(self, probe: Probe, loader: int | None, number: int) -> None:
+        self._probe = probe
+        self.loader = loader
+        self.number = number
+        self.ident = threading.get_ident()
+        self.phase = ""
+        """What the worker is at (`fetch`, `collate`), empty while it waits."""
+        self.items = 0
+        self.batches = 0
+        self.fetch = 0.0
+        self.collate = 0.0
+        self._records = 0
+        self._begun = self._written = perf_counter()
+        self._busy = 0.0
+
+    def write(self, everything: bool = False) -> None:
+        """An `items` record, when it is time."""
+        now = perf_counter()
+        every = EVERY[0] if self._records < _FIRST else EVERY[1 if self._records < 720 else 2]
+        if not everything and now - self._written < every:
+            return
+        self._records += 1
+        self._written = now
+        busy = self.fetch + self.collate
+        fields = {
+            "loader": self.loader,
+            "worker": self.number,
+            "items": self.items,
+            "batches": self.batches,
+            "busy": round(busy, 6),
+            "waiting": round(max(0.0, now - self._begun - busy), 6),
+            "fetch": round(self.fetch, 6),
+            "collate": round(self.collate, 6),
+        }
+        self._probe.record("items", fields)
+
+
+def install(probe: Probe) -> None:
+    """Replace the function that a worker runs."""
+    module = sys.modules["torch.utils.data._utils.worker"]
+    probe.guard.replace(HOOK, module, "_worker_loop", lambda original: _measured(probe, original))
+
+
+def _measured(probe: Probe, original: Any) -> Any:
+    begin = probe.guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
+    end = probe.guard.safely(HOOK, lambda: _end(probe))
+
+    def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+        begin(args)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            end()
+
+    # A spawned worker gets it by name.
+    _worker_loop.__module__, _worker_loop.__qualname__ = original.__module__, original.__qualname__
+    return _worker_loop
+
+
+def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
+    number = arguments[10] if len(arguments) > 10 else 0
+    loader = probe.loaders.starting if probe.loaders is not None else None
+    worker = Worker(probe, loader, number)
+    fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        kind = getattr(fetching, name)
+        kind.fetch = _fetching(worker, kind.fetch)
+    base = fetching._BaseDatasetFetcher
+    base.__init__ = _making(worker, base.__init__)
+    started = probe.loaders.started if probe.loaders is not None else 0
+    probe.become_worker(worker, {"loader": loader, "worker": number} if started < FILES else None)
+
+
+def _end(probe: Probe) -> None:
+    if probe.worker is not None:
+        probe.worker.write(everything=True)
+
+
+def _making(worker: Worker, original: Any) -> Any:
+    """A fetcher's collate function is measured by itself."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        collate = self.collate_fn
+
+        def collated(batch: Any) -> Any:
+            before, worker.phase = worker.phase, "collate"
+            start = perf_counter()
+            try:
+                return collate(batch)
+            finally:
+                spent = perf_counter() - start
+                worker.collate += spent
+                worker.fetch -= spent
+                worker.phase = before
+
+        self.collate_fn = collated
+
+    return __init__
+
+
+def _fetching(worker: Worker, original: Any) -> Any:
+    def fetch(self: Any, index: Any) -> Any:
+        worker.phase = "fetch"
+        start = perf_counter()
+        try:
+            return original(self, index)
+        finally:
+            worker.phase = ""
+            worker.fetch += perf_counter() - start
+            worker.batches += 1
+            worker.items += len(index) if isinstance(index, (list, tuple)) else 1
+
+    return fetch

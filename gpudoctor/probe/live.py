@@ -1,0 +1,92 @@
+"""Signs of life: the small file for the parent's live line, and what is written when no step ends any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from .clock import NAMES
+from .places import stack_of
+from .table import AT, PHASES
+
+if TYPE_CHECKING:
+    from .probe import Probe
+
+FIRST = 10.0
+"""Seconds without the end of a step before the first heartbeat; the next is at twice that, up to `EVERY`."""
+EVERY = 60.0
+SLOW = 20.0
+"""A heartbeat needs so many usual steps, too."""
+
+
+class Live:
+    """`live-RANK-PID.json`: how far this rank is."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._steps = 0
+        self._last = 0.0
+        self._path = ""
+
+    def write(self) -> None:
+        """Replace it, if a step has ended meanwhile."""
+        steps = self._probe.steps
+        done, last = steps.index, steps.last
+        if done <= self._steps:
+            return
+        fields: dict[str, Any] = {
+            "step": done,
+            "seconds": (last - self._last) / (done - self._steps) if self._last else None,
+            "phases": self._shares(),
+            "phase": NAMES[self._probe.clock.phase],
+        }
+        self._steps, self._last = done, last
+        identity = self._probe.identity
+        self._path = os.path.join(identity.folder, f"live-{identity.label}-{identity.pid}.json")
+        temporary = self._path + ".new"
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump(fields, stream)
+        os.replace(temporary, self._path)
+
+    def _shares(self) -> dict[str, float]:
+        columns = self._probe.recent
+        total = sum(columns[AT["duration"]]) if columns else 0.0
+        if not total:
+            return {}
+        return {name: round(sum(columns[AT[name]]) / total, 4) for name in PHASES}
+
+    def remove(self) -> None:
+        """The process ends."""
+        if self._path:
+            os.unlink(self._path)
+
+
+class Heart:
+    """Writes where the training thread is when no step has ended for a while."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._first = float(probe.settings.get("heartbeat", FIRST))
+        self._step = -1
+        self._next = 0.0
+        self._usual = 0.0
+
+    def beat(self) -> None:
+        """Called once a second."""
+        steps, clock = self._probe.steps, self._probe.clock
+        waited = perf_counter() - steps.last
+        if steps.index != self._step:
+            if self._probe.recent:
+                durations = sorted(self._probe.recent[AT["duration"]])
+                self._usual = durations[len(durations) // 2]
+            self._step = steps.index
+            self._next = max(self._first, SLOW * self._usual)
+        if waited < self._next:
+            return
+        self._next = waited + min(waited, EVERY)
+        frame = sys._current_frames().get(clock.ident)
+        fields = {"step": steps.index, "phase": NAMES[clock.phase], "seconds": round(waited, 3)}
+        self._probe.record("heartbeat", {**fields, "stack": stack_of(frame)})

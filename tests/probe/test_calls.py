@@ -1,0 +1,269 @@
+"""Calls that are a phase by themselves, reads of tensors, profilers: what they cost and where they are."""
+
+import pytest
+from probed import run_script
+
+pytest.importorskip("torch")
+
+LOOP = """
+import gc, json, logging, os, tempfile
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for step, (x, y) in enumerate(DataLoader(data(80), batch_size=8)):
+    optimizer.zero_grad()
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    optimizer.step()
+    {}
+"""
+
+
+def site(told, what):
+    """The last record of a place."""
+    found = [record for record in told.of("site") if record["what"] == what]
+    assert found, [record["what"] for record in told.of("site")]
+    return found[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "phase", "column"),
+    [
+        ("torch.save(model.state_dict(), 'last.pt')  # here", "torch.save", "checkpoint", "saves"),
+        ("print(step)  # here", "print", "logging", "logs"),
+        ("logging.getLogger('x').warning('step %d', step)  # here", "logging", "logging", "logs"),
+        ("gc.collect()  # here", "gc.collect", "sync", "flushes"),
+    ],
+)
+def test_a_call_every_step(tmp_path, line, what, phase, column):
+    run = run_script(tmp_path, LOOP.format(line))
+    told = run.rank
+    found = site(told, what)
+    assert (found["phase"], found["line"], found["calls"], found["steps"]) == (phase, run.line("here"), 10, 10)
+    assert found["path"] == str(run.script)
+    # the last call comes after the end of the last step
+    assert told.steps(column) == [0] + [1] * 9
+    assert sum(told.steps(phase)) == pytest.approx(found["seconds"], rel=0.5)
+    assert found["longest"] <= found["seconds"] + 1e-6
+
+
+def test_what_a_save_does_inside_is_the_saves(tmp_path):
+    run = run_script(
+        tmp_path,
+        LOOP.format("torch.save({'model': model.state_dict(), 'note': Noisy()}, 'last.pt')").replace(
+            "import gc", "class Noisy:\n    def __reduce__(self):\n        print('pickled')\n"
+            "        return Noisy, ()\n\nimport gc"
+        ),
+    )  # fmt: skip
+    assert sum(run.rank.steps("logs")) == 0
+    assert sum(run.rank.steps("saves")) == 9
+
+
+def test_an_fsync_is_logging(tmp_path):
+    run = run_script(tmp_path, LOOP.format("os.fsync(handle)  # here").replace("import gc", "import gc, os; handle = os.open('log', os.O_WRONLY | os.O_CREAT)\nimport gc"))  # fmt: skip
+    assert site(run.rank, "os.fsync")["calls"] == 10
+    assert sum(run.rank.steps("logging")) > 0
+
+
+def test_reads_on_the_cpu_are_counted_by_line_only(tmp_path):
+    run = run_script(
+        tmp_path, LOOP.format("hits = [int(o.argmax().item() == t.item()) for o, t in zip(out, y)]  # here")
+    )
+    told = run.rank
+    found = site(told, "Tensor.item")
+    assert (found["line"], found["calls"], found["steps"]) == (run.line("here"), 160, 10)
+    assert "tensor" not in found
+    assert sum(told.steps("reads")) == 0  # no device was waited for
+    assert (
+        len([record for record in told.of("site") if record["what"] == "Tensor.item" and record["calls"] > 100])
+        == 1
+    )
+
+
+def test_reads_of_the_optimizers_own_are_not_the_users(tmp_path):
+    told = run_script(tmp_path, LOOP.format("pass")).rank  # AdamW on the CPU calls `item` itself
+    assert not [record for record in told.of("site") if record["what"] == "Tensor.item"]
+
+
+DEVICE = """
+class Fake(torch.utils._python_dispatch.TorchDispatchMode):
+    pass
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step, (x, y) in enumerate(DataLoader(data(80), batch_size=8)):
+    optimizer.zero_grad()
+    y = y.to("meta")  # move
+    F.cross_entropy(model(x), torch.zeros(8, dtype=torch.long)).backward()
+    optimizer.step()
+    try:
+        y.sum().item()  # read
+    except RuntimeError:
+        pass
+"""
+
+
+def test_moves_and_reads_of_a_device(tmp_path):
+    """The meta device stands in: its tensors are not the CPU's, and reading one raises, as a bad device would."""
+    run = run_script(tmp_path, DEVICE, settings={"device": True})
+    told = run.rank
+    move, read = site(told, "Tensor.to"), site(told, "Tensor.item")
+    assert (move["phase"], move["line"], move["calls"], move["bytes"]) == (
+        "transfer",
+        run.line("move"),
+        10,
+        640,
+    )
+    assert (read["phase"], read["line"], read["calls"], read["tensor"]) == ("sync", run.line("read"), 10, True)
+    assert told.steps("reads") == [0] + [1] * 9
+    assert min(told.steps("transfer")) > 0
+    assert min(told.steps("sync")[1:]) > 0
+    assert not told.of("lost")
+
+
+def test_tensor_methods_are_still_torchs_own(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        class Sub(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(func)
+                return super().__torch_function__(func, types, args, kwargs or {})
+        seen = []
+        t = torch.ones(1).as_subclass(Sub)
+        t.item(), t.tolist(), float(t), bool(t), t.to("cpu")
+        names = ("item", "tolist", "__float__", "__bool__", "to")
+        print([any(f is getattr(torch.Tensor, name) for f in seen) for name in names])
+        print(torch.Tensor.item is torch._C.TensorBase.item, torch.ones(1).item(), torch.ones(2).tolist())
+        print(torch.Tensor.item(torch.ones(1)), f"{torch.ones(1)[0]:.1f}", int(torch.ones(1)), bool(torch.ones(1)))
+        """,
+        settings={"device": True},
+    )
+    assert run.result.stdout.splitlines() == [
+        "[True, True, True, True, True]",
+        "True 1.0 [1.0, 1.0]",
+        "1.0 1.0 1 True",
+    ]
+    assert not run.rank.of("lost")
+
+
+def test_analysing_a_profile_is_profiler(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for x, y in DataLoader(data(48), batch_size=8):
+            optimizer.zero_grad()
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:  # on
+                loss = F.cross_entropy(model(x), y)
+            table = prof.key_averages().table(row_limit=2)  # table
+            loss.backward()
+            optimizer.step()
+        """,
+    )
+    told = run.rank
+    assert min(told.steps("profiler")) > 0
+    assert min(told.steps("forward")) > 0
+    assert site(told, "torch.profiler.__enter__")["line"] == run.line("on")
+    assert site(told, "torch.profiler.key_averages")["line"] == run.line("table")
+
+
+def test_a_tracker_that_is_imported_later_is_found(tmp_path):
+    package = tmp_path / "wandb" / "sdk"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "wandb_run.py").write_text("class Run:\n    def log(self, values):\n        sum(range(20000))\n")
+    (tmp_path / "wandb" / "__init__.py").write_text(
+        "from wandb.sdk.wandb_run import Run\nlog = None\ndef init():\n    global log\n    log = Run().log\n"
+    )
+    run = run_script(
+        tmp_path,
+        LOOP.format("wandb.log({'loss': 1})  # here").replace(
+            "import gc", "import wandb; wandb.init(); import gc"
+        ),
+    )
+    found = site(run.rank, "wandb.log")
+    assert (found["calls"], found["line"]) == (10, run.line("here"))
+    assert run.rank.steps("logs") == [0] + [1] * 9
+
+
+def test_lines_say_where_the_time_goes(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        def slow(n):
+            total = 0
+            for i in range(n):
+                total += i * i  # slow
+            return total
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for x, y in DataLoader(data(160), batch_size=8):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            slow(500_000)
+        """,
+    )
+    rows = [row for record in run.rank.of("lines") for row in record["counts"]]
+    slow = sum(row[4] for row in rows if row[0] == "other" and row[3] == "slow")
+    assert slow > 0.6 * sum(row[4] for row in rows)
+    assert {row[2] for row in rows if row[3] == "slow"} <= {run.line("slow"), run.line("slow") - 1}
+    assert sum(record["samples"] for record in run.rank.of("lines")) == pytest.approx(
+        sum(row[4] for row in rows), rel=0.05
+    )
+
+
+@pytest.mark.parametrize(
+    ("loop", "waits"),
+    [
+        ("for x, y in batches():", True),
+        ("source = batches()\nfor step in range(30):\n    x, y = next(source)", True),
+        ("for step in range(30):\n    x, y = get_batch()", True),
+        ("for step in range(30):\n    x, y = prepare()", False),
+    ],
+)
+def test_batches_of_ones_own_making_are_data_wait(tmp_path, loop, waits):
+    run = run_script(
+        tmp_path,
+        f"""
+def prepare():
+    total = 0
+    for i in range(200_000):
+        total += i
+    return torch.randn(8, 8), torch.randint(0, 3, (8,))
+def get_batch():
+    return prepare()
+def batches():
+    for _ in range(30):
+        yield prepare()
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+{loop}
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
+    )
+    told = run.rank
+    share = sum(told.steps("data_wait")[3:]) / sum(told.steps("duration")[3:])
+    assert share > 0.5 if waits else share < 0.1
+
+
+def test_collectives_are_counted(tmp_path):
+    torch = pytest.importorskip("torch")
+    if not torch.distributed.is_available():
+        pytest.skip("no torch.distributed")
+    run = run_script(
+        tmp_path,
+        LOOP.format("dist.all_reduce(out.detach())  # here").replace(
+            "import gc", "import torch.distributed as dist\ndist.init_process_group('gloo', init_method='file://' + "
+            "os.path.abspath('store'), rank=0, world_size=1)\nimport gc"
+        ).replace("import torch.dist", "import os, torch.dist"),
+    )  # fmt: skip
+    told = run.rank
+    assert told.steps("collectives") == [0] + [1] * 9
+    assert site(told, "dist.all_reduce")["line"] == run.line("here")
+    assert sum(told.steps("collective")) > 0
+    assert told.one("torch")["backend"] == "gloo"
