@@ -131,3 +131,8 @@ class RunSummary:
     """Whether nothing about it needs a second look: it ended well, made steps enough, and loses little."""
     series: tuple[Series, ...] = ()
     """For drawings; not part of the JSON report."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the command ended with an error that nobody asked for."""
+        return self.exit_code not in (None, 0) and self.stopped_by is None

@@ -62,7 +62,7 @@ def remarks(item: Comparison) -> list[str]:
     said = [
         f"The {name} run ended with exit code {run.exit_code}."
         for name, run in (("first", item.before), ("second", item.after))
-        if run.exit_code and run.stopped_by is None
+        if run.failed
     ]
     said += [f"Loss: {item.loss}."] if item.loss else []
     said += [f"Gone: {', '.join(item.gone)}."] if item.gone else []

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from command import gpudoctor
 from recordings import make_machine, make_process, make_recording, make_steps, record, write_recording
 
+from gpudoctor.cli import main
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.engine.run_verdict import death, nobody_reported, pronounce_run
 from gpudoctor.model.signs.recording import Process, Recording, RunEnd
@@ -89,13 +89,16 @@ def test_what_kept_the_probe_out(command, hint):
     assert text.startswith("No rank reported") and hint in text
 
 
-def test_every_format_of_a_real_folder(tmp_path):
+def test_every_format_of_a_real_folder(tmp_path, capsys):
     machine = make_machine(40, cpu=1.0, memory=8e9, tree_rss=2e9)
     run = make_recording(make_process(make_steps(300, samples=32.0)), machine=machine)
     folder = write_recording(run, tmp_path / "rec")
-    done = gpudoctor("report", str(folder), "--format", "json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+
+    def out(*words: str) -> str:
+        assert main(["report", str(folder), *words]) == 0
+        return capsys.readouterr().out
+
+    report = json.loads(out("--format", "json"))
     jsonschema.validate(report, SCHEMA)
     assert report["patient"]["kind"] == "recording"
     assert report["run"]["steps"] == 300
@@ -104,16 +107,15 @@ def test_every_format_of_a_real_folder(tmp_path):
     assert report["run"]["throughput"]["samples_per_second"] == pytest.approx(3200, rel=0.05)
     assert set(report["run"]["throughput"]["spread"]) == {"steps_per_second", "samples_per_second"}
     assert report["run"]["memory"]["tree_rss"] == 2_000_000_000
-    text = gpudoctor("report", str(folder), cwd=tmp_path).stdout
+    text = out()
     assert "In good health" in text and "300 steps" in text and f"recording: {folder}" in text
     assert len(text.splitlines()) <= 6
-    verbose = gpudoctor("report", str(folder), "--verbose", cwd=tmp_path).stdout
+    verbose = out("--verbose")
     assert "backward    ██" in verbose and "deviation" in verbose
-    shared = gpudoctor("report", str(folder), "--share", "--format", "json", cwd=tmp_path).stdout
-    assert str(tmp_path) not in shared
+    assert str(tmp_path) not in out("--share", "--format", "json")
 
 
-def test_a_zip_file_and_several_nodes(tmp_path):
+def test_a_zip_file_and_several_nodes(tmp_path, capsys):
     one = make_process(make_steps(50), rank=0, world=2, node="a")
     two = make_process(make_steps(50, seed=1), rank=1, world=2, node="b")
     first = write_recording(make_recording(one, node="a"), tmp_path / "a")
@@ -123,16 +125,16 @@ def test_a_zip_file_and_several_nodes(tmp_path):
         for path in sorted(second.iterdir()):
             archive.write(path, path.name)
     shutil.rmtree(second)
-    done = gpudoctor("report", str(first), str(packed), "--format", "json", cwd=tmp_path)
-    assert json.loads(done.stdout)["run"]["ranks"] == 2
+    assert main(["report", str(first), str(packed), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["ranks"] == 2
 
 
-def test_what_is_no_recording_is_wrong_usage(tmp_path):
+def test_what_is_no_recording_is_wrong_usage(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     for name in ("missing", "empty"):
-        done = gpudoctor("report", str(tmp_path / name), cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert name in done.stderr
+        assert main(["report", str(tmp_path / name)]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == "" and name in printed.err
 
 
 def test_a_script_that_changed_since_is_not_read(tmp_path):

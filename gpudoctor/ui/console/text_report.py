@@ -54,7 +54,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(shown.summary.verdict)
-    if shown.run and (verbose or not shown.run.healthy):
+    if shown.run and (verbose or not (shown.run.healthy or shown.run.failed)):
         phase_bars(canvas, shown.run)
     if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
         run_details(canvas, shown.run)

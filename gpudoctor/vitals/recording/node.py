@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,9 @@ def read_node(place: Place) -> Node:
     node = Node(place=place, manifest=manifest, problems=problems)
     names = place.names()
     if END in names:
-        node.end = _end(_object(place, END, problems))
+        end = _object(place, END, problems)
+        node.end = _end(end)
+        problems += [f"{place.name}: {sentence}" for sentence in _lost(end)]
     for name in names:
         if name.endswith(".gdr"):
             _read_file(node, name)
@@ -102,6 +104,15 @@ def _object(place: Place, name: str, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{place.name}: {name} is not whole JSON")
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _lost(end: Mapping[str, Any]) -> Iterator[str]:
+    """What the recorder says that it could not do."""
+    lost = end.get("lost_bytes")
+    if isinstance(lost, int) and lost > 0:
+        yield f"{lost} bytes of the machine's samples could not be written; was the disk full?"
+    sentences = end.get("problems")
+    yield from map(str, sentences if isinstance(sentences, list) else ())
 
 
 def _end(value: Mapping[str, Any]) -> RunEnd | None:

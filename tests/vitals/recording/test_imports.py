@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import gpudoctor
 
+from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
 from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.vitals.recording import open_recording
@@ -188,15 +188,15 @@ def test_a_log_without_units_and_without_indices(tmp_path):
         open_recording(str(tmp_path / "empty.csv"))
 
 
-def test_the_report_of_an_import(tmp_path):
+def test_the_report_of_an_import(tmp_path, capsys):
     (tmp_path / "smi.csv").write_text(HEADER + "".join(smi_row(s, 0, reasons="0x0") for s in range(20)))
-    done = gpudoctor("report", str(tmp_path / "smi.csv"), "--select", "DATA001")
-    assert "1 GPU and no training steps" in " ".join(done.stdout.split())
-    assert "35 % of the time busy" in done.stdout
-    done = gpudoctor(
-        "report", write(tmp_path / "t.json", gpu_trace(40)), "--format", "json", "--select", "LOOP001"
-    )
-    run = json.loads(done.stdout)["run"]
+    assert main(["report", str(tmp_path / "smi.csv"), "--select", "DATA001"]) == 0
+    text = capsys.readouterr().out
+    assert "1 GPU and no training steps" in " ".join(text.split())
+    assert "35 % of the time busy" in text
+    trace = write(tmp_path / "t.json", gpu_trace(40))
+    assert main(["report", trace, "--format", "json", "--select", "LOOP001"]) == 0
+    run = json.loads(capsys.readouterr().out)["run"]
     assert (run["origin"], run["steps"]) == ("kineto", 40)
     assert run["phases"]["data_wait"] == pytest.approx(0.4, abs=0.01)
 

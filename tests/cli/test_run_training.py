@@ -1,0 +1,101 @@
+"""A real training under `gpudoctor run`: the same numbers, the same files, and a report; a full disk is no harm."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import gpudoctor
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+
+TRAIN = """
+import random, sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(3)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Dropout(0.1), torch.nn.Linear(32, 2))
+best = torch.optim.AdamW(model.parameters())
+data = TensorDataset(torch.randn(480, 16), torch.randint(0, 2, (480,)))
+for x, y in DataLoader(data, batch_size=4, shuffle=True):
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    best.zero_grad()
+    loss.backward()
+    best.step()
+    if len(sys.argv) > 1 and sys.argv[1] == "die" and loss.item() < 0.7:
+        raise ValueError("bad luck")
+print(loss.item().hex(), torch.rand(1).item().hex(), random.random() is not None)
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN)
+    return path
+
+
+def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, script):
+    plain, watched = tmp_path / "plain", tmp_path / "watched"
+    for folder in (plain, watched):
+        folder.mkdir()
+    alone = subprocess.run(
+        [sys.executable, str(script)], cwd=plain, capture_output=True, text=True, check=True, timeout=120
+    )
+    out = tmp_path / "report.json"
+    done = gpudoctor(
+        "run", "--recording", str(tmp_path / "rec"), "--format", "json", "--output", str(out), "--select", "DATA001",
+        "--", sys.executable, str(script), cwd=watched,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == alone.stdout
+    assert [path.name for path in watched.iterdir()] == ["model.pt"]
+    assert (plain / "model.pt").read_bytes() == (watched / "model.pt").read_bytes()
+    run = json.loads(out.read_text())["run"]
+    assert (run["steps"], run["ranks"], run["marker"]) == (120, 1, "optimizer")
+    assert run["step_seconds"]["mean"] > 0
+    assert {"forward", "backward", "optimizer"} <= {name for name, share in run["phases"].items() if share > 0}
+
+
+def test_a_death_is_the_commands_own_and_is_told(tmp_path, script):
+    done = gpudoctor(
+        "run",
+        "--recording",
+        str(tmp_path / "rec"),
+        "--select",
+        "DATA001",
+        "--",
+        sys.executable,
+        str(script),
+        "die",
+    )
+    assert done.returncode == 1
+    assert "ValueError: bad luck" in done.stderr
+    report = done.stderr[done.stderr.index("gpudoctor ·") :]
+    assert "train.py died after" in report or "train.py ended with exit code 1 after" in report
+    assert "█" not in report
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount")
+def test_a_full_disk_costs_the_recording_only(tmp_path, script):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", str(small)], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        done = gpudoctor(
+            "run", "--recording", str(small / "rec"), "--select", "DATA001", "--", sys.executable, str(script),
+            cwd=tmp_path,
+        )  # fmt: skip
+    finally:
+        subprocess.run(["umount", str(small)], check=False)
+    alone = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.returncode == 0
+    assert done.stdout == alone.stdout
+    assert "gpudoctor ·" in done.stderr
