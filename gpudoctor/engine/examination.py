@@ -17,7 +17,10 @@ from gpudoctor.engine.verdict import pronounce
 from gpudoctor.model import (
     Absent,
     Code,
+    Confidence,
     Crashed,
+    Effect,
+    EffectOrigin,
     Finding,
     Found,
     Outcome,
@@ -149,12 +152,24 @@ def _prescribe(
     for kind in rules.get(finding.code, ()):
         try:
             for remedy in kind().prescribe(finding, patient):
-                remedies.append(remedy)
+                remedies.append(_bounded(remedy, finding))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
             trouble.append(f"the rule for {finding.code} failed: {type(error).__name__}: {error}")
     return tuple(remedies)
+
+
+def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
+    """A remedy of an ailment whose share of time was measured gives back that share at most (Amdahl's law)."""
+    share = finding.cost.step_share
+    if remedy.effect is not None or share is None or not 0 < share < 1:
+        return remedy
+    if finding.confidence is not Confidence.CONFIRMED:
+        return remedy
+    most = round(1.0 / (1.0 - min(share, 0.99)), 3)
+    effect = Effect(quantity="throughput", low=1.0, high=most, unit="x", provenance=EffectOrigin.BOUND)
+    return replace(remedy, effect=effect)
 
 
 def _summary(

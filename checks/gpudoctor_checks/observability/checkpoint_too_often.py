@@ -17,6 +17,9 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of, step_period
 from gpudoctor.model.reading.program import bound
+from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _SAVES = frozenset(
@@ -66,7 +69,7 @@ class CheckpointTooOften(Check):
 
     code = Code("OBS003")
     name = "checkpoint-too-often"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -90,10 +93,58 @@ class CheckpointTooOften(Check):
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
             meaning="What is saved at most so often in the whole run is no finding.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.03,
+            unit="1",
+            source="CATALOGUE OBS003; train-doctor warns from 2 %",
+            meaning="Saves that take this share of a recorded run are a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.08,
+            unit="1",
+            source="CATALOGUE OBS003",
+            meaning="Saves that take this share of a recorded run are a warning.",
+        ),
+        Threshold(
+            name="events",
+            default=3,
+            unit="{times}",
+            source="convention: once or twice is no period, and a short run ends with a save",
+            meaning="Fewer steps with a save in a recording say nothing about their price.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        run = judged(patient)
+        suspected = suspicions(lambda: self._from_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(patient, run, phases=("checkpoint",), owners=(Owner.SAVING,))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None or run.events("checkpoint") < self.limit("events"):
+            return
+        every = run.lead.steps / max(1, run.lead.events("checkpoint"))
+        each = cost.share * run.lead.seconds / max(1, run.lead.events("checkpoint"))
+        yield confirmed(
+            self,
+            suspected,
+            f"Saving takes {percent(cost.share)} of the time: once in {every:.3g} steps, "
+            f"{duration(each)} each{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="checkpoint_share",
+            numbers=(measured("seconds_per_save", each, "s", run.recording),),
+            facts=(
+                ("period", round(every, 2)),
+                ("save_seconds", each),
+                ("step_seconds", run.lead.step_seconds),
+            ),
+        )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[int] = set()

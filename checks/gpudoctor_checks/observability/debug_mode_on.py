@@ -1,6 +1,7 @@
 """OBS005: a debugging facility stays on through the training."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off, trains_within, withs_of
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.recordings.windows import coverage
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 
@@ -89,6 +93,18 @@ ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
 """Class, packages, keyword, value and what it does, of engines that switch a facility on by an argument."""
 
 
+WINDOWS = {
+    "anomaly": ("torch.autograd.set_detect_anomaly", ANOMALY, True),
+    "emit-nvtx|^nvtx": ("torch.autograd.profiler.emit_nvtx", "every operation is wrapped in a marker", False),
+    "memory-history": (
+        "torch.cuda.memory._record_memory_history",
+        "the allocator records a stack trace for each allocation",
+        False,
+    ),
+}
+"""Windows of a recording: pattern of the name, the call, what it does, whether it is known to cost 5 %."""
+
+
 class DebugModeOn(Check):
     """A debugging facility stays on through the training.
 
@@ -117,7 +133,7 @@ class DebugModeOn(Check):
 
     code = Code("OBS005")
     name = "debug-mode-on"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -134,10 +150,42 @@ class DebugModeOn(Check):
             source="as for profilers: five times the 10 steps of torch.profiler's recipe",
             meaning="A loop known to end within this many steps is a test, not a training.",
         ),
+        Threshold(
+            name="steps_covered",
+            default=0.1,
+            unit="1",
+            source="convention: a facility that is on in fewer steps was there for a look",
+            meaning="What is on in this share of a recorded run's steps is a finding.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        run = judged(patient)
+        suspected = suspicions(lambda: self._from_source(patient.source), run)
+        if run is None:
+            yield from suspected
+            return
+        yield from self._measured(patient, run, suspected)
+        yield from (item for item in suspected if not any(_speaks_of(item, pattern) for pattern in WINDOWS))
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        for pattern, (name, what, heavy) in WINDOWS.items():
+            on = coverage(run.lead, pattern)
+            if on is None or on.share < self.limit("steps_covered"):
+                continue
+            spans = [spot(patient, on.place)] if on.place is not None else []
+            price = f"; with it a step takes {on.slower:.2g} times as long" if on.slower else ""
+            yield confirmed(
+                self,
+                [item for item in suspected if _speaks_of(item, pattern)],
+                f"{on.what} is on in {percent(on.share)} of the steps: {what}{price}{at(spans)}.",
+                share=(1 - 1 / on.slower) * on.share if on.slower and on.slower > 1 else None,
+                spans=spans,
+                severity=Severity.WARNING if heavy else Severity.NOTE,
+                run=run,
+                numbers=(measured("steps_covered", on.share, "1", run.recording),),
+                facts=(("facility", name), ("keyword", "")),
+            )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         if not any(self._long(script, loop) for script, loop in source.training_loops):
@@ -212,6 +260,11 @@ class DebugModeOn(Check):
             subject=f"{span.path}:{span.line}",
             facts=(("facility", _name(call)), ("keyword", argument[0] if argument else "")),
         )
+
+
+def _speaks_of(finding: Finding, pattern: str) -> bool:
+    """Whether a suspicion is about a facility that a recording would show."""
+    return re.search(pattern, str(finding.fact("facility")).replace("_", "-")) is not None
 
 
 def _name(call: Call) -> str:

@@ -19,6 +19,9 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
 from gpudoctor.model.reading.program import bound
+from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.judged import Run, duration, hot_lines, judged, level, measured, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _NAMES = re.compile(
@@ -65,7 +68,7 @@ class EvaluationTooOften(Check):
 
     code = Code("OBS004")
     name = "evaluation-too-often"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -96,10 +99,56 @@ class EvaluationTooOften(Check):
             source="four forward passes cost about as much as one training step",
             meaning="An evaluation known to end within so many batches costs little.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.15,
+            unit="1",
+            source="CATALOGUE OBS004",
+            meaning="Evaluation that takes this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.30,
+            unit="1",
+            source="CATALOGUE OBS004",
+            meaning="Evaluation that takes this share of a recorded run is a warning.",
+        ),
+        Threshold(
+            name="events",
+            default=3,
+            unit="{times}",
+            source="convention: once or twice is no period, and a short run ends with an evaluation",
+            meaning="Fewer steps with an evaluation in a recording say nothing about its price.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        run = judged(patient)
+        suspected = suspicions(lambda: self._from_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(patient, run, phases=("evaluation",), owners=(Owner.EVALUATION,))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        times = run.lead.events("evaluation")
+        if severity is None or times < self.limit("events"):
+            return
+        spans = [*cost.spans, *hot_lines(patient, run, "evaluation")][:4]
+        each = cost.share * run.lead.seconds / times
+        every = run.lead.steps / times
+        yield confirmed(
+            self,
+            suspected,
+            f"Evaluation takes {percent(cost.share)} of the time: once in {every:.3g} steps, "
+            f"{duration(each)} each{at(spans)}.",
+            share=cost.share,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="evaluation_share",
+            numbers=(measured("seconds_per_evaluation", each, "s", run.recording),),
+            facts=(("period", round(every, 2)),),
+        )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[tuple[str, int]] = set()

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.cadence import full_batch, often, step_period
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script
+from gpudoctor.model.reading.recordings.blame import Owner, flushes
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
@@ -52,7 +55,7 @@ class LogFlush(Check):
 
     code = Code("OBS007")
     name = "log-flush"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -62,11 +65,49 @@ class LogFlush(Check):
             source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
             meaning="Flushing more often than once in so many steps is a finding.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.02,
+            unit="1",
+            source="CATALOGUE OBS002, of which it is a part",
+            meaning="Flushes that take this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE OBS002, of which it is a part",
+            meaning="Flushes that take this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(patient, run, owners=(Owner.FLUSHING,), wanted=lambda site: flushes(site.what))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"Flushing log files takes {percent(cost.share)} of the time, "
+            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
+            f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="flush_share",
+            facts=(("kind", "sync" if cost.sites else "flush"), ("period", 1), ("calls", 0)),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         said: set[int] = set()
-        for script, loop in patient.source.training_loops:
+        for script, loop in source.training_loops:
             if full_batch(loop):
                 continue
             found = [item for item in self._flushes(loop) if id(item.event.node) not in said]

@@ -19,6 +19,9 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.reading.cadence import brief, measures
+from gpudoctor.model.reading.recordings.blame import Owner, flushes
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 
 TRACKERS = {
@@ -78,7 +81,8 @@ class LoggingTooOften(Check):
         milliseconds that is several percent of the run, and the extra points are never looked at.
     How it knows:
         It reads the script: which calls a pass reaches and under which conditions (`if step % 50 == 0`).
-        From the source alone the price is not known, so this is a note.
+        From the source alone the price is not known, so this is a note. A recording tells it: the time of the
+        calls, and of the lines that prepare what they write, as a share of the steps.
     False alarms:
         A step that takes seconds, where a line each step costs nothing. Progress bars and their postfix,
         `logger.debug`, lines per epoch, in evaluation, or in branches that are seldom taken are no finding.
@@ -91,7 +95,7 @@ class LoggingTooOften(Check):
 
     code = Code("OBS002")
     name = "logging-too-often"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -108,10 +112,52 @@ class LoggingTooOften(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.02,
+            unit="1",
+            source="CATALOGUE OBS002; train-doctor warns from 2 %",
+            meaning="Logging that takes this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE OBS002; XProf's DebugPrint rule: 5 % of a step",
+            meaning="Logging that takes this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        run = judged(patient)
+        suspected = suspicions(lambda: self._from_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(
+            patient,
+            run,
+            phases=("logging",),
+            owners=(Owner.LOGGING,),
+            wanted=lambda site: not flushes(site.what),
+        )
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls else ""
+        yield confirmed(
+            self,
+            suspected,
+            f"Logging takes {percent(cost.share)} of the time: {often}"
+            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
+            f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="logging_share",
+            facts=(("period", round(1 / cost.calls) if 0 < cost.calls < 1 else 1),),
+        )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()

@@ -20,6 +20,9 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.assignments import assignments
 from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.program import bound, switched_off
+from gpudoctor.model.reading.recordings.blame import Owner, calling, watches
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
 
@@ -57,7 +60,7 @@ class ModelWatch(Check):
 
     code = Code("OBS006")
     name = "model-watch"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -74,9 +77,56 @@ class ModelWatch(Check):
             source="as for saves and evaluations: 20 times in a whole run cost little",
             meaning="What is recorded at most so often in the whole run is no finding.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.02,
+            unit="1",
+            source="CATALOGUE OBS002, of which it is a part",
+            meaning="Histograms that take this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE OBS002, of which it is a part",
+            meaning="Histograms that take this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        if run is None:
+            yield from self._declared(patient)
+            return
+        yield from self._measured(patient, run, suspicions(lambda: self._declared(patient), run))
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(
+            patient,
+            run,
+            owners=(Owner.HISTOGRAMS,),
+            wanted=lambda site: watches(site.what) or "histogram" in site.what,
+        )
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        spans = list(cost.spans)
+        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+        yield confirmed(
+            self,
+            suspected,
+            f"Histograms of the weights take {percent(cost.share)} of the time, "
+            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
+            f"{duration(run.lead.step_seconds)}{at(spans)}.",
+            share=cost.share,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="histogram_share",
+            facts=(("how", "loop"), ("period", 1)),
+        )
+
+    def _declared(self, patient: Patient) -> Iterator[Finding]:
         try:
             source = patient.source
         except Unavailable:

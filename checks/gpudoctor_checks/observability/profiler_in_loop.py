@@ -30,6 +30,10 @@ from gpudoctor.model.reading.profilers import (
     uses,
 )
 from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off
+from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.recordings.windows import coverage
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 
@@ -66,7 +70,7 @@ class ProfilerInLoop(Check):
 
     code = Code("OBS001")
     name = "profiler-in-loop"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -83,9 +87,70 @@ class ProfilerInLoop(Check):
             source="torch.profiler's recipe records two cycles of 5 to 10 steps; five times that",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.02,
+            unit="1",
+            source="CATALOGUE OBS001",
+            meaning="A profiler whose own work takes this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE OBS001",
+            meaning="A profiler whose own work takes this share of a recorded run is a warning.",
+        ),
+        Threshold(
+            name="steps_covered",
+            default=0.25,
+            unit="1",
+            source="convention: a schedule that ends leaves most of a run alone",
+            meaning="A profiler that is on in this share of a recorded run's steps is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient, self.limit("measurement_steps"))
+        if run is None:
+            yield from self._declared_anywhere(patient)
+            return
+        suspected = suspicions(lambda: self._declared_anywhere(patient), run)
+        yield from self._measured(patient, run, suspected)
+        yield from (item for item in suspected if item.fact("how") == "config")
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        """By its own time, and by the steps it was on in, which it makes slower too."""
+        suspected = [item for item in suspected if item.fact("how") != "config"]
+        cost = price(patient, run, phases=("profiler",), owners=(Owner.PROFILING,))
+        on = coverage(run.lead, "profil")
+        covered = on.share if on is not None else 0.0
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if covered >= self.limit("steps_covered"):
+            severity = Severity.WARNING
+        if severity is None:
+            return
+        spans = list(cost.spans) or (
+            [spot(patient, on.place)] if on is not None and on.place is not None else []
+        )
+        slower = on.slower if on is not None and on.slower and on.slower > 1 else 1.0
+        share = min(0.99, cost.share + (1 - cost.share) * covered * (1 - 1 / slower))
+        words = f", and was on in {percent(covered)} of the steps" if covered else ""
+        yield confirmed(
+            self,
+            suspected,
+            f"{cost.what or 'A profiler'} takes {percent(cost.share)} of the time for its own work"
+            f"{words}{at(spans)}.",
+            share=share,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="profiler_share",
+            numbers=(measured("steps_covered", covered, "1", run.recording),),
+            facts=(("kind", "profiler"), ("how", "step"), ("period", 1)),
+        )
+
+    def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         try:
             source = patient.source
         except Unavailable:

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole
+from gpudoctor.model.reading.recordings.blame import Owner, collects
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 
 _FLUSHES = frozenset(
     {
@@ -47,7 +50,7 @@ class AllocatorFlushInLoop(Check):
 
     code = Code("SYNC002")
     name = "allocator-flush-in-loop"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -64,10 +67,48 @@ class AllocatorFlushInLoop(Check):
             source="the optimisation summary prices every 100 batches",
             meaning="A flush at least this often is noted; rarer ones are silent.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.01,
+            unit="1",
+            source="CATALOGUE SYNC002",
+            meaning="Flushes and collections that take this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE SYNC002",
+            meaning="Flushes and collections that take this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        for _, loop in patient.source.training_loops:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(patient, run, owners=(Owner.COLLECTING,), wanted=lambda site: collects(site.what))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        what = cost.what or "Flushing memory"
+        yield confirmed(
+            self,
+            suspected,
+            f"{what} takes {percent(cost.share)} of the time: {cost.calls:.2g} calls a step, "
+            f"{duration(cost.seconds)} each{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="flush_share",
+            facts=(("call", what.rpartition(" ")[2]),),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
+        for _, loop in source.training_loops:
             for event in loop.events:
                 if event.call is not None and event.call.name in _FLUSHES:
                     yield from self._from_source(loop, event)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.cadence import measures, often, step_period
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.signs.source import Call, Event, Loop, Script
+from gpudoctor.model.reading.recordings.judged import Run, judged, level, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _DEVICE = frozenset(
     {
@@ -65,7 +67,7 @@ class ExplicitSynchronize(Check):
 
     code = Code("SYNC003")
     name = "explicit-synchronize"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -89,11 +91,48 @@ class ExplicitSynchronize(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE SYNC001, whose waits are of the same kind",
+            meaning="Explicit waits that take this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.1,
+            unit="1",
+            source="CATALOGUE SYNC001, whose waits are of the same kind",
+            meaning="Explicit waits that take this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"{cost.what} waits for the device {cost.calls:.2g} times a step, "
+            f"{percent(cost.share)} of the time{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="synchronize_share",
+            facts=(("call", cost.what.partition(" ")[0]),),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         said: set[int] = set()
-        for script, loop in patient.source.training_loops:
+        for script, loop in source.training_loops:
             finding = self._from_source(script, loop, said)
             if finding is not None:
                 yield finding

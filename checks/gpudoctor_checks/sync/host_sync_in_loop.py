@@ -8,7 +8,11 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.cadence import brief, measures, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import OFTEN, is_metric, samples_around
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script
+from gpudoctor.model.reading.recordings.blame import Owner, waits_otherwise
+from gpudoctor.model.reading.recordings.costs import Site
+from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -51,7 +55,7 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -75,10 +79,57 @@ class HostSyncInLoop(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE SYNC001; train-doctor warns from 5 %",
+            meaning="Reads that take this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.1,
+            unit="1",
+            source="CATALOGUE SYNC001",
+            meaning="Reads that take this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        """Reads by their share of time; many a step count too where the device has to be waited for."""
+        elsewhere = {(span.path, span.line) for span in price(patient, run, owners=(Owner.METRICS,)).spans}
+        cost = price(
+            patient,
+            run,
+            phases=("sync",),
+            wanted=lambda site: not waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
+        )
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        reads = run.per_step("reads")
+        if severity is None and reads >= self.limit("reads_per_step"):
+            severity = Severity.NOTE
+        if severity is None or not cost.spans:
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"The host waits {percent(cost.share)} of the time to read values, {cost.calls:.2g} times a step "
+            f"({cost.what}){at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="sync_share",
+            numbers=(measured("reads_per_step", reads, "{reads}", run.recording),),
+            facts=(("reads", round(max(reads, cost.calls), 2)), ("engine", "")),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         if not training_target(source).on_gpu:
             return
         for script, loop in source.training_loops:
@@ -107,6 +158,11 @@ class HostSyncInLoop(Check):
             subject=f"{script.path}:{loop.span.line}",
             facts=(("reads", round(total, 2)), ("line", loop.span.line), ("engine", loop.engine or "")),
         )
+
+
+def _place(patient: Patient, site: Site) -> tuple[str, int]:
+    span = spot(patient, site.place)
+    return span.path, span.line
 
 
 def _reads(script: Script, loop: Loop) -> list[_Read]:

@@ -9,7 +9,10 @@ from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import is_metric, samples_around
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.signs.source import Call, Event, Loop, Script
+from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -50,7 +53,7 @@ class PerSampleMetrics(Check):
 
     code = Code("SYNC004")
     name = "per-sample-metrics"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -67,10 +70,47 @@ class PerSampleMetrics(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a trial, not a training.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE SYNC004",
+            meaning="Metrics that take this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.1,
+            unit="1",
+            source="CATALOGUE SYNC004",
+            meaning="Metrics that take this share of a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        cost = price(patient, run, owners=(Owner.METRICS,))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"Metrics computed in the step take {percent(cost.share)} of the time, "
+            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
+            f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="metrics_share",
+            facts=(("period", 1), ("library", ""), ("per_sample", True)),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         on_gpu = training_target(source).on_gpu
         said: set[int] = set()
         for script, loop in source.training_loops:

@@ -90,6 +90,11 @@ class Steady:
         return self.seconds / self.steps if self.steps else 0.0
 
     @property
+    def whole_seconds(self) -> float:
+        """Duration of all steps, warm-up included."""
+        return self.seconds + self.warm_up_seconds
+
+    @property
     def begin(self) -> float:
         """Seconds since the process's start at which the first of these steps began; 0 without steps."""
         if not self.rows:

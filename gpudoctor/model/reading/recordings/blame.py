@@ -1,0 +1,291 @@
+"""Whose doing is the time that no hook claimed? The user's lines, told apart by what stands on them.
+
+The hooks charge a call to its phase; what a line does before and after (formatting the values that it logs,
+walking over the samples of a metric) is `other`, and one ailment all the same. A hook's site on the same
+statement tells it without the source; where there is a source, its syntax tells more.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.metrics import is_metric
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.program import FUNCTIONS, enclosing
+from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites
+from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of
+from gpudoctor.model.reading.recordings.steady import OTHER, Steady
+from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.signs.source import Call, LoopRole, Script
+
+SAMPLE_READS = 4.0
+"""Reads a step from one line that make it a walk over the samples of a batch."""
+_PHASES = (OTHER, "sync")
+_HISTOGRAMS = frozenset(
+    {"add_histogram", "add_histogram_raw", "Histogram", "histogram", "histc", "bincount", "np_histogram",
+     "report_histogram", "log_histogram_3d", "hist"}
+)  # fmt: skip
+_WRITES = re.compile(
+    r"^(print|pprint|write|writelines|writerow|writerows|log|log_dict|log_metrics?|add_scalars?|add_text|add_image|"
+    r"add_images|add_figure|info|warning|debug|error|critical|track|report_scalar|dump|dumps|to_csv|savetxt)$"
+)
+_SAVES = re.compile(r"^(save|save_file|save_model|save_pretrained|save_checkpoint|save_state|async_save)$")
+_FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
+_COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
+_READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
+_SAMPLES = re.compile(
+    r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*"
+)
+_LOSS = re.compile(r"loss|criter|objective|penalt\w*_term", re.IGNORECASE)
+
+
+class Owner(Enum):
+    """Who has to answer for a line."""
+
+    METRICS = "metrics"
+    HISTOGRAMS = "histograms"
+    LOGGING = "logging"
+    FLUSHING = "flushing"
+    SAVING = "checkpoint"
+    COLLECTING = "collecting"
+    PROFILING = "profiler"
+    EVALUATION = "evaluation"
+    COMMUNICATION = "collective"
+    COMPUTE = "compute"
+    """The loss and what leads to it: the job itself."""
+    NOBODY = "nobody"
+    """Nothing explains it."""
+
+
+_OF_PHASE = {
+    "logging": Owner.LOGGING, "checkpoint": Owner.SAVING, "profiler": Owner.PROFILING,
+    "evaluation": Owner.EVALUATION, "collective": Owner.COMMUNICATION,
+}  # fmt: skip
+
+
+_BY_NAME = (
+    (_FLUSHES, Owner.FLUSHING), (_WRITES, Owner.LOGGING), (_SAVES, Owner.SAVING), (_COLLECTS, Owner.COLLECTING),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedLine:
+    """A line of the user's in the time that no hook claimed."""
+
+    place: Place
+    owner: Owner
+    share: float
+    """Of step time (0..1): the phase's measured time, told apart by the samples that fell on its lines."""
+
+
+def owned(patient: Patient, run: Run) -> tuple[OwnedLine, ...]:
+    """The lines of `other` and `sync` on the rank that spends most there, dearest first.
+
+    Reads of device tensors that hooks measured belong to `sync`; of that phase only the lines that something
+    else answers for are told here.
+    """
+    key = ("owned lines", source_of(patient) is not None)
+    if key not in run.recording.memory:
+        run.recording.memory[key] = _owned(patient, max(run.states, key=lambda state: state.share(OTHER)))
+    found: tuple[OwnedLine, ...] = run.recording.memory[key]
+    return found
+
+
+def share_of(patient: Patient, run: Run, *owners: Owner) -> float:
+    """Share of step time of the lines of these owners."""
+    return sum(item.share for item in owned(patient, run) if item.owner in owners)
+
+
+def lines_of(patient: Patient, run: Run, *owners: Owner, least: float = 0.1, most: int = 4) -> list[Place]:
+    """Their places, dearest first: those with at least a tenth of the owners' time."""
+    found = [item for item in owned(patient, run) if item.owner in owners]
+    total = sum(item.share for item in found)
+    return [item.place for item in found if item.share >= least * total][:most]
+
+
+def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
+    sampled = lines(state.process)
+    found: list[OwnedLine] = []
+    for phase in _PHASES:
+        inside = [item for item in sampled if item.phase == phase]
+        total = sum(item.samples for item in inside)
+        if not total:
+            continue
+        scale = state.share(phase) / total
+        hooked = _hooked(state)
+        for item in inside:
+            owner = _owner(patient, item, hooked, state)
+            if phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE):
+                found.append(OwnedLine(place=item.place, owner=owner, share=item.samples * scale))
+    return tuple(sorted(found, key=lambda item: -item.share))
+
+
+def _hooked(state: Steady) -> Mapping[str, list[Site]]:
+    """Sites by file."""
+    found: dict[str, list[Site]] = {}
+    for site in sites(state.process):
+        found.setdefault(site.place.path, []).append(site)
+    return found
+
+
+def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], state: Steady) -> Owner:
+    script = script_at(patient, item.place.path)
+    whole = statement_at(script, item.place.line) if script is not None else None
+    first, last = extent(whole) if whole is not None else (item.place.line, item.place.line)
+    here = [site for site in hooked.get(item.place.path, ()) if first <= site.place.line <= last]
+    by_hook = _by_hook(here, state)
+    if by_hook is not None:
+        return by_hook
+    return _by_syntax(script, whole) if script is not None and whole is not None else Owner.NOBODY
+
+
+def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
+    """Who answers by the hooks' sites on the statement; many reads a step are a metric's."""
+    owners = [_OF_PHASE[site.phase] for site in here if site.phase in _OF_PHASE]
+    if owners:
+        return owners[0]
+    every = state.steps + state.warm_up_steps
+    if any(site.phase == "sync" and site.calls >= SAMPLE_READS * max(1, every) for site in here):
+        return Owner.METRICS
+    if any(site.phase == "sync" and _COLLECTS.match(site.what.rpartition(".")[2]) for site in here):
+        return Owner.COLLECTING
+    return None
+
+
+def _by_syntax(script: Script, whole: ast.stmt) -> Owner:
+    calls = calls_on(script, whole)
+    methods = {call.method for call in calls}
+    if methods & _HISTOGRAMS:
+        return Owner.HISTOGRAMS
+    if any(map(is_metric, calls)) or (methods & _READS and over_samples(script, whole)):
+        return Owner.METRICS
+    for pattern, owner in _BY_NAME:
+        if any(pattern.match(method) for method in methods):
+            return owner
+    return Owner.COMPUTE if _computes(script, whole, calls) else Owner.NOBODY
+
+
+def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
+    """Whether a statement works on the loss, or calls torch outside of a Python loop of its own function's."""
+    if inner_loop(script, whole) is not None:
+        return False
+    if any(call.name.startswith(("torch.nn.functional.", "torch.autograd.")) or _LOSS.search(call.name)
+           for call in calls):  # fmt: skip
+        return True
+    targets = [ast.unparse(target) for target in getattr(whole, "targets", ())]
+    return any(_LOSS.search(target) for target in targets) and any(
+        call.name.startswith("torch.") or call.receiver_type == "torch.Tensor" for call in calls
+    )
+
+
+def over_samples(script: Script, whole: ast.stmt) -> bool:
+    """Whether a statement stands in, or is, a Python loop over the samples of a batch."""
+    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
+    return isinstance(loop, ast.For) and bool(_SAMPLES.search(ast.unparse(loop.iter)))
+
+
+def inner_loop(script: Script, node: ast.stmt) -> ast.For | ast.While | None:
+    """The innermost Python loop around a statement that is no loop over batches or epochs; None without one.
+
+    In a function without any training loop each of its loops counts: it is called from the loop.
+    """
+    training = {loop.span.line for loop in script.loops if loop.role is not LoopRole.OTHER}
+    for above in (node, *enclosing(script, node)):
+        if isinstance(above, FUNCTIONS):
+            return None
+        if isinstance(above, ast.For | ast.While):
+            return above if above.lineno not in training and not _holds(above, training) else None
+    return None
+
+
+def _holds(loop: ast.For | ast.While, training: Iterable[int]) -> bool:
+    return any(loop.lineno <= line <= (loop.end_lineno or loop.lineno) for line in training)
+
+
+def waits_otherwise(what: str) -> bool:
+    """Whether a site in `sync` waits for something else than a value: a cache, garbage, the whole device."""
+    return collects(what) or what.endswith("synchronize")
+
+
+def watches(what: str) -> bool:
+    """Whether a site is a watcher of all weights."""
+    return what.endswith(".watch") or what.rpartition(".")[2] in _HISTOGRAMS
+
+
+def collects(what: str) -> bool:
+    """Whether a site empties a cache or collects garbage."""
+    return bool(_COLLECTS.match(what.rpartition(".")[2]))
+
+
+def flushes(what: str) -> bool:
+    """Whether a site is a flush: it waits for the disk or the terminal, and writes nothing itself."""
+    return bool(_FLUSHES.match(what.rpartition(".")[2]))
+
+
+def statement_at(script: Script | None, line: int) -> ast.stmt | None:
+    """The innermost statement whose own text (a compound one's head) stands on a line."""
+    return _statements(script).get(line) if script is not None else None
+
+
+@once
+def _statements(script: Script) -> Mapping[int, ast.stmt]:
+    """Line to the innermost statement on it."""
+    found: dict[int, ast.stmt] = {}
+    for node in nodes(script, ast.stmt):  # outer ones first, so the inner one stays
+        first, last = extent(node)
+        for line in range(first, last + 1):
+            found[line] = node
+    return found
+
+
+def extent(node: ast.stmt) -> tuple[int, int]:
+    """First and last line of a statement's own text: of one that holds others, its head."""
+    body = getattr(node, "body", None)
+    if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
+        return node.lineno, max(node.lineno, body[0].lineno - 1)
+    return node.lineno, node.end_lineno or node.lineno
+
+
+def calls_on(script: Script, whole: ast.stmt) -> list[Call]:
+    """The resolved calls in a statement's own text."""
+    first, last = extent(whole)
+    return [call for call in _calls_by_line(script).get(first, ()) if call.span.line <= last] + [
+        call for line in range(first + 1, last + 1) for call in _calls_by_line(script).get(line, ())
+    ]
+
+
+@once
+def _calls_by_line(script: Script) -> Mapping[int, list[Call]]:
+    found: dict[int, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.span.line, []).append(call)
+    return found
+
+
+def calling(patient: Patient, span: SourceSpan, most: int = 2) -> list[Place]:
+    """Where the user's code calls the function that a hot line stands in; empty without the source."""
+    source = source_of(patient)
+    script = script_at(patient, span.path)
+    last = function_at(script, span.line) if script is not None else ""
+    if source is None or not last:
+        return []
+    found = [
+        Place(path=script.path, line=call.span.line, function=call.function)
+        for script in source.scripts
+        for call in script.calls
+        if call.method == last and call.function.rpartition(".")[2] != last
+    ]
+    return found[:most] if len(found) <= 2 * most else []
+
+
+def function_at(script: Script, line: int) -> str:
+    """The name of the innermost function around a line; "" at module level."""
+    around = [
+        node for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef)
+        if node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]  # fmt: skip
+    return max(around, key=lambda node: node.lineno).name if around else ""
