@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.blame import function_at
+from gpudoctor.model.reading.recordings.costs import relative
+from gpudoctor.model.reading.recordings.judged import Run, judged, percent
+from gpudoctor.model.reading.recordings.pricing import confirmed
+from gpudoctor.model.reading.recordings.waits import item_lines, waiting
 from gpudoctor.model.reading.reopening import Opened, opened_again
 from gpudoctor.model.reading.samplers import decoded_for_length, lost_batches
 from gpudoctor.model.signs.source import Script
@@ -35,12 +40,52 @@ class DatasetReopens(Check):
 
     code = Code("DATA011")
     name = "dataset-reopens"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="wait_share",
+            default=0.02,
+            unit="1",
+            source="convention: a fiftieth of a run is not worth an edit",
+            meaning="Where the function that opens the file costs less of a recorded run, nothing is said.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
         for script in patient.source.scripts:
-            yield from self._from_source(script)
+            for finding in self._from_source(script):
+                if run is None or finding.fact("kind") != "opened":
+                    yield finding
+                else:
+                    yield from self._measured(run, script, finding)
+
+    def _measured(self, run: Run, script: Script, suspected: Finding) -> Iterator[Finding]:
+        """The share of the wait that falls on the function in which the file is opened."""
+        process, span = run.lead.process, suspected.span
+        function = function_at(script, span.line) if span is not None else ""
+        wait = waiting(process).always
+        inside = sum(
+            item.share
+            for item in item_lines(run.recording, process)
+            if item.place.function.rpartition(".")[2] == function
+            and relative(run.recording, item.place.path).endswith(script.path.removeprefix("./"))
+        )
+        share = wait * inside
+        if share < self.limit("wait_share"):
+            return
+        yield confirmed(
+            self,
+            [suspected],
+            f"{suspected.message} Its function takes {percent(inside)} of the making of items, and the "
+            f"training waits {percent(wait)} of the time for them.",
+            share=share,
+            spans=(),
+            severity=suspected.severity,
+            run=run,
+            name="reopening_share",
+        )
 
     def _from_source(self, script: Script) -> Iterator[Finding]:
         for opened in opened_again(script):

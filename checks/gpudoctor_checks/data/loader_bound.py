@@ -5,7 +5,21 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.reading.recordings.blame import calling, heads_loop
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.recordings.waits import (
+    LoaderFacts,
+    Workers,
+    item_lines,
+    training_loader,
+    waiting,
+    workers,
+)
+from gpudoctor.model.signs.source import Known, Source
+
+_HOT = 0.1
+"""Share of the samples in the making of items from which on a line is named."""
 
 
 class LoaderBound(Check):
@@ -22,6 +36,8 @@ class LoaderBound(Check):
     How it knows:
         From the source: the loader is followed to the loop that draws from it, and the data set to its
         `__getitem__`, transforms and collate function. That is a suspicion; only a run can tell the share.
+        From a recording: the share of step time that the training thread waits for its next batch, the median
+        over ranks; waits at the start of epochs are the workers' own ailment.
     False alarms:
         A step that is far longer than the work for one batch hides the loss. Data that is in memory as
         tensors, and items that are only indexed, stacked or padded, are silent.
@@ -35,7 +51,7 @@ class LoaderBound(Check):
 
     code = Code("DATA001")
     name = "loader-bound"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -52,10 +68,69 @@ class LoaderBound(Check):
             source="torch.randn draws about 100 million numbers a second on one core: 1 ms",
             meaning="Drawing so many random numbers for one item counts as real work.",
         ),
+        Threshold(
+            name="share_noted",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA001; TraceML 10 %, XProf 5 %, train-doctor 15 %",
+            meaning="Waiting for data for this share of a recorded run is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.20,
+            unit="1",
+            source="CATALOGUE DATA001; TraceML and XProf 20 %",
+            meaning="Waiting for data for this share of a recorded run is a warning.",
+        ),
+        Threshold(
+            name="wait_seconds",
+            default=0.001,
+            unit="s",
+            source="measured: handing a batch over from a worker process costs 0.2 to 1 ms",
+            meaning="A shorter wait a step is a note at most: workers could not make it shorter.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        waits = sorted((waiting(state.process) for state in run.states), key=lambda wait: wait.always)
+        wait = waits[len(waits) // 2]
+        severity = level(wait.always, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        if wait.per_step < self.limit("wait_seconds"):
+            severity = Severity.NOTE
+        process = run.lead.process
+        loader, busy = training_loader(process), workers(run.recording, process.rank)
+        makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
+        spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
+        spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
+        spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
+        yield confirmed(
+            self,
+            suspected,
+            f"The training waits for its next batch {percent(wait.always)} of the time, "
+            f"{duration(wait.per_step)} of a step of {duration(run.lead.step_seconds)}"
+            f"{_how(loader, busy)}{at(spans[1:])}.",
+            share=wait.always,
+            spans=list(dict.fromkeys(spans)),
+            severity=severity,
+            run=run,
+            name="data_wait_share",
+            facts=(
+                ("engine", False),
+                ("settable", False),
+                ("pinned", loader is None or loader.pinned),
+                ("cuda", bool(run.lead.known("device_forward"))),
+                ("workers", loader.workers if loader is not None else 0),
+            ),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         if not source.trains:
             return
         for loader in loaders(source):
@@ -63,23 +138,23 @@ class LoaderBound(Check):
                 yield from self._from_source(loader, item_work(source, loader))
 
     def _from_source(self, loader: Loader, work: tuple[ItemWork, ...]) -> Iterator[Finding]:
-        workers = loader.workers
-        if not isinstance(workers, Known) or isinstance(workers.value, str | tuple) or workers.value is None:
+        told = loader.workers
+        if not isinstance(told, Known) or isinstance(told.value, str | tuple) or told.value is None:
             return
-        if workers.value > self.limit("workers"):
+        if told.value > self.limit("workers"):
             return
         least = self.limit("random_elements")
         counted = [item for item in work if item.elements is None or item.elements >= least]
         if not counted:
             return
         heavy = [item for item in counted if not item.light] or counted
-        origin = "" if workers.origin == "literal" else f" ({workers.origin})"
+        origin = "" if told.origin == "literal" else f" ({told.origin})"
         first = heavy[0]
         more = f" and does {len(heavy) - 1} more such steps" if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         yield self.finding(
-            f"{kind} has num_workers={int(workers.value)}{origin}: the training process itself {first.what} "
+            f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
             f"for every item ({place}){more}, and the training waits meanwhile.",
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
@@ -89,7 +164,7 @@ class LoaderBound(Check):
                 ("engine", loader.engine),
                 ("settable", loader.settable("num_workers", "pin_memory")),
                 ("iterable", any(item.iterable for item in heavy)),
-                ("option", workers.origin),
+                ("option", told.origin),
                 ("pinned", not isinstance(loader.pinned, Known) or bool(loader.pinned.value)),
                 (
                     "cuda",
@@ -97,3 +172,14 @@ class LoaderBound(Check):
                 ),
             ),
         )
+
+
+def _how(loader: LoaderFacts | None, busy: Workers | None) -> str:
+    """Who prepares the batches, as a clause."""
+    if loader is None:
+        return ""
+    if loader.workers == 0:
+        return "; it prepares them itself (num_workers=0)"
+    if busy is None:
+        return f"; {loader.workers} workers do not keep up"
+    return f"; {loader.workers} workers do not keep up, {percent(busy.busy)} of their time busy"

@@ -9,6 +9,9 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.padding import fixed_padding
 from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.waits import training_loader
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
@@ -55,7 +58,7 @@ class PaddingWaste(Check):
 
     code = Code("DATA006")
     name = "padding-waste"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -65,9 +68,51 @@ class PaddingWaste(Check):
             source="twice the 128 tokens of the sentence-classification examples",
             meaning="Padding to at least so many tokens is a finding.",
         ),
+        Threshold(
+            name="padding_noted",
+            default=0.30,
+            unit="1",
+            source="CATALOGUE DATA006",
+            meaning="This share of padded tokens in a recorded run is a note.",
+        ),
+        Threshold(
+            name="padding_warned",
+            default=0.50,
+            unit="1",
+            source="CATALOGUE DATA006; SageMaker's NLPSequenceRatio: 50 %",
+            meaning="This share of padded tokens in a recorded run is a warning.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        counted = run is not None and run.lead.known("padding") and run.lead.known("tokens")
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        yield from self._measured(patient, run, suspected) if run and counted else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        tokens = sum(state.total("tokens") for state in run.states)
+        share = sum(state.total("padding") for state in run.states) / tokens if tokens else 0.0
+        severity = level(share, self.limit("padding_noted"), self.limit("padding_warned"))
+        if severity is None:
+            return
+        loader = training_loader(run.lead.process)
+        spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
+        compute = run.share("forward", "backward")
+        yield confirmed(
+            self,
+            suspected,
+            f"{percent(share)} of the tokens are padding: {tokens / run.lead.steps / len(run.states):,.0f} "
+            f"tokens a step on a rank, forward and backward {percent(compute)} of the time.",
+            share=share * compute,
+            spans=spans,
+            severity=severity,
+            run=run,
+            numbers=(measured("padding_share", share, "1", run.recording),),
+            facts=(("length", 0), ("how", "recording"), ("old", False), ("single", False)),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         for script in source.scripts:
             found = [*self._calls(script), *self._by_hand(script)]

@@ -5,15 +5,30 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.recordings.blame import calling, heads_loop
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.recordings.steady import Steady
+from gpudoctor.model.reading.recordings.waits import (
+    LoaderFacts,
+    Wait,
+    item_lines,
+    training_loader,
+    waiting,
+    workers,
+)
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _PIXELS = frozenset({"getpixel", "putpixel"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_HOT = 0.1
+"""Share of the making of items from which on a line is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +67,73 @@ class SlowPreprocessing(Check):
 
     code = Code("DATA002")
     name = "slow-preprocessing"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="wait_share",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA001: a wait that is worth acting on",
+            meaning="Where the training waits less than this for its data, slow items do no harm.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.20,
+            unit="1",
+            source="CATALOGUE DATA001",
+            meaning="Items that make the training wait for this share of a recorded run are a warning.",
+        ),
+        Threshold(
+            name="own_share",
+            default=0.5,
+            unit="1",
+            source="CATALOGUE DATA002; train-doctor: 50 % of the wait in the items' own code",
+            meaning="Own lines must take this share of the making of items.",
+        ),
+        Threshold(
+            name="item_seconds",
+            default=0.0002,
+            unit="s",
+            source="measured: indexing and stacking tensors in memory takes 10 to 50 µs an item",
+            meaning="Items made in less than this are not slow.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
+        run = judged(patient)
+        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        process = run.lead.process
+        wait, loader = waiting(process), training_loader(process)
+        made = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
+        own = sum(item.share for item in made)
+        busy = workers(run.recording, process.rank)
+        each = busy.item_seconds if busy is not None else _each(run.lead, wait, loader)
+        if own < self.limit("own_share") or wait.always < self.limit("wait_share"):
+            return
+        if each is None or each < self.limit("item_seconds"):
+            return
+        share = wait.always * own
+        spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
+        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+        yield confirmed(
+            self,
+            suspected,
+            f"An item takes {duration(each)}, {percent(own)} of it in the program's own lines{at(spans)}; "
+            f"the training waits for its data {percent(wait.always)} of the time.",
+            share=share,
+            spans=list(dict.fromkeys(spans)),
+            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            run=run,
+            name="preprocessing_share",
+            numbers=(measured("seconds_per_item", each, "s", run.recording),),
+            facts=(("kind", "lines"),),
+        )
+
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         if not source.trains:
             return
         said: set[tuple[str, int]] = set()
@@ -88,6 +165,14 @@ class SlowPreprocessing(Check):
                 subject=f"{slow.span.path}:{slow.span.line}",
                 facts=(("kind", slow.kind),),
             )
+
+
+def _each(state: Steady, wait: Wait, loader: LoaderFacts | None) -> float | None:
+    """Seconds an item where the training process makes them itself; None where the batch is not known."""
+    samples = state.per_step("samples")
+    if not samples and loader is not None and loader.batch_size:
+        samples = loader.batch_size * max(1.0, state.per_step("batches"))
+    return wait.per_step / samples if samples else None
 
 
 def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:

@@ -8,6 +8,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Cost,
     Evidence,
     Finding,
     Patient,
@@ -17,8 +18,23 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.program import enclosing, switched_off
+from gpudoctor.model.reading.recordings.blame import calling
+from gpudoctor.model.reading.recordings.costs import by_line, start_lines
+from gpudoctor.model.reading.recordings.judged import (
+    best_match,
+    duration,
+    grown,
+    judged,
+    measured,
+    percent,
+    processes,
+    spot,
+)
+from gpudoctor.model.reading.recordings.numbers import first_step
+from gpudoctor.model.reading.recordings.pricing import at, suspicions
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
 _TOKENISES = re.compile(
@@ -32,6 +48,10 @@ _LARGE = re.compile(
 """Names of public sets with hundreds of thousands of texts and more."""
 _TOKENISER = re.compile(r"tok\w*(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+_OWN = 0.3
+"""Share of the samples before the first step that its three dearest lines must take to be its cause."""
 
 
 class SlowStart(Check):
@@ -59,7 +79,7 @@ class SlowStart(Check):
 
     code = Code("DATA012")
     name = "slow-start"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -69,9 +89,76 @@ class SlowStart(Check):
             source="one process tokenises some thousand texts a second: 20,000 take under half a minute",
             meaning="A set that is cut to so many samples starts fast enough.",
         ),
+        Threshold(
+            name="start_noted",
+            default=300.0,
+            unit="s",
+            source="CATALOGUE DATA012: 5 min",
+            meaning="A first step that ends later is a note.",
+        ),
+        Threshold(
+            name="start_warned",
+            default=1200.0,
+            unit="s",
+            source="CATALOGUE DATA012; SageMaker's MaxInitializationTime: 20 min",
+            meaning="A first step that ends later is a warning.",
+        ),
+        Threshold(
+            name="run_share",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA012: a tenth of a short run",
+            meaning="A start that takes this share of the whole run is a note.",
+        ),
+        Threshold(
+            name="start_floor",
+            default=2.0,
+            unit="s",
+            source="convention: nobody waits for it",
+            meaning="A start shorter than this is never a finding, however short the run.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        process = next((item for item in processes(patient) if len(item.steps)), None)
+        suspected = suspicions(lambda: self._declared_anywhere(patient), judged(patient, 1))
+        yield from suspected if process is None else self._measured(patient, process, suspected)
+
+    def _measured(self, patient: Patient, process: Process, suspected: list[Finding]) -> Iterator[Finding]:
+        """The time between the end of torch's import and the first step, when it is the user's own doing."""
+        torch, first = process.first("torch"), first_step(process)
+        begun = torch.t if torch is not None else 0.0
+        took = (first or 0.0) - process.steps.column("duration")[0] - begun
+        whole = process.steps.column("t")[-1] - begun
+        long = took >= self.limit("start_noted")
+        short_run = took >= self.limit("start_floor") and took >= self.limit("run_share") * whole
+        lines = by_line(start_lines(process))[:3]
+        if not long and not (short_run and sum(item.share for item in lines) >= _OWN):
+            return
+        spans = [spot(patient, item.place) for item in lines]
+        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+        severity = Severity.WARNING if took >= self.limit("start_warned") else Severity.NOTE
+        evidence: tuple[Evidence, ...] = (*spans, measured("start_seconds", took, "s", patient.recording))
+        message = (
+            f"The first step begins {duration(took)} after torch is there, {percent(took / whole)} of the run"
+            f"{at(spans)}."
+        )
+        cost = Cost(step_share=took / whole)
+        base = best_match(suspected, spans)
+        if base is not None:
+            yield grown(base, message, evidence=evidence, severity=severity, cost=cost)
+            return
+        yield self.finding(
+            message,
+            evidence=evidence,
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            cost=cost,
+            subject=f"{spans[0].path}:{spans[0].line}" if spans else "",
+            facts=(("how", "recording"), ("kind", "workers")),
+        )
+
+    def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         try:
             source = patient.source
         except Unavailable:

@@ -2,10 +2,23 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.device_use import Target, training_target
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.moves import Move, batch_moves
+from gpudoctor.model.reading.recordings.judged import (
+    Run,
+    dear,
+    duration,
+    judged,
+    level,
+    percent,
+    site_spans,
+    sites_of,
+    spot,
+)
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.waits import training_loader
 from gpudoctor.model.signs.source import Known, LoopRole
 
 
@@ -34,10 +47,57 @@ class UnpinnedTransfer(Check):
 
     code = Code("DATA004")
     name = "unpinned-transfer"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.02,
+            unit="1",
+            source="convention: a fiftieth of a run is not worth an edit",
+            meaning="Copies to the device that take this share of a recorded run are a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA005, whose copies are the same",
+            meaning="Copies from pageable memory that take this share of a recorded run are a warning.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        loader = training_loader(run.lead.process)
+        on_device = any(state.known("device_forward") for state in run.states)
+        severity = level(run.share("transfer"), self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None or not on_device or loader is None or (loader.pinned and not suspected):
+            return
+        spans = [spot(patient, loader.place)] if loader.place is not None else []
+        spans += site_spans(patient, dear(sites_of(run, "transfer")))
+        how = "is off" if not loader.pinned else "is on, and the copy blocks all the same"
+        yield confirmed(
+            self,
+            suspected,
+            f"Copying batches to the device takes {percent(run.share('transfer'))} of the time, "
+            f"{duration(run.per_step('transfer'))} a step; pin_memory {how}.",
+            share=run.share("transfer"),
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="transfer_share",
+            facts=(
+                ("kind", "blocking" if loader.pinned else "unpinned"),
+                ("workers", loader.workers),
+                ("settable", False),
+            ),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         if training_target(source) not in (Target.CUDA, Target.MAYBE, Target.OTHER):
             return

@@ -18,6 +18,9 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.budget import cpus_per_rank
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.recordings.waits import training_loader, waiting
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 
 
@@ -47,7 +50,7 @@ class WorkersMisfit(Check):
 
     code = Code("DATA003")
     name = "workers-misfit"
-    reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
+    reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -64,9 +67,65 @@ class WorkersMisfit(Check):
             source="starting workers takes seconds at most, so it needs repetition to matter",
             meaning="From so many epochs on, workers that are started for each are noted.",
         ),
+        Threshold(
+            name="gap_noted",
+            default=0.03,
+            unit="1",
+            source="CATALOGUE DATA003: the gap measured; below 3 % of a run nobody would look",
+            meaning="Waits at the start of epochs that take this share of a recorded run are a note.",
+        ),
+        Threshold(
+            name="gap_warned",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA001: a tenth of a step in waiting for data",
+            meaning="Waits at the start of epochs that take this share of a recorded run are a warning.",
+        ),
+        Threshold(
+            name="starts",
+            default=3,
+            unit="{epochs}",
+            source="convention: a median needs three",
+            meaning="Fewer starts of epochs in a recording say nothing.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        if run is None:
+            yield from suspected
+            return
+        again = [item for item in suspected if item.fact("kind") in ("respawned", "inside")]
+        yield from self._gaps(patient, run, again)
+        yield from (item for item in suspected if item not in again)
+
+    def _gaps(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        """Waits at the start of each epoch, for workers that are started for it."""
+        process = run.lead.process
+        wait, loader = waiting(process), training_loader(process)
+        severity = level(wait.starts, self.limit("gap_noted"), self.limit("gap_warned"))
+        if severity is None or wait.epochs < self.limit("starts"):
+            return
+        if loader is None or loader.persistent or loader.workers == 0:
+            return
+        spans = [spot(patient, loader.place)] if loader.place is not None else []
+        yield confirmed(
+            self,
+            suspected,
+            f"{loader.workers} workers are started again for each epoch, and the first batch of an epoch is "
+            f"waited for {duration(wait.start_seconds)} longer than the others: {percent(wait.starts)} of the "
+            f"time, {wait.epochs} times{at(spans)}.",
+            share=wait.starts,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="epoch_start_share",
+            numbers=(measured("seconds_per_epoch_start", wait.start_seconds, "s", run.recording),),
+            facts=(("kind", "respawned"), ("workers", loader.workers), ("settable", False)),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         for loader in loaders(source):
             workers = loader.workers

@@ -15,7 +15,8 @@ class PaddingWasteRule(Rule):
     answers = Code("DATA006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        edits = _edits(finding, patient.source)
+        source = source_of(patient)
+        edits = _edits(finding, source) if source is not None else ()
         yield Remedy(
             id="DATA006-dynamic",
             title="pad each batch to its longest sample, not every sample to the maximum",

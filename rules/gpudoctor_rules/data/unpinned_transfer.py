@@ -23,9 +23,9 @@ class UnpinnedTransferRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         kind = finding.fact("kind")
-        spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
+        spans = [item for item in finding.evidence if isinstance(item, SourceSpan) and item.end_line]
         edits: list[KeywordEdit] = []
-        if kind != "blocking":
+        if kind != "blocking" and spans:
             keyword = "dataloader_pin_memory" if kind == "engine" else "pin_memory"
             edits.append(_set(spans[0], keyword))
         if kind in ("blocking", "unpinned"):
@@ -42,8 +42,8 @@ class UnpinnedTransferRule(Rule):
             )
         yield Remedy(
             id="DATA004-pin",
-            title=", ".join(f"{name}=True" for name in names),
-            steps=tuple(steps),
+            title=", ".join(f"{name}=True" for name in names) or "pin_memory=True, non_blocking=True",
+            steps=tuple(steps) or ("Loader: pin_memory=True; batch.to(device, non_blocking=True).",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE if len(edits) == 1 else Effort.SMALL_EDIT,
             sets=tuple((f"DataLoader.{name}", "True") for name in names if name == "pin_memory"),

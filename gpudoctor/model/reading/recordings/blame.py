@@ -221,6 +221,13 @@ def collects(what: str) -> bool:
     return bool(_COLLECTS.match(what.rpartition(".")[2]))
 
 
+def heads_loop(patient: Patient, place: Place) -> bool:
+    """Whether a line is the head of a loop that trains or evaluates; False without the source."""
+    script = script_at(patient, place.path)
+    lines = {loop.span.line for loop in script.loops if loop.role is not LoopRole.OTHER} if script else set()
+    return place.line in lines
+
+
 def flushes(what: str) -> bool:
     """Whether a site is a flush: it waits for the disk or the terminal, and writes nothing itself."""
     return bool(_FLUSHES.match(what.rpartition(".")[2]))

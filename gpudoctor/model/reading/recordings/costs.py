@@ -99,6 +99,14 @@ def lines(process: Process) -> tuple[LineCost, ...]:
     return _lines(records if stable.rows else process.of("lines"))
 
 
+@once
+def start_lines(process: Process) -> tuple[LineCost, ...]:
+    """The user's lines that the sampler saw before the first step ended, most first."""
+    ends = process.steps.column("t")
+    records = process.of("lines")
+    return _lines(item for item in records if not len(ends) or item.t <= ends[0]) or _lines(records[:1])
+
+
 def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:
     counted: dict[tuple[str, str, int, str], int] = {}
     total = 0

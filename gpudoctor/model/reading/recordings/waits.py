@@ -1,0 +1,178 @@
+"""Waiting for data: which loader, how long, at the start of epochs or all the time, and who makes the items."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.recordings.costs import LineCost, Place, lines, place_of, worker_lines
+from gpudoctor.model.reading.recordings.numbers import sampled
+from gpudoctor.model.reading.recordings.steady import Steady, steady
+from gpudoctor.model.signs.recording import Process, Record, Recording
+
+_BURST = 10.0
+"""A wait this many times the median is one for a whole pipeline to start."""
+_STEP = frozenset({"forward", "backward", "optimizer"})
+_LEAST_BURST = 0.002
+"""Seconds below which a wait is no start of processes: a fork takes longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderFacts:
+    """A training loader as the run had it."""
+
+    workers: int
+    persistent: bool
+    pinned: bool
+    batches: int | None
+    """Batches an epoch; None where its length is not known."""
+    batch_size: int | None
+    dataset: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """How a process waits for its batches."""
+
+    share: float
+    """Share of step time (0..1)."""
+    starts: float
+    """Of it, at the first batch of each epoch, beyond an ordinary wait: as a share of step time."""
+    epochs: int
+    """Epoch starts seen in steady state."""
+    start_seconds: float
+    """Seconds of such a start, the median; 0 without one."""
+    per_step: float
+    """Seconds a step."""
+
+    @property
+    def always(self) -> float:
+        """Share of step time that is waited at every batch."""
+        return max(0.0, self.share - self.starts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """What loader workers did."""
+
+    count: int
+    busy: float
+    """Share of their time in fetch and collate (0..1)."""
+    item_seconds: float
+    """Seconds an item."""
+
+
+@once
+def training_loader(process: Process) -> LoaderFacts | None:
+    """The loader that feeds the steps; the last made of those that train, None where hooks saw none."""
+    loaders: dict[object, Record] = {item.get("id"): item for item in process.of("loader")}
+    training = [item for item in loaders.values() if item.get("role") == "training"]
+    if not training:
+        return None
+    item = training[-1]
+    return LoaderFacts(
+        workers=_whole(item.get("workers")) or 0,
+        persistent=bool(item.get("persistent")),
+        pinned=bool(item.get("pin_memory")),
+        batches=_whole(item.get("batches")),
+        batch_size=_whole(item.get("batch_size")),
+        dataset=str(item.get("dataset") or ""),
+        place=place_of(item),
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@once
+def waiting(process: Process) -> Wait:
+    """How a process waits in steady state."""
+    state = steady(process)
+    waits = [value if math.isfinite(value) else 0.0 for value in state.values("data_wait")]
+    usual = median(waits) if waits else 0.0
+    rows = _epoch_rows(state, waits, usual)
+    extra = [waits[row] - usual for row in rows]
+    return Wait(
+        share=state.share("data_wait"),
+        starts=sum(extra) / state.seconds if state.seconds else 0.0,
+        epochs=len(rows),
+        start_seconds=median(extra) if extra else 0.0,
+        per_step=state.per_step("data_wait"),
+    )
+
+
+def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int]:
+    """Positions in the steady rows of the waits with which epochs begin.
+
+    Where the loader's length is known they come once in so many batches, the longest of the neighbours; else
+    every wait that towers over the usual one counts.
+    """
+    long = [i for i, wait in enumerate(waits) if wait > max(_BURST * usual, _LEAST_BURST)]
+    loader = training_loader(state.process)
+    batches = state.values("batches")
+    if loader is None or not loader.batches or not any(batches):
+        return long
+    per_row = median(value for value in batches if math.isfinite(value)) or 1.0
+    period = loader.batches / per_row
+    if period < 2:
+        return []
+    rows: list[int] = []
+    for i in long:
+        if not rows or i - rows[-1] > period / 2:
+            rows.append(i)
+    expected = len(waits) / period
+    return rows if len(rows) <= expected + 1 else []
+
+
+@once
+def workers(recording: Recording, rank: int) -> Workers | None:
+    """The loader workers of a rank; None where none reported."""
+    found = [worker for worker in recording.workers if worker.rank == rank]
+    items = [item for worker in found for item in worker.of("items")]
+    busy = sum(_number(item, "busy") for item in items)
+    idle = sum(_number(item, "waiting") for item in items)
+    count = sum(_number(item, "items") for item in items)
+    if not items or busy + idle <= 0:
+        return None
+    return Workers(count=len(found), busy=busy / (busy + idle), item_seconds=busy / count if count else 0.0)
+
+
+def _number(item: Record, name: str) -> float:
+    value = item.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def item_lines(
+    recording: Recording, process: Process, heads: Callable[[Place], bool] | None = None
+) -> list[LineCost]:
+    """The user's lines that make items: in the workers where there are some, else in the main thread's waits.
+
+    `share` is of the samples taken there. Lines of the functions that train, under which torch fetches and
+    collates, are left out; `heads` tells a line that is the head of a loop.
+    """
+    inside = list(worker_lines(recording, process.rank))
+    training: set[tuple[str, str]] = set()
+    if not inside:
+        every = lines(process)
+        inside = [item for item in every if item.phase == "data_wait"]
+        training = {(item.place.path, item.place.function) for item in every if item.phase in _STEP}
+    total = sum(item.samples for item in inside)
+    return [
+        LineCost(phase=item.phase, place=item.place, samples=item.samples, share=item.samples / total)
+        for item in inside
+        if (item.place.path, item.place.function) not in training and not (heads and heads(item.place))
+    ]
+
+
+def disk_waits(recording: Recording) -> Mapping[str, float]:
+    """How the machine waited for disks in steady state: share of workers in D state, I/O wait of its CPUs."""
+    disk, alive, io = (sampled(recording, name) for name in ("workers_disk", "workers", "io_wait"))
+    found: dict[str, float] = {}
+    if disk and sum(alive) > 0:
+        found["workers_disk"] = sum(disk) / sum(alive)
+    if io:
+        found["io_wait"] = sum(io) / len(io)
+    return found
