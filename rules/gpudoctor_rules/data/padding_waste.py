@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.reading.cadence import settable
+from gpudoctor.model.reading.recordings.judged import source_of
 from gpudoctor.model.signs.source import Known, Source
 
 _TRAINER = "transformers.Trainer"
