@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.modes import (
     callers,
     forwards,
@@ -21,7 +21,12 @@ from gpudoctor.model.reading.modes import (
 from gpudoctor.model.reading.places import place
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
 from gpudoctor.model.reading.programs import training_programs
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
+from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script, Source
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
@@ -35,6 +40,10 @@ class _Left:
     loop: Loop
     switch: Event
     forward: Event
+
+
+_HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluation": "graph"}
+"""The probe's words for what the source calls so."""
 
 
 class EvalModeMisuse(Check):
@@ -65,10 +74,58 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="forwards",
+            default=20,
+            unit="{steps}",
+            source="CATALOGUE: correctness counts in events",
+            meaning="Fewer forward passes in the wrong mode in a recording say nothing.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient, 1)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        if run is None:
+            yield from suspected
+            return
+        seen: set[str] = set()
+        for reading in numerics(run.lead.process, "mode"):
+            how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)
+            if how and how not in seen and steps >= self.limit("forwards"):
+                seen.add(how)
+                yield self._measured(patient, run, reading, how, suspected)
+        yield from (item for item in suspected if item.fact("how") not in seen)
+
+    def _measured(
+        self, patient: Patient, run: Run, reading: Record, how: str, suspected: list[Finding]
+    ) -> Finding:
+        where = place_of(reading)
+        spans = [spot(patient, where)] if where is not None else []
+        model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
+        words = {
+            "training": f"{model} stood in eval mode in {steps} training steps: its dropout was off and its "
+            "batch norm used running statistics.",
+            "mode": f"{model} stood in training mode in {steps} forward passes of an evaluation: dropout was "
+            "on, and batch norm learned from the evaluation's data.",
+            "graph": f"{steps} forward passes of an evaluation built a graph that nothing used.",
+        }
+        return confirmed(
+            self,
+            [item for item in suspected if item.fact("how") == how],
+            words[how],
+            share=None,
+            spans=spans,
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
+            facts=(("how", how), ("model", ""), ("inside", False), ("loop", ""), ("whole", False)),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         said: set[ast.AST] = set()
         covered: set[str] = set()
         for program in training_programs(patient.source):

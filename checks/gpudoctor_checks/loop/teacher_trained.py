@@ -5,10 +5,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, resolved
 from gpudoctor.model.reading.places import place
 from gpudoctor.model.reading.program import bound_to, enclosing, steady
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Event, Script, Source
@@ -57,10 +61,45 @@ class TeacherTrained(Check):
 
     code = Code("LOOP011")
     name = "teacher-trained"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="forwards",
+            default=20,
+            unit="{steps}",
+            source="CATALOGUE: correctness counts in events",
+            meaning="Fewer forward passes of a teacher with gradients in a recording say nothing.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient, 1)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        readings = [
+            item for item in (numerics(run.lead.process, "mode") if run else ())
+            if item.get("kind_of") == "teacher-grad" and int(item.get("steps") or 0) >= self.limit("forwards")
+        ]  # fmt: skip
+        if run is None or not readings:
+            yield from suspected
+            return
+        last = readings[-1]
+        where, steps = place_of(last), int(last.get("steps") or 0)
+        yield confirmed(
+            self,
+            [item for item in suspected if item.fact("how") == "graph"],
+            f"{last.get('model') or 'A second model'} built a graph in {steps} training steps that no backward "
+            "pass used: a forward pass that holds its activations for nothing.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
+            facts=(("how", "graph"), ("teacher", str(last.get("model") or "")), ("call", "")),
+        )
+        yield from (item for item in suspected if item.fact("how") != "graph")
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         said: set[object] = set()
         for use in _uses(source):

@@ -16,8 +16,13 @@ from gpudoctor.model import (
     Provenance,
     Reads,
     Severity,
+    Threshold,
 )
 from gpudoctor.model.reading.program import enclosing, steady
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
@@ -70,11 +75,51 @@ class ZeroGradMissing(Check):
 
     code = Code("LOOP001")
     name = "zero-grad-missing"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="cycles",
+            default=20,
+            unit="{steps}",
+            source="CATALOGUE: correctness counts in events; two accumulations of eight and a rest",
+            meaning="Fewer optimizer steps looked at in a recording say nothing.",
+        ),
+        Threshold(
+            name="uncleared_share",
+            default=0.8,
+            unit="1",
+            source="convention: a loop that clears now and then accumulates on purpose",
+            meaning="So many of the cycles must begin with used gradients.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        run = judged(patient, 1)
+        suspected = suspicions(lambda: self._from_source(patient.source), run)
+        process = run.lead.process if run else None
+        readings = numerics(process, "uncleared") if process else ()
+        looked = int(readings[-1].get("steps") or 0) if readings else 0
+        if run is None or looked < self.limit("cycles"):
+            yield from suspected
+            return
+        found = int(readings[-1].get("found") or 0)
+        if found < self.limit("uncleared_share") * looked:
+            return
+        where = place_of(readings[-1])
+        spans = [spot(patient, where)] if where is not None else []
+        yield confirmed(
+            self,
+            suspected,
+            f"In {found} of {looked} steps the first backward pass found the gradients that the last optimizer "
+            "step had used: they are never cleared, and each step adds up all before it.",
+            share=None,
+            spans=spans,
+            severity=Severity.ERROR,
+            run=run,
+            numbers=(measured("uncleared_cycles", found, "{steps}", run.recording),),
+            breaks="each update uses the sum of all gradients so far",
+        )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()

@@ -15,9 +15,14 @@ from gpudoctor.model import (
     Provenance,
     Reads,
     Severity,
+    Threshold,
 )
+from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.program import bound_to, steady
+from gpudoctor.model.reading.recordings.growth import growth, readings
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured
+from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
@@ -63,11 +68,54 @@ class GraphRetained(Check):
 
     code = Code("MEM003")
     name = "graph-retained"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="grown",
+            default=4 * 2**20,
+            unit="B",
+            source="resident memory of a process at rest varies by one or two MiB",
+            meaning="Memory that grew by this much over a recorded run confirms what the source suspects.",
+        ),
+        Threshold(
+            name="steps",
+            default=200,
+            unit="{steps}",
+            source="convention: what 200 steps do not show is not worth an edit",
+            meaning="A recorded run of so many steps without growth refutes what the source suspects.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient.source)
+        run = judged(patient)
+        suspected = list(self._from_source(patient.source))
+        yield from self._measured(run, suspected) if run else suspected
+
+    def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        """The memory that really grew; the suspicion says why."""
+        process = run.lead.process
+        device = readings(process, "allocated") > 0
+        column = "allocated" if device else "rss"
+        found = growth(process, column)
+        if found is None or found.bytes < self.limit("grown"):
+            if run.lead.steps < self.limit("steps") or not readings(process, column):
+                yield from suspected
+            return
+        kind = "device" if device else "host"
+        for finding in suspected:
+            yield confirmed(
+                self,
+                [finding],
+                f"{finding.message} The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
+                f"{size(found.per_step)} a step.",
+                share=None,
+                spans=(),
+                severity=Severity.ERROR,
+                run=run,
+                numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
+                breaks=f"the {kind} runs out of memory",
+            )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()

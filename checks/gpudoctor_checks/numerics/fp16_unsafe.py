@@ -7,6 +7,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Cost,
     Evidence,
     Finding,
     Patient,
@@ -20,6 +21,9 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.families import family
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.program import bound_to, steady, switched_off
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent
+from gpudoctor.model.reading.recordings.pricing import suspicions
 from gpudoctor.model.reading.setups import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.trained import trained_models
@@ -78,7 +82,7 @@ class Fp16Unsafe(Check):
 
     code = Code("NUM006")
     name = "fp16-unsafe"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
         Threshold(
             name="static_scale",
@@ -87,9 +91,56 @@ class Fp16Unsafe(Check):
             source="DeepSpeed's config reference: loss_scale 0 is dynamic, anything else is fixed",
             meaning="A fixed loss scale of this or more is a finding; 0 adapts itself.",
         ),
+        Threshold(
+            name="scale_collapsed",
+            default=1.0,
+            unit="1",
+            source="NVIDIA/apex#318: a scale that falls below 1 no longer protects anything",
+            meaning="A loss scale that ends below this in a recorded run has collapsed.",
+        ),
+        Threshold(
+            name="skipped_share",
+            default=0.1,
+            unit="1",
+            source="GradScaler doubles every 2,000 steps, and skips one step for it",
+            meaning="A scaler that skipped this share of a recorded run's steps is in trouble.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._declared(patient), run)
+        if run is not None:
+            yield from self._collapsed(run)
+            scaled = bool(numerics(run.lead.process, "scaler")) or run.lead.known("scale")
+            suspected = [
+                item for item in suspected if not (scaled and item.fact("cure") in ("autocast", "cast"))
+            ]
+        yield from suspected
+
+    def _collapsed(self, run: Run) -> Iterator[Finding]:
+        """A scaler whose scale falls and falls, or that skips steps all the time."""
+        readings = numerics(run.lead.process, "scaler")
+        last = readings[-1] if readings else None
+        if last is None:
+            return
+        scale, skipped = float(last.get("scale") or 0.0), int(last.get("skipped") or 0)
+        share = skipped / max(1, int(last.get("step") or 0) + 1)
+        if scale >= self.limit("scale_collapsed") and share <= self.limit("skipped_share"):
+            return
+        yield self.finding(
+            f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
+            "gradients overflow in fp16 at any scale.",
+            evidence=(
+                measured("loss_scale", scale, "1", run.recording),
+                measured("steps_skipped", skipped, "{steps}", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(step_share=min(0.99, share)),
+            facts=(("cure", "collapsed"),),
+        )
+
+    def _declared(self, patient: Patient) -> Iterator[Finding]:
         configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
         if configs is None and source is None:
             raise Unavailable("no config and no script was given")

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from gpudoctor.model import (
     Check,
@@ -22,6 +23,9 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.families import family
 from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.model.reading.trained import adapted, trained_models
 from gpudoctor.model.reading.written import Written, as_number, from_keyword
@@ -98,7 +102,7 @@ class LearningRateOutOfBand(Check):
 
     code = Code("NUM009")
     name = "learning-rate-out-of-band"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
         Threshold(
             name="adam_high",
@@ -138,6 +142,39 @@ class LearningRateOutOfBand(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._declared(patient), run)
+        yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        """The greatest rate that the optimizers really used; warm-up and schedules included."""
+        process = run.lead.process
+        used = max((value for value in process.steps.column("lr") if isfinite(value)), default=None)
+        made = process.of("optimizer")
+        if used is None or len(made) != 1:
+            yield from suspected
+            return
+        where, name = place_of(made[0]), str(made[0].get("name") or "")
+        place = spot(patient, where) if where is not None else SourceSpan(path=run.recording.path, line=1)
+        rate = Rate(key="lr", value=used, adam="adam" in name.lower(), method="", tunes=False, place=place)
+        found = self.judge(rate)
+        if found is None:
+            # what is judged by the method of fine-tuning is not told by a rate alone
+            yield from (item for item in suspected if item.fact("cure") in ("full", "lora"))
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
+            share=None,
+            spans=[place] if where is not None else [],
+            severity=found.severity,
+            run=run,
+            numbers=(measured("learning_rate", used, "1", run.recording),),
+            facts=found.facts,
+        )
+
+    def _declared(self, patient: Patient) -> Iterator[Finding]:
         configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
         if configs is None and source is None:
             raise Unavailable("no config and no script was given")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.modes import forwards, model_of, resolved
 from gpudoctor.model.reading.optimizers import (
     Bound,
@@ -18,7 +18,12 @@ from gpudoctor.model.reading.optimizers import (
 from gpudoctor.model.reading.places import extent, resolved_calls
 from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Script
 
 _BUILDERS = re.compile(
@@ -43,6 +48,10 @@ class _Case:
     place: ast.AST
     how: str
     text: str = ""
+
+
+_ALL = 0.95
+"""Share of unmoved elements that nobody leaves alone on purpose."""
 
 
 class WeightsFrozen(Check):
@@ -73,11 +82,62 @@ class WeightsFrozen(Check):
 
     code = Code("NUM008")
     name = "weights-frozen"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="steps",
+            default=20,
+            unit="{steps}",
+            source="CATALOGUE: a dead parameter counts from 20 steps; a warm-up from rate 0 is over by then",
+            meaning="Fewer steps looked at in a recording say nothing.",
+        ),
+        Threshold(
+            name="frozen_share",
+            default=0.2,
+            unit="1",
+            source="CATALOGUE NUM005's share for an error",
+            meaning="From this share of unmoved trainable elements on it is an error, below a note.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._from_source(patient)
+        run = judged(patient, self.limit("steps"))
+        suspected = suspicions(lambda: self._from_source(patient), run)
+        if run is None:
+            yield from suspected
+            return
+        process = run.lead.process
+        readings = [
+            item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")
+        ]
+        still = readings[-1] if readings else None
+        unheld = _unheld(process)
+        if still is not None and not still.get("parameters"):
+            return  # everything moves
+        if still is None and not unheld:
+            yield from suspected
+            return
+        named = list(map(str, still.get("parameters"))) if still is not None else sorted(unheld)
+        share = float(still.get("share") or 0.0) if still is not None else 1.0
+        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+        left = set(named) <= _missing(process)
+        # An optimizer made for a part of the model, or beside a second model, leaves the rest alone on purpose.
+        much = share >= self.limit("frozen_share") if not left else bool(unheld) or share >= _ALL
+        where = place_of(process.of("optimizer")[-1]) if process.of("optimizer") else None
+        why = "no optimizer holds them" if left else "although an optimizer holds them"
+        yield confirmed(
+            self,
+            suspected,
+            f"The steps leave {', '.join(named[:3])}{more} as they were, {percent(share)} of the trainable "
+            f"elements: {why}.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.ERROR if much else Severity.NOTE,
+            run=run,
+            numbers=(measured("unmoved_share", share, "1", run.recording),),
+            breaks="the weights do not learn" if much else None,
+        )
 
     def _from_source(self, patient: Patient) -> Iterator[Finding]:
         said: set[ast.AST] = set()
@@ -104,6 +164,24 @@ class WeightsFrozen(Check):
                 ("text", case.text),
             ),
         )
+
+
+def _missing(process: Process) -> set[str]:
+    """Trainable parameters that no optimizer holds, by name (the recorder names the first 64 of each)."""
+    held = [set(map(str, item.get("missing") or ())) for item in process.of("optimizer")]
+    return set.intersection(*held) if held else set()
+
+
+def _unheld(process: Process) -> set[str]:
+    """Parameters of the one model that the one optimizer does not hold, although it holds as many elements.
+
+    It then steps other tensors than the model's. One that holds fewer was made for a part of the model.
+    """
+    models, optimizers = process.of("model"), process.of("optimizer")
+    if len(models) != 1 or len(optimizers) != 1:
+        return set()
+    own, whole = int(optimizers[0].get("parameters") or 0), int(models[0].get("trainable") or 0)
+    return _missing(process) if own >= whole > 0 else set()
 
 
 def _prepared(program: Program, one: Bound) -> bool:

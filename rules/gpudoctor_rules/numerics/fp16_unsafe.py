@@ -45,6 +45,10 @@ class Fp16UnsafeRule(Rule):
             )
         elif cure == "bf16":
             yield self._bf16(finding, patient)
+        elif cure == "collapsed":
+            missing = has_bf16(patient) is False
+            title = "train in float32: this card has no bf16" if missing else "bf16 instead of fp16"
+            yield _remedy("bf16", title, ("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True",), ())
         elif cure in {"cast", "load"}:
             yield _remedy(
                 "float32",

@@ -42,6 +42,11 @@ class Growth:
         return max(0.0, (limit - self.last) / self.per_second) if self.per_second > 0 else math.inf
 
 
+def readings(process: Process, column: str) -> int:
+    """Rows of the steady state in which a column was read."""
+    return sum(math.isfinite(value) for value in steady(process).values(column))
+
+
 def growth(process: Process, column: str) -> Growth | None:
     """Steady growth of a column of bytes (`allocated`, `rss`) in steady state.
 

@@ -1,0 +1,129 @@
+"""The curves of a training: its loss, the norms of its gradients, what the probe read of its weights."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.recordings.trends import Trend, trend
+from gpudoctor.model.signs.recording import Process, Record
+
+_NEAR = 20
+"""Readings that a running median stands on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A quantity along the steps."""
+
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+    """Finite ones only."""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def early(self) -> float:
+        """Median of the first readings: a twentieth of them, five at least."""
+        return median(self.values[: max(5, len(self) // 20)])
+
+    @property
+    def late(self) -> float:
+        """Median of the last tenth, five at least."""
+        return median(self.values[-max(5, len(self) // 10) :])
+
+    @property
+    def best(self) -> float:
+        """The lowest running median."""
+        width = max(5, min(_NEAR, len(self) // 10))
+        return min(median(self.values[i : i + width]) for i in range(max(1, len(self) - width + 1)))
+
+    def trend(self) -> Trend | None:
+        """Its robust trend along the steps."""
+        return trend(self.steps, self.values)
+
+
+def numerics(process: Process, kind: str) -> tuple[Record, ...]:
+    """Readings of one kind, in order."""
+    return tuple(item for item in process.of("numeric") if item.get("kind") == kind)
+
+
+def names(record: Record, most: int = 3) -> str:
+    """The parameters that a reading names, the first few of them."""
+    found = [str(name) for name in record.get("parameters") or ()]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
+
+
+@once
+def loss_curve(process: Process) -> Curve:
+    """The loss by step, where it was seen."""
+    return _curve(process, "loss")
+
+
+@once
+def norm_curve(process: Process) -> Curve:
+    """The norm of all gradients by step: the column, or the readings where there is none."""
+    found = _curve(process, "grad_norm")
+    if len(found):
+        return found
+    readings = [
+        (int(item.get("step") or 0), float(item.get("norm")))
+        for item in numerics(process, "norms")
+        if isinstance(item.get("norm"), int | float) and math.isfinite(item.get("norm"))
+    ]
+    return Curve(steps=tuple(step for step, _ in readings), values=tuple(norm for _, norm in readings))
+
+
+def _curve(process: Process, column: str) -> Curve:
+    values, indices = process.steps.column(column), process.steps.column("index")
+    known = [(int(i), value) for i, value in zip(indices, values, strict=False) if math.isfinite(value)]
+    return Curve(steps=tuple(i for i, _ in known), values=tuple(value for _, value in known))
+
+
+def explosion(curve: Curve) -> tuple[float, float] | None:
+    """How far the norms have grown: the late median over the median of the first half, and the late median.
+
+    None for fewer than eight readings. One spike moves neither.
+    """
+    if len(curve) < 8:
+        return None
+    usual = median(curve.values[: max(4, len(curve) // 2)])
+    late = median(curve.values[-max(3, len(curve) // 8) :])
+    return (late / usual if usual > 0 else math.inf if late > 0 else 1.0), late
+
+
+def spikes(curve: Curve, times: float) -> list[int]:
+    """Steps whose value towers over the running median before it by so many times."""
+    found: list[int] = []
+    for i in range(_NEAR, len(curve)):
+        usual = median(curve.values[i - _NEAR : i])
+        if usual > 0 and curve.values[i] > times * usual:
+            found.append(curve.steps[i])
+    return found
+
+
+def diverges(curve: Curve, least: int = 30) -> bool:
+    """Whether a loss ends far above where it was: above its start and above twice its best, not by a spike.
+
+    Judged on losses that are positive throughout; a policy's loss and a likelihood with no floor go where
+    they like.
+    """
+    if len(curve) < least or min(curve.values) <= 0:
+        return False
+    return curve.late > 1.2 * curve.early and curve.late > 2.0 * curve.best
+
+
+def stalls(curve: Curve, least: int = 500) -> bool:
+    """Whether a loss has neither fallen nor risen over its steps: less than 1 % and no significant trend."""
+    if len(curve) < least or min(curve.values) <= 0:
+        return False
+    found = curve.trend()
+    return found is not None and found.p > 0.05 and abs(found.growth) < 0.01 * abs(median(curve.values))
+
+
+def first_bad(records: Sequence[Record]) -> Record | None:
+    """The first reading that was not recovered from."""
+    return next((item for item in records if not item.get("recovered")), None)
