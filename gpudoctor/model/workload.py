@@ -14,7 +14,7 @@ from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.reading.loaders import Loader, loaders
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.signs.source import Known, Source
 from gpudoctor.model.unavailable import Unavailable
 
 T = TypeVar("T")
@@ -29,6 +29,12 @@ def optional(read: Callable[[], T]) -> T | None:
         return read()
     except Unavailable:
         return None
+
+
+def scripts_given(patient: Patient) -> Source:
+    """The source, empty where none was given: a recording of elsewhere has remedies without edits."""
+    found = optional(lambda: patient.source)
+    return found if found is not None else Source(scripts=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from gpudoctor.model.reading.cadence import settable
 from gpudoctor.model.reading.edits import insert_after, replace_node
 from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.workload import scripts_given
 
 _WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", "scipy.io.", "pyarrow.")
 """Loads whose result can be kept as it is."""
@@ -21,7 +22,12 @@ class DatasetReopensRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         kind = finding.fact("kind")
         script = next(
-            (item for item in patient.source.scripts if finding.span and item.path == finding.span.path), None
+            (
+                item
+                for item in scripts_given(patient).scripts
+                if finding.span and item.path == finding.span.path
+            ),
+            None,
         )
         if kind == "opened":
             yield from _opened(finding, script, patient)
@@ -34,7 +40,9 @@ class DatasetReopensRule(Rule):
 def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterator[Remedy]:
     call, path = str(finding.fact("call")), str(finding.fact("path"))
     found = _call(finding, script) if script is not None else None
-    maps = found is not None and settable(patient.source, found.span, "mmap_mode", method="load", free=1)
+    maps = found is not None and settable(
+        scripts_given(patient), found.span, "mmap_mode", method="load", free=1
+    )
     if call == "numpy.load" and found is not None and maps and not path.strip("'\"").endswith(".npz"):
         span = found.span
         # "c" is copy on write: items may still be changed in place, and the file stays as it is.

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.reading.cadence import settable
-from gpudoctor.model.reading.recordings.judged import source_of
 from gpudoctor.model.signs.source import Known, Source
+from gpudoctor.model.workload import scripts_given
 
 _TRAINER = "transformers.Trainer"
 
@@ -16,8 +16,7 @@ class PaddingWasteRule(Rule):
     answers = Code("DATA006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        source = source_of(patient)
-        edits = _edits(finding, source) if source is not None else ()
+        edits = _edits(finding, scripts_given(patient))
         yield Remedy(
             id="DATA006-dynamic",
             title="pad each batch to its longest sample, not every sample to the maximum",

@@ -20,6 +20,7 @@ from gpudoctor.model import (
 from gpudoctor.model.budget import cpus_per_rank, ranks_here
 from gpudoctor.model.reading.cadence import settable, without
 from gpudoctor.model.signs.configs import ConfigFile
+from gpudoctor.model.workload import scripts_given
 
 _MOST = 16
 """Processes that LLaMA-Factory's own examples use; beyond, disks are the limit."""
@@ -77,19 +78,19 @@ def processes_for(patient: Patient) -> tuple[int, str]:
 
 def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit, ...]:
     span = finding.span
-    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
     if span is None or script is None:
         return ()
     if finding.fact("kind") == "off":
         edit = without(script, span)
         return (edit,) if edit is not None else ()
     if finding.fact("kind") == "cache":
-        if not settable(patient.source, span, method="map", remove=("load_from_cache_file",)):
+        if not settable(scripts_given(patient), span, method="map", remove=("load_from_cache_file",)):
             return ()
         return (
             KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("load_from_cache_file",)),
         )
-    if not settable(patient.source, span, "num_proc", method="map", free=1):
+    if not settable(scripts_given(patient), span, "num_proc", method="map", free=1):
         return ()
     return (
         KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("num_proc", str(processes)),)),

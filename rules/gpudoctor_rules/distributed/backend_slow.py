@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.workload import scripts_given
 
 
 class BackendSlowRule(Rule):
@@ -51,7 +52,7 @@ def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, '"nccl"'),))
         return
     try:
-        scripts = patient.source.scripts
+        scripts = scripts_given(patient).scripts
     except Unavailable:
         return
     for script in scripts:

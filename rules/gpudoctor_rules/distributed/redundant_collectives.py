@@ -14,6 +14,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.reading.cadence import without
+from gpudoctor.model.workload import scripts_given
 
 _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""
@@ -52,7 +53,7 @@ class RedundantCollectivesRule(Rule):
 def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
     """The barriers' statements removed, when every one of them stands alone."""
     spans = [item for item in finding.evidence if isinstance(item, SourceSpan)][:-1]
-    scripts = {script.path: script for script in patient.source.scripts}
+    scripts = {script.path: script for script in scripts_given(patient).scripts}
     found = [without(scripts[span.path], span) if span.path in scripts else None for span in spans]
     if None not in found:
         yield from (edit for edit in found if edit is not None)

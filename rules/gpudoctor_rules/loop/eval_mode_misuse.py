@@ -8,6 +8,7 @@ from gpudoctor.model.reading.edits import insert_after, insert_before
 from gpudoctor.model.reading.places import find
 from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.workload import scripts_given
 
 _MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
 _NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"
@@ -56,7 +57,7 @@ class EvalModeMisuseRule(Rule):
 
 def _loop(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
     for kind in _LOOPS:
-        found = find(patient.source, finding.fact("loop"), kind)
+        found = find(scripts_given(patient), finding.fact("loop"), kind)
         if found is not None and isinstance(found[1], ast.stmt):
             return found[0], found[1]
     return None

@@ -8,6 +8,7 @@ from gpudoctor.model.reading.edits import insert_after, replace_node
 from gpudoctor.model.reading.places import alone, find
 from gpudoctor.model.reading.program import statement
 from gpudoctor.model.reading.syntax import segment
+from gpudoctor.model.workload import scripts_given
 
 _REFERENCES = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
 
@@ -44,7 +45,7 @@ class TeacherTrainedRule(Rule):
 
 def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The statement in a with block, where nothing else of it needs a gradient."""
-    found = find(patient.source, finding.fact("call"))
+    found = find(scripts_given(patient), finding.fact("call"))
     if found is None:
         return ()
     script, node = found
@@ -67,7 +68,7 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 
 def _eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:
-    found = find(patient.source, finding.fact("call"))
+    found = find(scripts_given(patient), finding.fact("call"))
     whole = statement(*found) if found is not None else None
     if found is None or not isinstance(whole, ast.Assign) or not alone(found[0], whole):
         return ()

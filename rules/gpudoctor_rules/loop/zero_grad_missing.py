@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.reading.syntax import nodes, segment
+from gpudoctor.model.workload import scripts_given
 
 
 class ZeroGradMissingRule(Rule):
@@ -29,7 +30,7 @@ class ZeroGradMissingRule(Rule):
 def _edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ...]:
     """The statement that steps, with a line after it; only where it stands alone on its lines."""
     span = finding.span
-    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
     if span is None or script is None:
         return ()
     lines = script.text.splitlines()

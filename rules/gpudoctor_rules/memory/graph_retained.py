@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.reading.syntax import nodes, segment
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.workload import scripts_given
 
 _REFERENCES = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
@@ -52,7 +53,7 @@ def _contains_display(node: ast.expr) -> bool:
 
 def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...]:
     span = finding.span
-    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
     node = _node(script, finding) if script else None
     if script is None or node is None or " with " in detached:
         return ()

@@ -19,7 +19,7 @@ from gpudoctor.model.reading.edits import replace_node
 from gpudoctor.model.reading.setups import deepspeed_configs, training_arguments
 from gpudoctor.model.reading.written import add_keyword, from_keyword
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.workload import optional
+from gpudoctor.model.workload import optional, scripts_given
 
 AMPERE = (8, 0)
 """Compute capability from which cards have bf16."""
@@ -117,7 +117,7 @@ def _remedy(name: str, title: str, steps: tuple[str, ...], edits: tuple[Edit, ..
 
 def _call_at(finding: Finding, patient: Patient) -> tuple[Script, Call] | None:
     place = finding.span
-    source = optional(lambda: patient.source)
+    source = optional(lambda: scripts_given(patient))
     for script in source.scripts if source is not None and place is not None else ():
         for call in script.calls:
             if call.span == place:

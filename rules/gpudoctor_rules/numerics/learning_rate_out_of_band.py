@@ -16,6 +16,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.workload import scripts_given
 
 MIDDLES = {
     "adam": ("1e-3", "from scratch 1e-4 to 1e-3"),
@@ -64,7 +65,7 @@ def _edits(place: object, value: str, patient: Patient) -> tuple[Edit, ...]:
 
 
 def _in_script(place: SourceSpan, value: str, patient: Patient) -> tuple[Edit, ...]:
-    script = next((item for item in patient.source.scripts if item.path == place.path), None)
+    script = next((item for item in scripts_given(patient).scripts if item.path == place.path), None)
     for call in script.calls if script is not None else ():
         for node in (*(item.value for item in call.node.keywords), *call.node.args[1:2]):
             if script is None or not isinstance(node, ast.Constant) or node.lineno != place.line:

@@ -8,6 +8,7 @@ from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient,
 from gpudoctor.model.reading.edits import insert_after, replace_node
 from gpudoctor.model.reading.places import alone, block, find_extent, remove
 from gpudoctor.model.reading.syntax import segment
+from gpudoctor.model.workload import scripts_given
 
 
 class WeightsFrozenRule(Rule):
@@ -54,8 +55,8 @@ class WeightsFrozenRule(Rule):
 
 def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The optimizer's statement behind the change, in the same block, when nothing between uses it."""
-    built = find_extent(patient.source, finding.fact("statement"))
-    change = find_extent(patient.source, finding.fact("edit_at"))
+    built = find_extent(scripts_given(patient), finding.fact("statement"))
+    change = find_extent(scripts_given(patient), finding.fact("edit_at"))
     if built is None or change is None or built[0] is not change[0]:
         return ()
     script, moved, target = built[0], built[1], change[1]
@@ -74,5 +75,5 @@ def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 
 def _renamed(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
-    found = find_extent(patient.source, finding.fact("edit_at"))
+    found = find_extent(scripts_given(patient), finding.fact("edit_at"))
     return (replace_node(found[0], found[1], text),) if found is not None and text else ()

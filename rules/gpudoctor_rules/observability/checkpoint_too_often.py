@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model.workload import scripts_given
 
 EVERY = 500
 """Steps between two saves: transformers' default."""
@@ -48,7 +49,7 @@ class CheckpointTooOftenRule(Rule):
 
 def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     span = finding.span
-    for script, loop in patient.source.training_loops if span is not None else ():
+    for script, loop in scripts_given(patient).training_loops if span is not None else ():
         if span is not None and script.path == span.path and loop.span.line == finding.fact("loop_line"):
             event = event_at(loop, span.line, span.column, span.path)
             if event is not None:

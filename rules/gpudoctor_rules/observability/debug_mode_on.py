@@ -19,6 +19,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.workload import scripts_given
 
 OFF = {
     "torch.autograd.set_detect_anomaly": "False",
@@ -65,7 +66,7 @@ def _edits(finding: Finding, patient: Patient, keyword: str, facility: str) -> t
         return ()
     if keyword:
         return (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(keyword,)),)
-    script = next((item for item in patient.source.scripts if item.path == span.path), None)
+    script = next((item for item in scripts_given(patient).scripts if item.path == span.path), None)
     call = next((item for item in script.calls if item.span == span), None) if script else None
     if script is None or call is None or facility not in OFF:
         return ()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.reading.cadence import event_at, less_often
 from gpudoctor.model.signs.source import Known
+from gpudoctor.model.workload import scripts_given
 
 EVERY = 500
 """Steps between two evaluations: transformers' default."""
@@ -43,7 +44,7 @@ class EvaluationTooOftenRule(Rule):
 def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The number of the guard around the evaluation, or a guard around the call in the loop's own text."""
     span = finding.span
-    for script, loop in patient.source.training_loops if span is not None else ():
+    for script, loop in scripts_given(patient).training_loops if span is not None else ():
         if span is None or script.path != span.path or loop.span.line != finding.fact("loop_line"):
             continue
         inside = event_at(

@@ -15,6 +15,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.reading.cadence import settable, without
+from gpudoctor.model.workload import scripts_given
 
 _STEPS = {
     "sync": "Delete the fsync: the operating system writes the file within seconds, and at close.",
@@ -46,9 +47,9 @@ class LogFlushRule(Rule):
 
 
 def _edit(patient: Patient, place: SourceSpan) -> Edit | None:
-    script = next((item for item in patient.source.scripts if item.path == place.path), None)
+    script = next((item for item in scripts_given(patient).scripts if item.path == place.path), None)
     if script is None:
         return None
-    if settable(patient.source, place, method="print", remove=("flush",)):
+    if settable(scripts_given(patient), place, method="print", remove=("flush",)):
         return KeywordEdit(path=place.path, line=place.line, column=place.column, remove=("flush",))
     return without(script, place)

@@ -18,6 +18,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
 from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.workload import scripts_given
 
 EVERY = 50
 """Steps between two writes: the upper end of the catalogue's 10 to 50, and Lightning's default."""
@@ -51,7 +52,7 @@ class LoggingTooOftenRule(Rule):
 
 def _loop(finding: Finding, patient: Patient) -> tuple[Script | None, Loop | None]:
     line = finding.fact("loop_line")
-    for script, loop in patient.source.training_loops:
+    for script, loop in scripts_given(patient).training_loops:
         if finding.span is not None and script.path == finding.span.path and loop.span.line == line:
             return script, loop
     return None, None

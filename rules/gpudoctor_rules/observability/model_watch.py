@@ -21,6 +21,7 @@ from gpudoctor.model.reading.cadence import counted, counter, event_at, less_oft
 from gpudoctor.model.reading.edits import replace_node
 from gpudoctor.model.reading.program import enclosing, loop_node, statement
 from gpudoctor.model.signs.source import Known, Loop, Script
+from gpudoctor.model.workload import scripts_given
 
 EVERY = 1000
 """wandb's own default for `log_freq`."""
@@ -73,13 +74,13 @@ def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         return ()
     if how == "watch":
         keywords = (("log_freq", str(EVERY)), *((("log", '"gradients"'),) if finding.fact("all") else ()))
-        if not settable(patient.source, span, *(name for name, _ in keywords), method="watch", free=2):
+        if not settable(scripts_given(patient), span, *(name for name, _ in keywords), method="watch", free=2):
             return ()
         return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=keywords),)
-    script = next((item for item in patient.source.scripts if item.path == span.path), None)
+    script = next((item for item in scripts_given(patient).scripts if item.path == span.path), None)
     if how == "variable":
         return _variable(script, span)
-    for owner, loop in patient.source.training_loops:
+    for owner, loop in scripts_given(patient).training_loops:
         if script is owner and loop.span.line == finding.fact("loop_line"):
             event = event_at(loop, span.line, span.column, span.path)
             seldom = (

@@ -18,6 +18,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.program import bound_to
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.workload import scripts_given
 
 PERIOD = 500
 """Steps between two measurements that still cost nothing (the catalogue's S4)."""
@@ -137,7 +138,7 @@ def _schedule(finding: Finding, patient: Patient) -> Remedy:
 def _schedule_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """`repeat=1` on a schedule that never ends, or a schedule on a profiler whose loop calls `step()`."""
     span = finding.span
-    script = next((item for item in patient.source.scripts if span and item.path == span.path), None)
+    script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
     if span is None or script is None or finding.fact("how") != "around":
         return ()
     schedules = list(script.calls_to(".schedule"))

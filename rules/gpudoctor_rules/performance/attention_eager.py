@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.workload import scripts_given
 
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
 _CALL = (
@@ -87,7 +88,7 @@ def _in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...]
 
 def _switched(spans: list[SourceSpan], patient: Patient) -> Iterator[Edit]:
     try:
-        scripts = patient.source.scripts
+        scripts = scripts_given(patient).scripts
     except Unavailable:
         return
     for script in scripts:

@@ -20,6 +20,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.edits import insert_after, replace_node
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
+from gpudoctor.model.workload import scripts_given
 
 _LINE = "torch.backends.cudnn.benchmark = True"
 
@@ -51,7 +52,7 @@ class AutotuneOffRule(Rule):
 
 def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
     try:
-        scripts = patient.source.scripts
+        scripts = scripts_given(patient).scripts
     except Unavailable:
         return
     span = finding.span

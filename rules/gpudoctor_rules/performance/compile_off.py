@@ -23,6 +23,7 @@ from gpudoctor.model.reading.program import loop_node, statement
 from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.workload import scripts_given
 
 
 class CompileOffRule(Rule):
@@ -53,7 +54,7 @@ class CompileOffRule(Rule):
 
 def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
     try:
-        programs = training_programs(patient.source)
+        programs = training_programs(scripts_given(patient))
     except Unavailable:
         return "model.compile()", ()
     program = next((item for item in programs if item.entry.path == finding.subject), None)

@@ -26,6 +26,7 @@ from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.tf32 import tf32_settings
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.workload import scripts_given
 
 _AMPERE = (8, 0)
 _GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"
@@ -143,7 +144,7 @@ def _configs(patient: Patient) -> Configs:
 
 def _program(finding: Finding, patient: Patient) -> Program | None:
     try:
-        programs = training_programs(patient.source)
+        programs = training_programs(scripts_given(patient))
     except Unavailable:
         return None
     return next((item for item in programs if item.entry.path == finding.subject), None)

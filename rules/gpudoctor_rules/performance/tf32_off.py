@@ -21,6 +21,7 @@ from gpudoctor.model.reading.edits import replace_node
 from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import training_programs
 from gpudoctor.model.reading.tf32 import Tf32Setting, tf32_settings
+from gpudoctor.model.workload import scripts_given
 
 _ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}
 
@@ -84,7 +85,7 @@ def _keyword(setting: Tf32Setting) -> Iterator[KeywordEdit]:
 
 def _setting(finding: Finding, patient: Patient) -> Tf32Setting | None:
     try:
-        programs = training_programs(patient.source)
+        programs = training_programs(scripts_given(patient))
     except Unavailable:
         return None
     for program in programs:

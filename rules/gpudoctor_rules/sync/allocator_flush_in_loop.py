@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.reading.cadence import without
+from gpudoctor.model.workload import scripts_given
 
 
 class AllocatorFlushInLoopRule(Rule):
@@ -44,6 +45,6 @@ class AllocatorFlushInLoopRule(Rule):
 def _deletion(finding: Finding, patient: Patient) -> TextEdit | None:
     """The edit that takes out the call, when it is a statement of its own."""
     span = finding.span
-    scripts = patient.source.scripts
+    scripts = scripts_given(patient).scripts
     script = next((item for item in scripts if span is not None and item.path == span.path), None)
     return without(script, span) if script is not None and span is not None else None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor.model.reading.cadence import without
 from gpudoctor.model.signs.source import Source
+from gpudoctor.model.workload import scripts_given
 
 
 class ExplicitSynchronizeRule(Rule):
@@ -14,7 +15,7 @@ class ExplicitSynchronizeRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
-        found = [_deletion(patient.source, place) for place in places]
+        found = [_deletion(scripts_given(patient), place) for place in places]
         edits = tuple(edit for edit in found if edit is not None)
         whole = bool(edits) and len(edits) == len(places)
         timed = bool(finding.fact("timed"))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model.workload import scripts_given
 
 EVERY = 10
 """Steps between two metrics: the catalogue's S4."""
@@ -58,7 +59,7 @@ def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     span = finding.span
     if span is None or len(finding.evidence) != 1 or finding.fact("per_sample"):
         return ()
-    for script, loop in patient.source.training_loops:
+    for script, loop in scripts_given(patient).training_loops:
         if script.path == span.path and loop.span.line == finding.fact("loop_line"):
             event = event_at(loop, span.line, span.column, span.path)
             if event is not None:
