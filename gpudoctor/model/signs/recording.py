@@ -119,6 +119,8 @@ class Recording:
     """By rank."""
     workers: tuple[Process, ...] = ()
     """Loader workers; `rank` is their parent's."""
+    launchers: tuple[Process, ...] = ()
+    """Processes without a rank beside ranks: a launcher, whose last words say how its children died."""
     machine: Table = field(default_factory=lambda: Table(columns={}))
     """Samples beside the run; columns as in docs/recording.md, of several GPUs `gpu0_sm`, `gpu1_sm`..."""
     machine_facts: Mapping[str, Any] = field(default_factory=dict)

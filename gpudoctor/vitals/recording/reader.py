@@ -37,6 +37,7 @@ def read_recording(path: str, *more: str) -> Recording:
         settings=_mapping(first.manifest.get("settings")),
         ranks=tuple(ranks),
         workers=tuple(_workers(nodes, ranks)),
+        launchers=tuple(_launchers(nodes)),
         machine=first.machine,
         machine_facts=first.facts,
         end=_joined_end([node.end for node in nodes]),
@@ -86,6 +87,17 @@ def _placed(node: Node) -> list[Process]:
             f"{alone[0].process.pid} is shown"
         )
     return [item.process for item in alone[:1]]
+
+
+def _launchers(nodes: Sequence[Node]) -> list[Process]:
+    """Processes without a rank on nodes where others have one."""
+    return [
+        item.process
+        for node in nodes
+        if any(other.ranked for other in node.reported)
+        for item in node.reported
+        if not item.ranked
+    ]
 
 
 def _weight(item: Reported, end: RunEnd | None) -> tuple[bool, int, float]:

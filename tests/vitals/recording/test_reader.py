@@ -190,7 +190,9 @@ def test_a_launcher_without_rank_is_no_rank(tmp_path):
     folder = write_recording(recording, tmp_path / "run")
     start = record("start", 0.0, format=1, rank=None, pid=77, node="node-1", wall=1.0)
     (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start))
-    assert [rank.rank for rank in read_recording(str(folder)).ranks] == [0, 1]
+    read = read_recording(str(folder))
+    assert [rank.rank for rank in read.ranks] == [0, 1]
+    assert [process.pid for process in read.launchers] == [77]
 
 
 def test_of_processes_without_a_rank_the_one_that_trains(tmp_path):

@@ -1,0 +1,92 @@
+"""DATA010 loader-dead."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
+from gpudoctor.model.reading.recordings.judged import duration, measured, spot
+from gpudoctor.model.reading.recordings.operations import killing_lines
+from gpudoctor.model.reading.recordings.standing import standing
+from gpudoctor.model.reading.recordings.waits import training_loader
+from gpudoctor.model.signs.recording import Recording
+
+
+class LoaderDead(Check):
+    """A loader worker died, or the training waits for a batch that does not come.
+
+    What it finds:
+        A DataLoader worker that exited or was killed, and a wait for data that had lasted over a minute when
+        the run was stopped or died.
+    Why it hurts:
+        A worker that dies takes the training with it, with a message that does not say why; one that hangs does
+        not even end it.
+    How it knows:
+        From a recording: the exception of the training process, its words about the worker (exit code or
+        signal), kills for memory meanwhile, and heartbeats that say where it waits.
+    False alarms:
+        A first batch that takes long, a cold disk: a wait that ended is no finding.
+    Remedies:
+        The worker's own error with num_workers=0; less memory for each; a timeout.
+    References:
+        - https://github.com/pytorch/pytorch/issues/8976
+        - https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+    """
+
+    code = Code("DATA010")
+    name = "loader-dead"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="wait_seconds",
+            default=60.0,
+            unit="s",
+            source="CATALOGUE DATA010",
+            meaning="A wait for one batch that lasts longer is a hang.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is not None and told.death is Death.WORKER:
+            place = user_place(told)
+            spans = [spot(patient, place[0])] if place is not None else []
+            spans += [spot(patient, item) for item in killing_lines(patient)]
+            when = f" at step {told.step}" if told.step is not None else ""
+            memory = recording.end is not None and recording.end.oom_kills > 0
+            why = "; the kernel killed a process for memory meanwhile" if memory else ""
+            first = told.message.strip().split(chr(10))[0][:200]
+            yield self.finding(
+                f"A loader worker died{when}, and the training with it{why}: {first}.",
+                evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300])),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(breaks="the run died"),
+                subject="worker",
+                facts=(("memory", memory), ("hangs", False)),
+            )
+            return
+        yield from self._waits(patient, recording)
+
+    def _waits(self, patient: Patient, recording: Recording) -> Iterator[Finding]:
+        """A wait for data that had not ended when the recording did."""
+        for item in standing(recording):
+            if item.phase != "data_wait" or item.silent < self.limit("wait_seconds"):
+                continue
+            process = next(rank for rank in recording.ranks if rank.rank == item.rank)
+            loader = training_loader(process)
+            places = [place for place in (item.place, loader.place if loader else None) if place is not None]
+            yield self.finding(
+                f"Rank {item.rank} waits for its next batch for {duration(item.silent)} at step "
+                f"{item.step}, and the "
+                "recording ends there.",
+                evidence=(
+                    *(spot(patient, place) for place in places),
+                    measured("wait_seconds", item.silent, "s", recording),
+                ),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(breaks="the training stands still"),
+                subject=f"rank {item.rank}",
+                facts=(("memory", False), ("hangs", True)),
+            )
+            return

@@ -1,0 +1,82 @@
+"""FAIL005 bus-error."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.unavailable import Unavailable
+
+
+class BusError(Check):
+    """The run died of a bus error, for want of shared memory as a rule.
+
+    What it finds:
+        SIGBUS, in the training or in a loader worker, and messages about shared memory that cannot be had; with
+        the size of /dev/shm beside it where the machine is at hand.
+    Why it hurts:
+        Workers hand their batches over in shared memory. Docker gives a container 64 MiB of it, and a write
+        beyond its end is a bus error without a traceback.
+    How it knows:
+        From a recording: the signal or the exception's words. The size of /dev/shm is that of this machine now.
+    False alarms:
+        A file that is cut while it is memory-mapped gives the same signal: where /dev/shm is large, that is
+        said.
+    Remedies:
+        More shared memory for the container, or another way of sharing.
+    References:
+        - https://github.com/pytorch/pytorch/issues/5040
+        - https://docs.docker.com/reference/cli/docker/container/run/#options
+    """
+
+    code = Code("FAIL005")
+    name = "bus-error"
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="shm_small",
+            default=1073741824,
+            unit="B",
+            source="CATALOGUE ENV006: below 1 GiB with workers",
+            meaning="A /dev/shm below this is the likely cause.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death is not Death.BUS:
+            return
+
+        place = user_place(told)
+        spans = [spot(patient, place[0])] if place is not None else []
+        total = _shared_memory(patient)
+        words = "."
+        if total is not None:
+            small = total < self.limit("shm_small")
+            words = f": /dev/shm holds {size(total)}" + (
+                "." if small else ", so look at memory-mapped files that shrank."
+            )
+        code = recording.end.exit_code if recording.end is not None else None
+        yield self.finding(
+            f"The run died of a bus error{words}",
+            evidence=(
+                *spans,
+                measured("exit_code", code if code is not None else -1, "1", recording),
+                *([measured("shm_total", total, "B", recording)] if total is not None else []),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run died"),
+            subject=told.kind,
+            facts=(("small", total is None or total < self.limit("shm_small")),),
+        )
+
+
+def _shared_memory(patient: Patient) -> float | None:
+    try:
+        total = patient.host.shm_total
+    except Unavailable:
+        return None
+    return float(total) if isinstance(total, int | float) else None

@@ -1,0 +1,66 @@
+"""FAIL004 collective-timeout."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.standing import odd_one, standing
+
+
+class CollectiveTimeout(Check):
+    """A collective operation timed out or did not match.
+
+    What it finds:
+        A run that died in a collective: the watchdog's timeout, ranks that called different operations, or a
+        peer that was gone. Who was where when it happened is told by rank.
+    Why it hurts:
+        All ranks wait for the one that does not come, for 10 to 30 minutes, and then die of it.
+    How it knows:
+        From a recording: the exceptions of all ranks, told root from echo by the clock and their words; their
+        last step, phase and line.
+    False alarms:
+        Ranks that die because another one has an exception of its own are echoes: that exception is the
+        finding.
+    Remedies:
+        The rank whose last line differs: a branch that not all ranks take, an uneven data set, a rank that does
+        more before a barrier.
+    References:
+        - https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
+        - https://github.com/huggingface/accelerate/issues/3380
+    """
+
+    code = Code("FAIL004")
+    name = "collective-timeout"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death is not Death.COLLECTIVE:
+            return
+
+        place = user_place(told)
+        spans = [spot(patient, place[0])] if place is not None else []
+        everyone = standing(recording)
+        odd = odd_one(everyone)
+        if odd is not None and odd.place is not None:
+            spans.insert(0, spot(patient, odd.place))
+        who = f" Rank {odd.rank} stood elsewhere: {odd.words}." if odd is not None else ""
+        first = told.message.strip().split(chr(10))[0][:200]
+        yield self.finding(
+            f"A collective operation failed{f' at step {told.step}' if told.step else ''}: {first}.{who}",
+            evidence=(
+                *spans,
+                LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400]),
+                *(
+                    measured(f"rank{item.rank}_last_step", item.step, "{step}", recording)
+                    for item in everyone[:8]
+                ),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run died"),
+            subject=told.kind,
+            facts=(("rank", odd.rank if odd is not None else -1),),
+        )

@@ -1,0 +1,55 @@
+"""FAIL003 device-assert."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
+from gpudoctor.model.reading.recordings.judged import spot
+
+
+class DeviceAssert(Check):
+    """A kernel on the device failed: an assertion, or memory that is not the program's.
+
+    What it finds:
+        An exception that speaks of a device-side assert, an illegal memory access or another error of the
+        device's own, with the last user line before it.
+    Why it hurts:
+        The error is seen at a later call than the one that made it, and the process cannot use the device any
+        more.
+    How it knows:
+        From a recording: the exception's words, the step and the phase. CUDA reports kernels' errors late, so
+        the line is where it was noticed.
+    False alarms:
+        Out of memory is no such error and has a check of its own.
+    Remedies:
+        Labels and indices first: a class number at or above the number of classes is the usual cause.
+        CUDA_LAUNCH_BLOCKING=1 shows the true line.
+    References:
+        - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
+    """
+
+    code = Code("FAIL003")
+    name = "device-assert"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death is not Death.ASSERT:
+            return
+
+        place = user_place(told)
+        spans = [spot(patient, place[0])] if place is not None else []
+        first = told.message.strip().split(chr(10))[0][:200]
+        when = f" at step {told.step}" if told.step else ""
+        yield self.finding(
+            f"A kernel on the device failed{when}: {first}. The line where it was noticed is not always "
+            "the one that "
+            "launched it.",
+            evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400])),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run died"),
+            subject=told.kind,
+            facts=(("assert", "device-side assert" in told.message),),
+        )

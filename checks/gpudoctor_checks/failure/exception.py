@@ -1,0 +1,103 @@
+"""FAIL001 exception."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    LogLine,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+)
+from gpudoctor.model.reading.recordings.causes import Cause, cause_of
+from gpudoctor.model.reading.recordings.deaths import Death, Told, death, user_place
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.signs.recording import Recording
+
+
+class Uncaught(Check):
+    """The run died of a Python exception.
+
+    What it finds:
+        The first exception of the run among all ranks: its type, the user's innermost line, and the class of
+        cause where it is a known one (shapes, devices, types, labels, files, modules, a checkpoint that does
+        not fit).
+    Why it hurts:
+        The job ended. With many ranks the log ends in the echoes of the others, closed connections and lost
+        peers, and the root stands far above.
+    How it knows:
+        From a recording: each rank writes down its exception with its stack before it ends. The root is the
+        first by the clock that does not speak of another rank's death.
+    False alarms:
+        Exceptions that were caught, Ctrl-C and an exit that the script asked for are no finding. Deaths with a
+        check of their own (memory, device asserts, collectives, workers) are told there.
+    Remedies:
+        By class of cause, at the user's line.
+    References:
+        - https://github.com/NVIDIA/nvidia-resiliency-ext
+    """
+
+    code = Code("FAIL001")
+    name = "exception"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
+            return
+        place = user_place(told)
+        spans: list[SourceSpan] = []
+        if place is not None:
+            span = spot(patient, place[0])
+            spans = [span if span.text else replace(span, text=place[1])]
+        cause = cause_of(told) if told.record is not None else None
+        code = recording.end.exit_code if recording.end is not None else None
+        yield self.finding(
+            _message(recording, told, spans, cause),
+            evidence=(
+                *spans,
+                *(
+                    [LogLine(origin=_who(recording, told), text=f"{told.kind}: {told.message}"[:400])]
+                    if told.kind
+                    else ()
+                ),
+                measured("exit_code", code if code is not None else -1, "1", recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run died"),
+            subject=told.kind or "exit code",
+            facts=(
+                ("cause", cause.word if cause is not None else ""),
+                ("title", cause.cure if cause is not None else ""),
+            ),
+        )
+
+
+def _message(recording: Recording, told: Told, spans: list[SourceSpan], cause: Cause | None) -> str:
+    if not told.kind:
+        code = recording.end.exit_code if recording.end is not None else None
+        what = "no rank" if recording.ranks else "no process that imported torch"
+        return f"The command ended with exit code {code}, and {what} wrote down why; its own last lines say it."
+    when = f" at step {told.step}" if told.step else ""
+    where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
+    first = told.message.strip().split(chr(10))[0][:200]
+    echoes = f" {len(told.cascade)} other ranks died of its death." if told.cascade else ""
+    why = f" {cause.words}." if cause is not None else ""
+    return (
+        f"{_who(recording, told).capitalize()} died{when} of {told.kind}{where}: {first}.{why}{echoes}".replace(
+            "..", "."
+        )
+    )
+
+
+def _who(recording: Recording, told: Told) -> str:
+    many = len(recording.ranks) > 1 and told.process is not None
+    return f"rank {told.process.rank}" if many and told.process is not None else "the training"

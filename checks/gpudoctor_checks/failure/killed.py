@@ -1,0 +1,97 @@
+"""FAIL002 killed."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.deaths import Death, death
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.operations import killing_lines
+from gpudoctor.model.signs.recording import Recording
+
+
+class Killed(Check):
+    """The run was killed from outside.
+
+    What it finds:
+        A command that ended by a signal nobody of its own sent: by the kernel or the control group for memory,
+        by a scheduler's time limit, by a person. A program that kills itself is told by its line.
+    Why it hurts:
+        The job ended without an exception and without a last checkpoint; its log just stops.
+    How it knows:
+        From a recording: the exit code and signal of the command, kills that the control group counted, the
+        kernel's messages of that time, the memory of the machine in the last seconds.
+    False alarms:
+        A run that gpudoctor or the user stopped is no death.
+    Remedies:
+        For memory: the budget and what uses it. For a time limit: a longer one, or checkpoints and a signal
+        before it.
+    References:
+        - https://github.com/NVIDIA/nvidia-resiliency-ext
+        - https://docs.kernel.org/admin-guide/cgroup-v2.html#memory
+    """
+
+    code = Code("FAIL002")
+    name = "killed"
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="memory_share",
+            default=0.95,
+            unit="1",
+            source="cgroup v2: the killer comes when reclaim fails at the limit",
+            meaning="Memory above this share of its limit at the end points at the out-of-memory killer.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death is not Death.KILLED:
+            return
+
+        end = recording.end
+        lines = [
+            line
+            for line in (end.kernel if end else ())
+            if "oom" in line.lower() or "killed process" in line.lower()
+        ]
+        used, limit = _memory(recording)
+        near = limit > 0 and used >= self.limit("memory_share") * limit
+        memory = told.kind in ("", "SIGKILL") and bool(lines or near or (end is not None and end.oom_kills))
+        spans = [spot(patient, place) for place in killing_lines(patient)] if not memory else []
+        name = told.kind or "SIGKILL"
+        when = f" at step {told.step}" if told.step else ""
+        if memory:
+            words = f"The kernel killed the training{when} for memory ({name})"
+            words += f": {size(used)} of {size(limit)} were in use." if limit else "."
+        elif spans:
+            words = (
+                f"The training was ended by {name}{when}, and the program itself sends signals "
+                f"({spans[0].path}:{spans[0].line}); nothing points at memory."
+            )
+        else:
+            words = f"The training was ended by {name}{when} from outside; nothing points at memory."
+        code = end.exit_code if end is not None and end.exit_code is not None else -1
+        yield self.finding(
+            words,
+            evidence=(
+                *spans,
+                *(LogLine(origin="the kernel", text=line) for line in lines[:3]),
+                measured("exit_code", code, "1", recording),
+                *([measured("memory_used", used, "B", recording)] if limit else []),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run was killed"),
+            subject=name,
+            facts=(("memory", memory), ("signal", name)),
+        )
+
+
+def _memory(recording: Recording) -> tuple[float, float]:
+    """Greatest bytes in use in the last samples, and their limit; zeros where not known."""
+    used = [value for value in recording.machine.column("memory")[-5:] if value == value]
+    facts = recording.machine_facts
+    limit = facts.get("cgroup_memory") or facts.get("memory") or 0
+    return (max(used), float(limit)) if used and isinstance(limit, int | float) else (0.0, 0.0)

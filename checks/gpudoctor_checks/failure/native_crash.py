@@ -1,0 +1,57 @@
+"""FAIL006 native-crash."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
+from gpudoctor.model.reading.recordings.judged import measured, spot
+
+
+class NativeCrash(Check):
+    """The process crashed outside of Python: a segmentation fault, an abort.
+
+    What it finds:
+        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE: the Python stack at that moment where it was
+        caught, and the extension that is likely at fault.
+    Why it hurts:
+        There is no traceback and no exception: the log just ends.
+    How it knows:
+        From a recording: the signal's own record with its stack, the exit code, the kernel's message with the
+        library's name.
+    False alarms:
+        An abort that follows an uncaught C++ exception of torch has a message in the log: look there first.
+    Remedies:
+        Versions that fit together; the extension rebuilt against this torch; the line under gdb.
+    References:
+        - https://docs.python.org/3/library/faulthandler.html
+    """
+
+    code = Code("FAIL006")
+    name = "native-crash"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death is not Death.NATIVE:
+            return
+
+        place = user_place(told)
+        spans = [spot(patient, place[0])] if place is not None else []
+        end = recording.end
+        lines = [line for line in (end.kernel if end else ()) if "segfault" in line or "trap" in line]
+        code = end.exit_code if end is not None and end.exit_code is not None else -1
+        when = f" at step {told.step}" if told.step else ""
+        where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
+        yield self.finding(
+            f"The training crashed outside of Python{when} with {told.kind or 'a fault'}{where}.",
+            evidence=(
+                *spans,
+                *(LogLine(origin="the kernel", text=line) for line in lines[:2]),
+                measured("exit_code", code, "1", recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run died"),
+            subject=told.kind,
+        )

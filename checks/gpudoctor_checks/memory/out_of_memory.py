@@ -1,0 +1,118 @@
+"""MEM009 out-of-memory."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    LogLine,
+    Patient,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.deaths import Death, Told, death, user_place
+from gpudoctor.model.reading.recordings.growth import growth
+from gpudoctor.model.reading.recordings.judged import measured, spot
+
+
+class OutOfMemory(Check):
+    """The run died because the device's memory was full.
+
+    What it finds:
+        An out-of-memory error of the device: at which step, phase and line, how much was held, reserved and
+        asked for.
+    Why it hurts:
+        The job ended, often hours after its start: at the first evaluation, the longest batch, the first
+        checkpoint.
+    How it knows:
+        From a recording: the exception with the allocator's numbers at that moment, and the memory at the ends
+        of the steps before it.
+    False alarms:
+        Memory of the host has a check of its own.
+    Remedies:
+        The step at which it died tells the cause: the first step is too much at once, a later one a leak, a
+        longer batch, an evaluation with gradients, or fragments.
+    References:
+        - https://pytorch.org/docs/stable/notes/cuda.html#memory-management
+        - https://github.com/huggingface/accelerate
+    """
+
+    code = Code("MEM009")
+    name = "out-of-memory"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="fragmented",
+            default=0.3,
+            unit="1",
+            source="TraceML: reserved and not allocated 30 % of the device",
+            meaning="This share of the device reserved and not in use points at fragments.",
+        ),
+        Threshold(
+            name="early",
+            default=3,
+            unit="{steps}",
+            source="convention: the optimizer makes its state in the first step",
+            meaning="Death within so many steps is a job that does not fit.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        told = death(recording)
+        if told is None or told.death is not Death.MEMORY:
+            return
+
+        held = _held(told)
+        place = user_place(told)
+        spans = [spot(patient, place[0])] if place is not None else []
+        cause, words = self._cause(told, held)
+        numbers = ", ".join(f"{size(value)} {name}" for name, value in held.items())
+        when = f" at step {told.step}" if told.step is not None else ""
+        phase = f" in {told.phase}" if told.phase else ""
+        who = (
+            f"Rank {told.process.rank}"
+            if told.process is not None and len(recording.ranks) > 1
+            else "The training"
+        )
+        yield self.finding(
+            f"{who} ran out of device memory{when}{phase}{f' ({numbers})' if numbers else ''}; {words}.",
+            evidence=(
+                *spans,
+                LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300]),
+                *(measured(f"memory_{name}", value, "B", recording) for name, value in held.items()),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the run died", bytes=int(held["requested"]) if "requested" in held else None),
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            facts=(("cause", cause), ("phase", told.phase)),
+        )
+
+    def _cause(self, told: Told, held: dict[str, float]) -> tuple[str, str]:
+        total = held.get("total", 0.0)
+        loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
+        if total and loose >= self.limit("fragmented") * total:
+            return "fragments", f"{size(loose)} were reserved and not in use: fragments"
+        if told.process is not None and growth(told.process, "allocated") is not None:
+            return "leak", "its memory had grown with every step"
+        if (told.step or 0) < self.limit("early"):
+            return "batch", "its first steps already need more than there is"
+        if told.phase == "evaluation":
+            return "evaluation", "the evaluation needs more than a training step"
+        return "batch", "the steps before it fitted: a batch or a sequence longer than those"
+
+
+def _held(told: Told) -> dict[str, float]:
+    """The allocator's numbers at the moment, bytes by name."""
+    given = told.record.get("oom") if told.record is not None else None
+    names = ("allocated", "reserved", "requested", "total")
+    if not isinstance(given, dict):
+        return {}
+    return {name: float(given[name]) for name in names if isinstance(given.get(name), int | float)}

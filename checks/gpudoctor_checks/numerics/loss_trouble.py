@@ -1,0 +1,117 @@
+"""NUM007 loss-trouble."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import Curve, diverges, loss_curve, spikes, stalls
+from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
+from gpudoctor.model.unavailable import Unavailable
+
+
+class LossTrouble(Check):
+    """The loss diverges, jumps, or does not move.
+
+    What it finds:
+        A loss that ends above its start and above twice its best; one that jumps to ten times its running
+        median again and again; one that has not moved by one percent in 500 steps.
+    Why it hurts:
+        A training that does not get better costs as much as one that does.
+    How it knows:
+        From a recording: the loss that goes into each backward pass. Medians of the start, the best stretch and
+        the end are compared; for a loss that stands still, the test of Mann and Kendall.
+    False alarms:
+        Losses without a floor (policies, likelihoods that go negative, adversarial games) go where they like:
+        only losses that are positive throughout are judged. A warm restart that is under way looks like
+        divergence.
+    Remedies:
+        A lower rate, warm-up, clipping; for a loss that stands still, one batch over and over: a model that
+        cannot learn that has a bug.
+    References:
+        - https://docs.aws.amazon.com/sagemaker/latest/dg/loss-not-decreasing.html
+        - https://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = Code("NUM007")
+    name = "loss-trouble"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="spike",
+            default=10.0,
+            unit="1",
+            source="Megatron-LM: ten times the usual value",
+            meaning="A loss this many times the running median is a spike.",
+        ),
+        Threshold(
+            name="spikes",
+            default=3,
+            unit="{steps}",
+            source="convention: once or twice is a bad batch",
+            meaning="So many spikes are a warning.",
+        ),
+        Threshold(
+            name="stalled_steps",
+            default=500,
+            unit="{steps}",
+            source="CATALOGUE NUM007",
+            meaning="A loss that stands still for so many steps is a note.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        curve = loss_curve(run.lead.process)
+        if len(curve) < 30:
+            raise Unavailable("the recording holds fewer than 30 losses")
+        jumps = spikes(curve, self.limit("spike")) if min(curve.values) > 0 else []
+        if diverges(curve):
+            yield self._found(
+                patient,
+                run,
+                curve,
+                "diverging",
+                Severity.WARNING,
+                f"The loss diverges: it began at {curve.early:.3g}, was {curve.best:.3g} at best and ends at "
+                f"{curve.late:.3g}.",
+            )
+        elif len(jumps) >= self.limit("spikes"):
+            yield self._found(
+                patient,
+                run,
+                curve,
+                "spiking",
+                Severity.WARNING,
+                f"The loss jumps to more than {self.limit('spike'):g} times its running median "
+                f"{len(jumps)} times, "
+                f"first at step {jumps[0]}.",
+            )
+        elif stalls(curve, int(self.limit("stalled_steps"))):
+            yield self._found(
+                patient,
+                run,
+                curve,
+                "stalled",
+                Severity.NOTE,
+                f"The loss stands still: {curve.early:.4g} at the start and {curve.late:.4g} after "
+                f"{curve.steps[-1] - curve.steps[0] + 1} steps.",
+            )
+
+    def _found(
+        self, patient: Patient, run: Run, curve: Curve, kind: str, severity: Severity, message: str
+    ) -> Finding:
+        made = run.lead.process.last("optimizer")
+        where = place_of(made) if made is not None else None
+        return self.finding(
+            message,
+            evidence=(
+                *([spot(patient, where)] if where is not None else []),
+                measured("loss_at_start", curve.early, "1", run.recording),
+                measured("loss_at_best", curve.best, "1", run.recording),
+                measured("loss_at_end", curve.late, "1", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            facts=(("kind", kind),),
+        )

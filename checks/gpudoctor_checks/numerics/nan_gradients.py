@@ -1,0 +1,97 @@
+"""NUM001 nan-gradients."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import explosion, first_bad, names, norm_curve, numerics
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.operations import risky_lines
+from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.model.unavailable import Unavailable
+
+
+class NanGradients(Check):
+    """Gradients became NaN or infinite.
+
+    What it finds:
+        A training step whose gradients hold NaN or Inf, that no loss scaler skipped: its number, the first
+        parameters, and the class of cause where the recording tells it.
+    Why it hurts:
+        The optimizer writes what it gets into the weights: from that step on every weight that the gradient
+        reached is NaN, and hours of training are lost unless somebody looks.
+    How it knows:
+        From a recording: the probe reads the gradients' finiteness at a cadence, around the first bad step and
+        at the end. The class of cause comes from what came before: a loss or a norm that grew (the rate), fp16
+        (its range), a loss that was fine (an operation such as sqrt, log or a division at its edge).
+    False alarms:
+        A loss scaler finds overflows and skips such steps by design: those that were recovered are silent here.
+    Remedies:
+        By class: a lower rate and clipping; bf16; an epsilon inside the square root, logarithm or denominator.
+        Anomaly mode on the one bad step names the operation.
+    References:
+        - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
+        - https://github.com/huggingface/transformers/issues/5651
+    """
+
+    code = Code("NUM001")
+    name = "nan-gradients"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="grown",
+            default=10.0,
+            unit="1",
+            source="CATALOGUE NUM003: growth by ten",
+            meaning="A gradient norm that grew so much before the bad step points at the rate.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        if not any(len(process.steps) for process in recording.ranks):
+            raise Unavailable("no training step was seen in the recording")
+        for process in recording.ranks:
+            bad = first_bad(numerics(process, "nan-gradients"))
+            loss = first_bad(numerics(process, "nan-loss"))
+            if bad is None or (loss is not None and _step(loss) <= _step(bad)):
+                continue  # a loss that is NaN first is the root of it
+            yield self._found(patient, recording, process, bad)
+            return
+
+    def _found(self, patient: Patient, recording: Recording, process: Process, bad: Record) -> Finding:
+        cause, words = self._cause(process)
+        spans = [spot(patient, place) for place in risky_lines(patient)] if cause == "operation" else []
+        where = place_of(bad)
+        spans += [spot(patient, where)] if where is not None else []
+        who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
+        what = "infinite" if bad.get("value") == "inf" else "NaN"
+        which = "all gradients" if bad.get("all") else f"the gradients of {names(bad)}"
+        return self.finding(
+            f"At step {_step(bad)}{who} {which} are {what}; {words}.",
+            evidence=(*spans, measured("first_bad_step", _step(bad), "{step}", recording)),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks=f"from step {_step(bad)} on the weights are NaN"),
+            subject=f"step {_step(bad)}",
+            facts=(("cause", cause), ("step", _step(bad))),
+        )
+
+    def _cause(self, process: Process) -> tuple[str, str]:
+        """The class of cause by what the recording shows before the bad step."""
+        torch = process.last("torch")
+        half = torch is not None and "float16" in str(torch.get("autocast") or "").replace("bfloat16", "")
+        scaled = bool(numerics(process, "scaler"))
+        if half and not scaled:
+            return "range", "the training runs in fp16, whose range ends at 65,504, without a loss scaler"
+        grown = explosion(norm_curve(process))
+        if grown is not None and grown[0] >= self.limit("grown"):
+            return "rate", f"the norm of the gradients had grown {grown[0]:.3g} times before"
+        return (
+            "operation",
+            "nothing had grown before: an operation at the edge of its range (sqrt, log, a division)",
+        )
+
+
+def _step(record: Record) -> int:
+    return int(record.get("step") or 0)

@@ -1,0 +1,80 @@
+"""NUM002 nan-loss."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import explosion, first_bad, loss_curve, norm_curve, numerics
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.operations import risky_lines
+from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.model.unavailable import Unavailable
+
+
+class NanLoss(Check):
+    """The loss became NaN or infinite.
+
+    What it finds:
+        A training step whose loss is not a finite number while its gradients were fine before it.
+    Why it hurts:
+        Its gradients are NaN too, and so are the weights after the next update: everything from that step on is
+        lost.
+    How it knows:
+        From a recording: the loss that goes into the backward pass. The class of cause comes from what came
+        before it, as for gradients.
+    False alarms:
+        A loss that is infinite by design (a masked likelihood that is skipped) and never goes into a backward
+        pass is not seen.
+    Remedies:
+        By class: a lower rate; bf16; an epsilon; a batch that is looked at before it is used.
+    References:
+        - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
+        - https://docs.mosaicml.com/projects/composer/en/stable/api_reference/generated/composer.callbacks.NaNMonitor.html
+    """
+
+    code = Code("NUM002")
+    name = "nan-loss"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="grown",
+            default=10.0,
+            unit="1",
+            source="CATALOGUE NUM003: growth by ten",
+            meaning="A loss or gradient norm that grew so much before points at the rate.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        if not any(len(process.steps) for process in recording.ranks):
+            raise Unavailable("no training step was seen in the recording")
+        for process in recording.ranks:
+            loss = first_bad(numerics(process, "nan-loss"))
+            bad = first_bad(numerics(process, "nan-gradients"))
+            if loss is None or (bad is not None and _step(bad) < _step(loss)):
+                continue  # gradients that were NaN before are the root of it
+            yield self._found(patient, recording, process, loss)
+            return
+
+    def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
+        grown = [explosion(curve) for curve in (norm_curve(process), loss_curve(process))]
+        rate = any(item is not None and item[0] >= self.limit("grown") for item in grown)
+        spans = [] if rate else [spot(patient, place) for place in risky_lines(patient)]
+        where = place_of(loss)
+        spans += [spot(patient, where)] if where is not None else []
+        who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
+        before = "it had grown before, with its gradients" if rate else "nothing had grown before"
+        return self.finding(
+            f"The loss of step {_step(loss)}{who} is {loss.get('value') or 'NaN'}; {before}.",
+            evidence=(*spans, measured("first_bad_step", _step(loss), "{step}", recording)),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks=f"from step {_step(loss)} on the weights are NaN"),
+            subject=f"step {_step(loss)}",
+            facts=(("cause", "rate" if rate else "operation"), ("step", _step(loss))),
+        )
+
+
+def _step(record: Record) -> int:
+    return int(record.get("step") or 0)

@@ -1,0 +1,99 @@
+"""PERF013 step-time-drift."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.blame import calling
+from gpudoctor.model.reading.recordings.drift import Drift, drift, growing_lines
+from gpudoctor.model.reading.recordings.judged import demanded, duration, level, measured, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed
+
+
+class StepTimeDrift(Check):
+    """Steps take longer and longer as the run goes on.
+
+    What it finds:
+        A step time that rises along a recorded run by 5 % or more: over the run, or in an hour of it.
+    Why it hurts:
+        What grows a little with every step ends as most of it: a log that is rewritten whole, a list that is
+        walked through, a graph that gets longer, memory that fragments, a card that gets hot.
+    How it knows:
+        From a recording: the slope of Theil and Sen over the step times with the test of Mann and Kendall (p
+        under 0.001), on steps of the second half as well as on the whole. The part of the step that rises is
+        named, and the lines that take more samples in the second half than in the first.
+    False alarms:
+        Lengths that rise with a curriculum, a neighbour on a shared machine, the first seconds of a cold one: a
+        rise that comes to rest is silent, and so is one under 100 steps.
+    Remedies:
+        By what grows: append instead of rewriting, keep a bounded window, detach what is kept, cool the card.
+    References:
+        - https://doi.org/10.1080/01621459.1968.10480934
+        - https://github.com/awslabs/sagemaker-debugger
+    """
+
+    code = Code("PERF013")
+    name = "step-time-drift"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.05,
+            unit="1",
+            source="CATALOGUE PERF013",
+            meaning="A rise of this share over the run, or in an hour of it, is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.15,
+            unit="1",
+            source="CATALOGUE PERF013",
+            meaning="A rise of this share over the run, or in an hour of it, is a warning.",
+        ),
+        Threshold(
+            name="least_steps",
+            default=100,
+            unit="{steps}",
+            source="CATALOGUE: a leak counts from 50 steps; times vary more than bytes",
+            meaning="Fewer steady steps say nothing.",
+        ),
+        Threshold(
+            name="hour_seconds",
+            default=600,
+            unit="s",
+            source="convention: a rise is carried forward to an hour from ten minutes on",
+            meaning="A shorter run is judged by its own rise alone.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient, self.limit("least_steps"))
+        found = drift(run.lead)
+        if found is None:
+            return
+        rise = self._rise(found)
+        severity = level(rise, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        spans = [spot(patient, place) for place in growing_lines(run.lead)]
+        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+        yield confirmed(
+            self,
+            (),
+            f"A step takes {duration(found.last)} at the end of the run and took {duration(found.first)} "
+            "at its "
+            f"start ({found.steps} steps, p={found.p:.1g}); what rises is {found.part}{at(spans)}.",
+            share=found.lost,
+            spans=list(dict.fromkeys(spans)),
+            severity=severity,
+            run=run,
+            name="drift_share",
+            numbers=(measured("step_time_rise", rise, "1", run.recording),),
+            facts=(("part", found.part),),
+        )
+
+    def _rise(self, found: Drift) -> float:
+        """The rise over the run, or that of an hour at the same pace where the run is long enough to tell."""
+        if found.seconds < self.limit("hour_seconds"):
+            return found.rise
+        return max(found.rise, found.rise * 3600.0 / found.seconds)

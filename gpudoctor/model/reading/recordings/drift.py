@@ -1,0 +1,99 @@
+"""Steps that take longer and longer: how much, which part, and whose lines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpudoctor.model.reading.recordings.costs import Place
+from gpudoctor.model.reading.recordings.steady import PARTS, Steady, counts
+from gpudoctor.model.reading.recordings.trends import trend
+from gpudoctor.model.signs.recording import PHASES
+
+_SURE = 1e-3
+_RISING = 0.5
+"""Kendall's tau below which times go up and down."""
+_STILL = 0.3
+"""Slope of the second half against the whole: less is a rise that has come to rest."""
+_OWNED = ("evaluation", "checkpoint")
+"""What a step holds now and then: no part of its usual time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A step time that rises."""
+
+    first: float
+    """Fitted seconds of a step at the beginning."""
+    last: float
+    """And at the end."""
+    p: float
+    steps: int
+    seconds: float
+    """Of the steps looked at."""
+    part: str
+    """The phase that rises most, `other` included."""
+
+    @property
+    def rise(self) -> float:
+        """The rise over the run as a share of a step at its beginning."""
+        return self.last / self.first - 1.0
+
+    @property
+    def lost(self) -> float:
+        """Share of the run's time that is above what its steps took at the beginning."""
+        middle = (self.first + self.last) / 2
+        return max(0.0, 1.0 - self.first / middle)
+
+
+def drift(state: Steady) -> Drift | None:
+    """The rise of the step time, without what comes now and then; None where none is sure and goes on."""
+    weights = [counts(state.process)[row] for row in state.rows]
+    columns = {name: _each(state, name, weights) for name in ("duration", *PHASES)}
+    usual = [whole - sum(columns[name][i] for name in _OWNED) for i, whole in enumerate(columns["duration"])]
+    indices = state.values("index")
+    found = trend(indices, usual)
+    if found is None or found.slope <= 0 or found.first <= 0:
+        return None
+    if found.p > _SURE or found.rising < _RISING or found.late_slope < _STILL * found.slope:
+        return None
+    return Drift(
+        first=found.first, last=found.last, p=found.p, steps=state.steps, seconds=state.seconds,
+        part=_part(indices, columns),
+    )  # fmt: skip
+
+
+def _each(state: Steady, name: str, weights: list[float]) -> list[float]:
+    values = state.values(name) or [0.0] * len(weights)
+    return [value / weight if value == value else 0.0 for value, weight in zip(values, weights, strict=True)]
+
+
+def _part(indices: list[float], columns: Mapping[str, list[float]]) -> str:
+    """The part of the step whose own trend rises most."""
+    rest = [whole - sum(columns[name][i] for name in PHASES) for i, whole in enumerate(columns["duration"])]
+    growths = {}
+    for name in PARTS:
+        found = trend(indices, rest if name == "other" else columns[name])
+        growths[name] = found.growth if found is not None else 0.0
+    return max(growths, key=growths.__getitem__)
+
+
+def growing_lines(state: Steady, most: int = 3) -> list[Place]:
+    """The user's lines that take more of the samples in the second half of the steps than in the first.
+
+    The sampler looks at a constant pace, so more samples are more time.
+    """
+    middle = (state.begin + state.end) / 2
+    early: dict[tuple[str, int], float] = {}
+    late: dict[tuple[str, int], float] = {}
+    functions: dict[tuple[str, int], str] = {}
+    for record in state.process.of("lines"):
+        if not state.begin <= record.t:
+            continue
+        half = early if record.t <= middle else late
+        for _, path, line, function, count in record.get("counts") or ():
+            key = (str(path), int(line))
+            half[key] = half.get(key, 0.0) + int(count)
+            functions[key] = str(function)
+    total = {key: late.get(key, 0.0) - early.get(key, 0.0) for key in late}
+    sums = sum(late.values())
+    found = [key for key in sorted(total, key=lambda key: -total[key]) if total[key] > 0.05 * sums]
+    return [Place(path=path, line=line, function=functions[path, line]) for path, line in found[:most]]

@@ -1,0 +1,85 @@
+"""Lines of the source that a numeric ailment points at: operations with an edge, graphs that are cut."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.recordings.costs import Place
+from gpudoctor.model.reading.recordings.judged import source_of
+from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.signs.source import Script
+
+_EDGES = frozenset(
+    {"sqrt", "rsqrt", "log", "log2", "log10", "log1p", "acos", "asin", "atanh", "std", "var", "pow", "norm",
+     "reciprocal", "div", "divide", "exp", "true_divide", "renorm"}
+)  # fmt: skip
+"""Operations whose value or derivative is not finite somewhere."""
+_NUMBERS = ("math.", "numpy.", "random.", "statistics.")
+_CUTS = frozenset(
+    {"detach", "detach_", "argmax", "argmin", "no_grad", "inference_mode", "item", "numpy", "round", "sign",
+     "long", "int", "one_hot"}
+)  # fmt: skip
+"""What cuts a graph, or lets no gradient through."""
+_MOST = 3
+
+
+def risky_lines(patient: Patient) -> list[Place]:
+    """Lines on the way to a loss that hold an operation with an edge: three at most."""
+    source = source_of(patient)
+    if source is None:
+        return []
+    found: dict[tuple[str, int], Place] = {}
+    for script, loop in source.training_loops:
+        for event in loop.events:
+            call = event.call
+            if call is None or event.evaluation or call.method not in _EDGES or call.name.startswith(_NUMBERS):
+                continue
+            span = event.span
+            if script.path == span.path or any(item.path == span.path for item in source.scripts):
+                found.setdefault((span.path, span.line), Place(path=span.path, line=span.line))
+    return list(found.values())[:_MOST]
+
+
+def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
+    """Lines that use the modules of these parameters and cut the graph there; else lines that use them."""
+    source = source_of(patient)
+    if source is None:
+        return []
+    parts = [part for name in parameters for part in name.split(".")[:-1] if not part.isdigit()]
+    wanted = dict.fromkeys(parts or [name.split(".")[-1] for name in parameters])
+    used: list[tuple[bool, Place]] = []
+    for script in source.scripts:
+        for statement in _statements(script):
+            attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+            if attributes & wanted.keys():
+                words = attributes | {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                used.append((bool(words & _CUTS), Place(path=script.path, line=statement.lineno)))
+    cut = [place for cuts, place in used if cuts]
+    return (cut or [place for _, place in used])[:_MOST]
+
+
+def _statements(script: Script) -> Iterator[ast.stmt]:
+    """Simple statements of methods called forward, or of any function where no class has one."""
+    functions = [node for node in nodes(script, ast.FunctionDef) if node.name == "forward"]
+    for function in functions or nodes(script, ast.FunctionDef):
+        for node in ast.walk(function):
+            if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+                yield node
+
+
+_KILLS = frozenset(
+    {"os.kill", "os.abort", "os._exit", "os.killpg", "signal.raise_signal", "psutil.Process.kill"}
+)
+
+
+def killing_lines(patient: Patient) -> list[Place]:
+    """Lines of the program that end a process or send a signal: three at most."""
+    source = source_of(patient)
+    if source is None:
+        return []
+    found = [
+        Place(path=script.path, line=call.span.line)
+        for script in source.scripts
+        for call in script.calls_to(*sorted(_KILLS))
+    ]
+    return found[:_MOST]

@@ -1,0 +1,1 @@
+"""Answers to how a run died."""

@@ -1,0 +1,34 @@
+"""Answers FAIL006: see the stack; versions that fit together."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+
+
+class NativeCrashRule(Rule):
+    """See the stack; versions that fit together."""
+
+    answers = Code("FAIL006")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        span = finding.span
+        where = f" (it was called from {span.path}:{span.line})" if span is not None else ""
+        yield Remedy(
+            id="FAIL006-stack",
+            title="see the native stack once",
+            steps=(
+                "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name stands in "
+                f"the first frames{where}",
+                "python -X faulthandler train.py ...                     # the Python side, where it is "
+                "not known",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+        )
+        yield Remedy(
+            id="FAIL006-rebuild",
+            title="extensions built against the installed torch",
+            steps=("gpudoctor check   # ENV005 names packages of the stack that do not fit together",),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.COMMAND,
+        )
