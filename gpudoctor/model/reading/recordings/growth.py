@@ -4,12 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.costs import Place
+from gpudoctor.model.reading.recordings.numbers import started
 from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.model.reading.recordings.trends import Trend, trend
-from gpudoctor.model.signs.recording import Process
+from gpudoctor.model.signs.recording import Process, Recording
 
 LEAST_STEPS = 50
 """Steps before growth is judged: allocators, caches and lazily loaded libraries fill up in the first ones."""
+_SAMPLES = 20
+"""Samples of the machine, one a second, that a trend of the tree needs."""
 _SETTLING = 0.15
 """Share of the steady steps that is left out for the same reason."""
 _SURE = 1e-3
@@ -83,3 +88,72 @@ def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) 
         steps=int(steps) + 1,
         trend=found,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """A kind of object, or the tensors of one line, that grew between two readings."""
+
+    what: str
+    count: int
+    bytes: float
+    place: Place | None
+
+    @property
+    def words(self) -> str:
+        """In words: `480 Tensor, 120 MiB (train.py:41)`."""
+        where = f" ({self.place.path.rpartition('/')[2]}:{self.place.line})" if self.place else ""
+        amount = f", {size(self.bytes)}" if self.bytes > 0 else ""
+        return f"{self.count} {self.what}{amount}{where}"
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether it is part of an autograd graph."""
+        return "Backward" in self.what or "grad_fn" in self.what or "graph" in self.what.lower()
+
+
+def growing_things(process: Process, device: str) -> tuple[Thing, ...]:
+    """What grew by the last census or snapshot of a device (`cuda`, `cpu`), most first."""
+    found = [
+        item
+        for item in process.of("memory")
+        if item.get("kind") in ("census", "snapshot") and (item.get("device") or "cpu") == device
+    ]
+    if not found:
+        return ()
+    things: list[Thing] = []
+    for entry in found[-1].get("growth") or ():
+        what, count, amount, *rest = entry
+        place = Place(path=str(rest[0]), line=int(rest[1])) if len(rest) > 1 and rest[0] and rest[1] else None
+        things.append(Thing(what=str(what), count=int(count or 0), bytes=float(amount or 0), place=place))
+    return tuple(things)
+
+
+def tree_growth(recording: Recording) -> Growth | None:
+    """Steady growth of the resident memory of the command's whole tree, by seconds turned into steps.
+
+    None where the machine was sampled too seldom, or nothing grows.
+    """
+    times, values = recording.machine.column("t"), recording.machine.column("tree_rss")
+    begun, states = started(recording), [state for state in map(steady, recording.ranks) if state.steps]
+    if not len(values) or begun is None or not states:
+        return None
+    state = states[0]
+    offset = state.process.wall - begun
+    inside = [
+        (t, value)
+        for t, value in zip(times, values, strict=True)
+        if state.begin + offset <= t <= state.end + offset and math.isfinite(value)
+    ]
+    inside = inside[int(len(inside) * _SETTLING) :]
+    if len(inside) < _SAMPLES or state.step_seconds <= 0:
+        return None
+    xs = [t / state.step_seconds for t, _ in inside]
+    return grown(xs, [value for _, value in inside], [t for t, _ in inside])
+
+
+def memory_limit(recording: Recording) -> float | None:
+    """Bytes that the job may use on the first node: its control group's limit, else the machine's memory."""
+    facts = recording.machine_facts
+    limit = facts.get("cgroup_memory") or facts.get("memory")
+    return float(limit) if isinstance(limit, int | float) and limit > 0 else None

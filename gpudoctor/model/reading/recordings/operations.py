@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.program import steady
 from gpudoctor.model.reading.recordings.costs import Place
 from gpudoctor.model.reading.recordings.judged import source_of
 from gpudoctor.model.reading.syntax import nodes
@@ -83,3 +84,23 @@ def killing_lines(patient: Patient) -> list[Place]:
         for call in script.calls_to(*sorted(_KILLS))
     ]
     return found[:_MOST]
+
+
+_COLLECTS = frozenset({"append", "extend", "insert", "appendleft", "add", "setdefault", "update"})
+
+
+def collecting_lines(patient: Patient) -> list[Place]:
+    """Lines of the training loops that put something into a container on each pass: three at most."""
+    source = source_of(patient)
+    if source is None:
+        return []
+    found: dict[tuple[str, int], Place] = {}
+    for _, loop in source.training_loops:
+        for event in loop.events:
+            call = event.call
+            if call is None or call.method not in _COLLECTS or not call.receiver or not steady(event):
+                continue
+            if not call.name.startswith(("torch.", "wandb.")):
+                span = event.span
+                found.setdefault((span.path, span.line), Place(path=span.path, line=span.line))
+    return list(found.values())[:_MOST]

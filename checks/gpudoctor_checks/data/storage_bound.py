@@ -1,0 +1,87 @@
+"""DATA009 storage-bound."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.judged import demanded, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed
+from gpudoctor.model.reading.recordings.waits import disk_waits, training_loader, waiting
+from gpudoctor.model.unavailable import Unavailable
+
+
+class StorageBound(Check):
+    """The data comes too slowly from the disk or the network.
+
+    What it finds:
+        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for a good part of a run whose steps wait
+        for data.
+    Why it hurts:
+        More workers do not help: they queue for the same disk. Many small files on a network file system give
+        some hundred files a second, whatever the link's bandwidth.
+    How it knows:
+        From a recording: the state of the workers and the machine's I/O wait, sampled each second in steady
+        state, beside the share of the step that waits for data.
+    False alarms:
+        A cold first epoch is left out; I/O wait of other jobs on the machine is only counted where this one
+        waits for data.
+    Remedies:
+        A local copy, fewer and bigger files, data that stays in the page cache.
+    References:
+        - https://docs.aws.amazon.com/sagemaker/latest/dg/io-bottleneck.html
+        - https://github.com/webdataset/webdataset
+    """
+
+    code = Code("DATA009")
+    name = "storage-bound"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="wait_share",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA001",
+            meaning="Where the training waits less than this for its data, storage does no harm.",
+        ),
+        Threshold(
+            name="disk_share",
+            default=0.5,
+            unit="1",
+            source="SageMaker IOBottleneck: more than half of the time",
+            meaning="Workers in disk sleep for this share of their time are a finding.",
+        ),
+        Threshold(
+            name="io_wait",
+            default=0.3,
+            unit="1",
+            source="half of SageMaker's limit for one CPU of two",
+            meaning="CPUs in I/O wait for this share of their time are a finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        process = run.lead.process
+        waits = disk_waits(run.recording)
+        if not waits:
+            raise Unavailable("the recording has no samples of the machine")
+        wait = waiting(process)
+        disk, io = waits.get("workers_disk", 0.0), waits.get("io_wait", 0.0)
+        slow = disk >= self.limit("disk_share") or io >= self.limit("io_wait")
+        if wait.share < self.limit("wait_share") or not slow:
+            return
+        loader = training_loader(process)
+        spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
+        yield confirmed(
+            self,
+            (),
+            f"The training waits for its data {percent(wait.share)} of the time, and meanwhile its workers "
+            "wait for a "
+            f"disk {percent(disk)} of theirs (I/O wait of the CPUs {percent(io)}).",
+            share=wait.share,
+            spans=spans,
+            severity=Severity.WARNING,
+            run=run,
+            name="data_wait_share",
+            numbers=tuple(measured(name, value, "1", run.recording) for name, value in waits.items()),
+        )

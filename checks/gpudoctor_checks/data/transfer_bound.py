@@ -1,0 +1,72 @@
+"""DATA005 transfer-bound."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.judged import demanded, duration, level, percent, site_spans, sites_of
+from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.unavailable import Unavailable
+
+
+class TransferBound(Check):
+    """Copying batches to the device takes a part of each step.
+
+    What it finds:
+        Copies from host to device that take 10 % of the step or more by the device's own clock.
+    Why it hurts:
+        Kernels wait for the copy they depend on. The link moves 10 to 60 GB/s; a batch of uncompressed images
+        in float32 is hundreds of megabytes.
+    How it knows:
+        From a recording: pairs of events around the copies, polled and never waited for; without them the
+        host's clock cannot tell a copy that overlaps from one that does not, and nothing is said.
+    False alarms:
+        A first copy of the model is in the warm-up. Copies on a stream of their own overlap with the kernels:
+        only what the step's own stream waits for is counted.
+    Remedies:
+        Smaller types until the device, pinned memory and a prefetch of the next batch on a second stream.
+    References:
+        - https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+        - https://github.com/traceopt-ai/traceml
+    """
+
+    code = Code("DATA005")
+    name = "transfer-bound"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA005; TraceML 10 %",
+            meaning="Copies of this share of a step are a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.20,
+            unit="1",
+            source="CATALOGUE DATA005; TraceML 20 %",
+            meaning="Copies of this share of a step are a warning.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        if not any(state.known("device_transfer") for state in run.states):
+            raise Unavailable("the recording has no device clock")
+        share = run.share("device_transfer")
+        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        spans = site_spans(patient, sites_of(run, "transfer")[:3])
+        yield confirmed(
+            self,
+            (),
+            f"Copies to the device take {percent(share)} of the step by its own clock, "
+            f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
+            share=share,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="device_transfer_share",
+        )

@@ -1,0 +1,85 @@
+"""DIST008 hang."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.judged import duration, measured, spot
+from gpudoctor.model.reading.recordings.standing import odd_one, standing
+from gpudoctor.model.unavailable import Unavailable
+
+_BUSY = frozenset({"evaluation", "checkpoint"})
+"""Phases that rightly take long."""
+
+
+class Hang(Check):
+    """The training stands still.
+
+    What it finds:
+        A recording that ends with no step on any rank for minutes: who is where, merged by rank, and the one
+        that stands elsewhere.
+    Why it hurts:
+        A hang costs all devices until somebody looks or a watchdog fires, half an hour later.
+    How it knows:
+        From a recording: heartbeats that each rank writes when no step has ended for a while, with its phase
+        and stack.
+    False alarms:
+        A long evaluation, a save, a compile: those phases are silent for half an hour.
+    Remedies:
+        The rank and the line that differ.
+    References:
+        - https://github.com/intelligent-machine-learning/dlrover
+        - https://docs.aws.amazon.com/sagemaker/latest/dg/stalled-training.html
+    """
+
+    code = Code("DIST008")
+    name = "hang"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="hang_seconds",
+            default=300,
+            unit="s",
+            source="xpu_timer: 300 s; --hang-after lowers it",
+            meaning="No step for so long at the end of a recording is a hang.",
+        ),
+        Threshold(
+            name="busy_seconds",
+            default=1800,
+            unit="s",
+            source="SageMaker's StalledTrainingRule: 1800 s",
+            meaning="In evaluation, checkpoint or compile it must be so long.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        if not recording.ranks:
+            raise Unavailable("no rank reported")
+        asked = recording.settings.get("hang_after")
+        limit = min(self.limit("hang_seconds"), float(asked) if isinstance(asked, int | float) else 1e9)
+        everyone = standing(recording)
+        still = [
+            item
+            for item in everyone
+            if item.silent >= (self.limit("busy_seconds") if item.phase in _BUSY else limit)
+            and item.phase != ("data_wait" if len(everyone) == 1 else "")
+        ]
+        if len(still) < len(everyone):
+            return
+        odd = odd_one(everyone)
+        shown = [odd, *(item for item in everyone if item is not odd)] if odd is not None else list(everyone)
+        places = "; ".join(f"rank {item.rank}: {item.words}" for item in shown[:4])
+        who = f"rank {odd.rank} stands elsewhere" if odd is not None else "all stand together"
+        yield self.finding(
+            f"No step has ended for {duration(min(item.silent for item in still))} on any rank; {who} "
+            f"({places}).",
+            evidence=(
+                *(spot(patient, item.place) for item in shown[:4] if item.place is not None),
+                measured("seconds_without_a_step", min(item.silent for item in still), "s", recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the training stands still"),
+            subject=f"rank {odd.rank}" if odd is not None else "",
+            facts=(("rank", odd.rank if odd is not None else -1),),
+        )

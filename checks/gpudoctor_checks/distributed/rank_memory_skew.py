@@ -1,0 +1,74 @@
+"""DIST009 rank-memory-skew."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
+from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.unavailable import Unavailable
+
+
+class RankMemorySkew(Check):
+    """One rank needs far more device memory than the others.
+
+    What it finds:
+        Peaks of device memory that differ by 20 % of the median or more between ranks, where at least one is
+        above 30 % of its device.
+    Why it hurts:
+        The fullest rank sets the batch of all of them: the others' memory lies idle, and that one runs out
+        first.
+    How it knows:
+        From a recording of all ranks: the allocator's peaks.
+    False alarms:
+        Pipeline stages differ by design; small jobs differ by what does not matter.
+    Remedies:
+        What that rank alone holds: contexts of other processes, an evaluation, everything loaded on cuda:0.
+    References:
+        - https://github.com/traceopt-ai/traceml
+    """
+
+    code = Code("DIST009")
+    name = "rank-memory-skew"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="skew",
+            default=0.20,
+            unit="1",
+            source="CATALOGUE DIST009; TraceML 20 %",
+            meaning="A peak so far above the median is a finding.",
+        ),
+        Threshold(
+            name="pressure",
+            default=0.30,
+            unit="1",
+            source="TraceML: 30 % of the device",
+            meaning="Below this share of the device nobody minds.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient, 1)
+        known = [item for item in map(rank_memory, run.recording.ranks) if item.peak and item.device]
+        if len(known) < 2:
+            raise Unavailable("fewer than two ranks recorded device memory")
+        usual = median(item.peak or 0.0 for item in known)
+        worst = max(known, key=lambda item: item.peak or 0.0)
+        peak, device = worst.peak or 0.0, worst.device or 1.0
+        if peak < (1 + self.limit("skew")) * usual or peak < self.limit("pressure") * device:
+            return
+        yield self.finding(
+            f"Rank {worst.rank} needs {size(peak)} of device memory and the median of the ranks {size(usual)}: "
+            f"{percent(peak / usual - 1)} more.",
+            evidence=(
+                measured(f"rank{worst.rank}_memory_peak", peak, "B", run.recording),
+                measured("median_memory_peak", usual, "B", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(bytes=int(peak - usual)),
+            subject=f"rank {worst.rank}",
+            facts=(("rank", worst.rank),),
+        )

@@ -1,0 +1,110 @@
+"""DIST001 straggler."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.reading.recordings.costs import by_line, lines
+from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.reading.recordings.ranks import LEAST_STEPS, Straggler, aligned, straggler
+from gpudoctor.model.unavailable import Unavailable
+
+
+class StragglingRank(Check):
+    """One rank is late in every step, and the others wait for it.
+
+    What it finds:
+        A rank that works longer than the median of the others before they meet, in step after step: which one,
+        on which node, by how much, in which phase and at which line.
+    Why it hurts:
+        The slowest rank sets the pace of all: ten percent on one of a thousand is ten percent of all thousand.
+    How it knows:
+        From a recording of all ranks, aligned by step: a rank's own work is its step without the phases in
+        which ranks wait for each other. It must be late by 1 ms and 10 % of the step, significantly (Wilcoxon,
+        p under 0.001) over 100 steps. The cause is named if it covers 80 % of the delay.
+    False alarms:
+        Ranks that are late in turn are no stragglers; delays under a millisecond are noise of shared cores;
+        pipeline stages differ by design.
+    Remedies:
+        By cause: its data, its host, its card.
+    References:
+        - https://github.com/traceopt-ai/traceml
+        - https://github.com/NVIDIA/nvidia-resiliency-ext
+    """
+
+    code = Code("DIST001")
+    name = "straggler"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DIST001; TraceML 10 %",
+            meaning="A delay of this share of the step is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.20,
+            unit="1",
+            source="CATALOGUE DIST001; TraceML 20 %",
+            meaning="A delay of this share of the step is a warning.",
+        ),
+        Threshold(
+            name="covered",
+            default=0.8,
+            unit="1",
+            source="CATALOGUE DIST001; TraceML: 80 %",
+            meaning="A part of the step must cover this share of the delay to be its cause.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        table = aligned(run.recording)
+        if table is None:
+            raise Unavailable("the recording has one rank")
+        if table.steps < LEAST_STEPS:
+            raise Unavailable(f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed")
+        late = straggler(run.recording)
+        severity = level(late.share, self.limit("share_noted"), self.limit("share_warned")) if late else None
+        if late is None or severity is None:
+            return
+        process = next(rank for rank in run.recording.ranks if rank.rank == late.rank)
+        part, seconds = next(iter(late.parts.items()))
+        named = seconds >= self.limit("covered") * late.seconds
+        spans = self._lines(patient, run, late, part) if named else []
+        node = f" on {process.node}" if len({rank.node for rank in run.recording.ranks}) > 1 else ""
+        cause = f"; it is in {part}, {duration(seconds)} longer than the others'" if named else ""
+        yield confirmed(
+            self,
+            (),
+            f"Rank {late.rank}{node} is late by {duration(late.seconds)} in every step, "
+            f"{percent(late.share)} of it, "
+            f"and the others wait{cause}{at(spans)}.",
+            share=late.share,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="straggler_share",
+            numbers=(
+                measured("straggler_seconds", late.seconds, "s", run.recording),
+                measured("straggler_p", late.p, "1", run.recording),
+            ),
+            facts=(("rank", late.rank), ("node", process.node), ("part", part if named else "")),
+        )
+
+    def _lines(self, patient: Patient, run: Run, late: Straggler, part: str) -> list[SourceSpan]:
+        """Lines on which the late rank spends more of its samples than the others."""
+        shares: dict[bool, dict[tuple[str, int], float]] = {True: {}, False: {}}
+        places = {}
+        for rank in run.recording.ranks:
+            mine = shares[rank.rank == late.rank]
+            for item in by_line(lines(rank), part):
+                key = (item.place.path, item.place.line)
+                places[key] = item.place
+                mine[key] = max(mine.get(key, 0.0), item.share)
+        more = {key: share - shares[False].get(key, 0.0) for key, share in shares[True].items()}
+        found = sorted((key for key in more if more[key] > 0.02), key=lambda key: -more[key])
+        return [spot(patient, places[key]) for key in found[:3]]

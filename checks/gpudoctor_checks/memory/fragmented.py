@@ -1,0 +1,110 @@
+"""MEM006 fragmented."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.judged import demanded, measured
+from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.unavailable import Unavailable
+
+
+class Fragmented(Check):
+    """The device's memory is in fragments.
+
+    What it finds:
+        An allocator that holds twice what is in use, or that had to give all of it back and start again
+        (allocation retries).
+    Why it hurts:
+        Memory that is reserved and in pieces is lost to the job; each retry waits for the device and frees
+        everything.
+    How it knows:
+        From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
+        retries.
+    False alarms:
+        Activations are gone at the end of a step, so a factor alone says little: reserved memory must be 30 %
+        of the device, and the peak of what was in use well below it.
+    Remedies:
+        Expandable segments; batches of few different lengths.
+    References:
+        - https://github.com/pytorch/pytorch/issues/35901
+        - https://pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf
+    """
+
+    code = Code("MEM006")
+    name = "fragmented"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="ratio",
+            default=2.0,
+            unit="1",
+            source="CATALOGUE MEM006; TraceML",
+            meaning="Reserved memory this many times the peak in use is a finding.",
+        ),
+        Threshold(
+            name="reserved_share",
+            default=0.3,
+            unit="1",
+            source="CATALOGUE MEM006; TraceML",
+            meaning="Where less of the device is reserved, nothing is lost.",
+        ),
+        Threshold(
+            name="retries",
+            default=3,
+            unit="{times}",
+            source="convention: one or two come with a first long batch",
+            meaning="So many retries are a finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        if not any(item.reserved for item in map(rank_memory, run.recording.ranks)):
+            raise Unavailable("the recording holds no device memory")
+        for process in run.recording.ranks:
+            memory = rank_memory(process)
+            reserved, used = memory.reserved or 0.0, memory.peak or memory.allocated or 0.0
+            retries = max(
+                (
+                    int(item.get("retries") or 0)
+                    for item in process.of("memory")
+                    if item.get("kind") == "retries"
+                ),
+                default=0,
+            )
+            share = reserved / memory.device if memory.device else 0.0
+            loose = (
+                used > 0 and reserved >= self.limit("ratio") * used and share >= self.limit("reserved_share")
+            )
+            if not loose and retries < self.limit("retries"):
+                continue
+            said = f"{size(reserved)} are reserved for {size(used)} at the peak" if loose else ""
+            again = f"the allocator gave everything back and began again {retries} times" if retries else ""
+            who = f"Rank {process.rank}: " if len(run.recording.ranks) > 1 else ""
+            words = " and ".join(filter(None, (said, again)))
+            yield self.finding(
+                f"{who}{words[:1].upper()}{words[1:]}.",
+                evidence=(
+                    measured("memory_reserved", reserved, "B", run.recording),
+                    measured("memory_peak", used, "B", run.recording),
+                    measured("allocation_retries", retries, "{times}", run.recording),
+                ),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(bytes=int(reserved - used) if loose else None),
+                subject=f"rank {process.rank}",
+                scarce=frozenset({Resource.DEVICE_MEMORY}),
+            )
+            return

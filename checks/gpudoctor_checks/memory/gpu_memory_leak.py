@@ -1,0 +1,102 @@
+"""MEM001 gpu-memory-leak."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.growth import Growth, growing_things, growth, readings
+from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
+from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.unavailable import Unavailable
+
+
+class GpuMemoryLeak(Check):
+    """The device's memory grows with every step.
+
+    What it finds:
+        Memory of the device's allocator that rises from step to step at the ends of the steps, when activations
+        are gone: how fast, how surely, when the device is full, and the lines that hold what grew.
+    Why it hurts:
+        The run dies of it, usually hours later, at a step that has nothing to do with the cause.
+    How it knows:
+        From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001) over the
+        steps after the first ones. The second half must still grow: caches, allocators and optimizer states
+        come to rest. Where snapshots or a census were taken, what grew is named.
+    False alarms:
+        Batches of different lengths vary and do not rise; a plateau that is reached is silent, and so is growth
+        of less than 16 MiB.
+    Remedies:
+        By what grew: detach what is kept, bound what is collected, no tensors in lists that live on.
+    References:
+        - https://github.com/ray-project/ray/pull/40940
+        - https://pytorch.org/docs/stable/torch_cuda_memory.html
+    """
+
+    code = Code("MEM001")
+    name = "gpu-memory-leak"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="grown",
+            default=16777216,
+            unit="B",
+            source="allocators hand out blocks of 2 to 20 MiB",
+            meaning="Less growth over the run is no finding.",
+        ),
+        Threshold(
+            name="day",
+            default=86400,
+            unit="s",
+            source="CATALOGUE: out of memory within the run or a day is an error",
+            meaning="A device that is full within this time is an error.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient, 50)
+        if not any(readings(state.process, "allocated") for state in run.states):
+            raise Unavailable("the recording holds no device memory")
+        found = [(growth(state.process, "allocated"), state.process) for state in run.states]
+        grown, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
+        if grown is None or grown.bytes < self.limit("grown"):
+            return
+        device = rank_memory(process).device
+        soon = device is not None and grown.seconds_to(device) <= self.limit("day")
+        things = growing_things(process, "cuda")
+        who = f" of rank {process.rank}" if len(run.states) > 1 else ""
+        what = f"; what grew: {things[0].words}" if things else ""
+        full = _left(device, grown) if device is not None else ""
+        yield self.finding(
+            f"The device memory{who} grew by {size(grown.bytes)} in {grown.steps} steps, "
+            f"{size(grown.per_step)} a step "
+            f"(p={grown.trend.p:.1g}){full}{what}.",
+            evidence=(
+                *(spot(patient, item.place) for item in things[:3] if item.place is not None),
+                measured("bytes_per_step", grown.per_step, "B", run.recording),
+                measured("memory_at_end", grown.last, "B", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.ERROR if soon else Severity.WARNING,
+            cost=Cost(breaks="the device runs out of memory" if soon else None, bytes=int(grown.bytes)),
+            subject=f"rank {process.rank}",
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            facts=(("what", things[0].what if things else ""),),
+        )
+
+
+def _left(finding_limit: float, grown: Growth) -> str:
+    """When it runs out, as a clause."""
+    seconds = grown.seconds_to(finding_limit)
+    return f", and is full in {seconds / 3600:.1f} h" if seconds < 1e8 else ""

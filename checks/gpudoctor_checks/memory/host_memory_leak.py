@@ -1,0 +1,138 @@
+"""MEM002 host-memory-leak."""
+
+from collections.abc import Iterator, Sequence
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.costs import Place
+from gpudoctor.model.reading.recordings.growth import (
+    Growth,
+    Thing,
+    growing_things,
+    growth,
+    memory_limit,
+    readings,
+    tree_growth,
+)
+from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
+from gpudoctor.model.reading.recordings.operations import collecting_lines
+from gpudoctor.model.reading.recordings.windows import coverage
+from gpudoctor.model.signs.recording import Process
+from gpudoctor.model.unavailable import Unavailable
+
+
+class HostMemoryLeak(Check):
+    """The host's memory grows with every step.
+
+    What it finds:
+        Resident memory of the training process, or of it and its workers, that rises with the steps: how fast,
+        how surely, when the machine is full, which kind of leak it is, and the lines that hold what grew.
+    Why it hurts:
+        The kernel kills the job when the machine or its control group is full: without an exception, often at
+        night.
+    How it knows:
+        From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001), after
+        the first steps; the second half must still grow. Kinds are told apart: objects that grew between two
+        steps (graphs, lists), growth in the workers alone (Python objects shared by fork: each reference writes
+        to their page), a profiler that keeps its events.
+    False alarms:
+        Lazily loaded libraries, caches and memory-mapped files fill up and come to rest; growth of less than 16
+        MiB is silent.
+    Remedies:
+        By kind: detach or bound what is kept; arrays instead of lists of objects in the data set; a profiler
+        with a schedule that ends.
+    References:
+        - https://github.com/pytorch/pytorch/issues/13246
+        - https://github.com/Lightning-AI/pytorch-lightning/issues/10717
+    """
+
+    code = Code("MEM002")
+    name = "host-memory-leak"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="grown",
+            default=16777216,
+            unit="B",
+            source="resident memory of a process at rest varies by some MiB",
+            meaning="Less growth over the run is no finding.",
+        ),
+        Threshold(
+            name="day",
+            default=86400,
+            unit="s",
+            source="CATALOGUE: out of memory within the run or a day is an error",
+            meaning="A machine that is full within this time is an error.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient, 50)
+        tree = tree_growth(run.recording)
+        if tree is None and not any(readings(state.process, "rss") for state in run.states):
+            raise Unavailable("the recording holds no host memory")
+        found = [(growth(state.process, "rss"), state.process) for state in run.states]
+        own, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
+        if own is not None and own.bytes >= self.limit("grown"):
+            yield self._found(patient, run, process, own, self._kind(run, process))
+        elif tree is not None and run.recording.workers and tree.bytes >= self.limit("grown"):
+            yield self._found(patient, run, process, tree, "workers")
+
+    def _kind(self, run: Run, process: Process) -> str:
+        """What kind of leak it is, as far as the recording tells."""
+        state = next(item for item in run.states if item.process is process)
+        on = coverage(state, "profil")
+        if on is not None and on.share > 0.5:
+            return "profiler"
+        things = growing_things(process, "cpu")
+        return "graphs" if things and things[0].has_graph else "objects"
+
+    def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:
+        limit = memory_limit(run.recording)
+        soon = limit is not None and grown.seconds_to(limit) <= self.limit("day")
+        things = growing_things(process, "cpu") if kind != "workers" else ()
+        what = f"; what grew: {things[0].words}" if things else ""
+        full = _left(limit, grown) if limit is not None else ""
+        words = {
+            "workers": "The memory of the training and its workers",
+            "profiler": "The memory of the training, with a profiler on,",
+        }.get(kind, "The memory of the training")
+        who = f" (rank {process.rank})" if len(run.states) > 1 else ""
+        return self.finding(
+            f"{words}{who} grew by {size(grown.bytes)} in {grown.steps} steps, {size(grown.per_step)} a step "
+            f"(p={grown.trend.p:.1g}){full}{what}.",
+            evidence=(
+                *(spot(patient, place) for place in self._places(patient, things)),
+                measured("bytes_per_step", grown.per_step, "B", run.recording),
+                measured("memory_at_end", grown.last, "B", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.ERROR if soon else Severity.WARNING,
+            cost=Cost(breaks="the machine runs out of memory" if soon else None, bytes=int(grown.bytes)),
+            subject=f"rank {process.rank}",
+            scarce=frozenset({Resource.HOST_MEMORY}),
+            facts=(("kind", kind),),
+        )
+
+    def _places(self, patient: Patient, things: Sequence[Thing]) -> list[Place]:
+        """Where it is kept: the recorder's own lines, else the source's lines that collect in the loop."""
+        told = [item.place for item in things[:3] if item.place is not None]
+        return told or collecting_lines(patient)
+
+
+def _left(finding_limit: float, grown: Growth) -> str:
+    """When it runs out, as a clause."""
+    seconds = grown.seconds_to(finding_limit)
+    return f", and is full in {seconds / 3600:.1f} h" if seconds < 1e8 else ""

@@ -1,0 +1,80 @@
+"""MEM005 near-limit."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.judged import demanded, level, measured, percent
+from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.unavailable import Unavailable
+
+
+class NearLimit(Check):
+    """The device's memory is nearly full.
+
+    What it finds:
+        A peak of the device's memory at 92 % of it or more.
+    Why it hurts:
+        The next longer batch, an evaluation or fragments end the run; the allocator gives memory back to the
+        driver and takes it again, which waits for the device.
+    How it knows:
+        From a recording: the allocator's peak reserved memory against the device's, on each rank.
+    False alarms:
+        A job that is sized to fill the card and whose shapes never change runs on well: below 97 % it is a
+        note.
+    Remedies:
+        The cheapest change that gives some gigabytes back.
+    References:
+        - https://github.com/traceopt-ai/traceml
+    """
+
+    code = Code("MEM005")
+    name = "near-limit"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.92,
+            unit="1",
+            source="CATALOGUE MEM005; TraceML 92 %",
+            meaning="A peak of this share of the device is a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.97,
+            unit="1",
+            source="CATALOGUE MEM005; TraceML 97 %",
+            meaning="A peak of this share of the device is a warning.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient, 1)
+        known = [
+            item
+            for item in map(rank_memory, run.recording.ranks)
+            if item.device and (item.reserved or item.peak)
+        ]
+        if not known:
+            raise Unavailable("the recording holds no device memory")
+        shares = {
+            item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known
+        }
+        rank = max(shares, key=shares.__getitem__)
+        severity = level(shares[rank], self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        worst = next(item for item in known if item.rank == rank)
+        who = f"Rank {rank}" if len(known) > 1 else "The training"
+        yield self.finding(
+            f"{who} has used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
+            evidence=(
+                measured("memory_peak_share", shares[rank], "1", run.recording),
+                measured("memory_peak", shares[rank] * (worst.device or 0.0), "B", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            subject=f"rank {rank}",
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+        )

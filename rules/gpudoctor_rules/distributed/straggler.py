@@ -1,0 +1,39 @@
+"""Answers DIST001: by the part of the step in which it is late."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+
+
+class StragglingRankRule(Rule):
+    """By the part of the step in which it is late."""
+
+    answers = Code("DIST001")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        rank, node, part = finding.fact("rank"), finding.fact("node"), finding.fact("part")
+        if part == "data_wait":
+            steps = (
+                f"look at rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its "
+                "workers",
+                "the same amount of work for every rank: shuffle before sharding, group by length across ranks",
+            )
+        elif part in ("forward", "transfer"):
+            steps = (
+                f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE on {node}: a card that is throttled or shared",
+                "gpudoctor check   # on that node; longer sequences on one rank look the same: group by "
+                "length across ranks",
+            )
+        else:
+            steps = (
+                f"look at what rank {rank} alone does in a step: logging, saving, evaluation under `if "
+                "rank == 0`",
+                "do it every N steps, or in the background",
+            )
+        yield Remedy(
+            id="DIST001-rank",
+            title=f"relieve rank {rank}" + (f" of its {part}" if part else ""),
+            steps=steps,
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SMALL_EDIT,
+        )

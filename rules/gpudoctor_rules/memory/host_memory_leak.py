@@ -1,0 +1,58 @@
+"""Answers MEM002: by the kind of leak."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+
+
+class HostMemoryLeakRule(Rule):
+    """By the kind of leak."""
+
+    answers = Code("MEM002")
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        kind = finding.fact("kind")
+        if kind == "workers":
+            yield Remedy(
+                id="MEM002-arrays",
+                title="arrays instead of lists of Python objects in the data set",
+                steps=(
+                    "self.paths = numpy.array(paths)   # one object: workers share its pages and write to "
+                    "none of them",
+                    "or multiprocessing.Manager().list, pyarrow, torch tensors; fork copies a page at its "
+                    "first reference",
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SMALL_EDIT,
+                references=("https://github.com/pytorch/pytorch/issues/13246",),
+            )
+            return
+        if kind == "profiler":
+            yield Remedy(
+                id="MEM002-schedule",
+                title="a profiler schedule that ends (repeat=1)",
+                steps=("schedule=torch.profiler.schedule(wait=1, warmup=1, active=5, repeat=1)",),
+                applicability=Applicability.SAFE,
+                effort=Effort.ONE_LINE,
+            )
+            return
+        yield Remedy(
+            id="MEM002-detach",
+            title="keep numbers, not tensors with their graph",
+            steps=(
+                "losses.append(loss.item()) or loss.detach(), at the period at which it is read",
+                "outputs = outputs.detach().cpu() for what must be kept; del what is not",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+        )
+        yield Remedy(
+            id="MEM002-bound",
+            title="bound what is collected",
+            steps=(
+                "collections.deque(maxlen=1000) instead of a list; write to disk what must be whole",
+                "tracemalloc, or gc.get_objects() counted by type between two epochs, says who holds it",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.SMALL_EDIT,
+        )
