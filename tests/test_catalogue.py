@@ -56,6 +56,15 @@ NAMES = {
     "LOOP010": "sigterm-unhandled",
     "NUM008": "weights-frozen",
     "MEM004": "will-not-fit", "MEM007": "headroom-unused", "MEM008": "checkpointing-unneeded",
+    "GPU001": "low-utilization", "GPU009": "underperforms", "DATA005": "transfer-bound", "DATA009": "storage-bound",
+    "DATA010": "loader-dead", "MEM001": "gpu-memory-leak", "MEM002": "host-memory-leak", "MEM005": "near-limit",
+    "MEM006": "fragmented", "MEM009": "out-of-memory", "NUM001": "nan-gradients", "NUM002": "nan-loss",
+    "NUM003": "exploding-gradients", "NUM004": "vanishing-gradients", "NUM005": "dead-parameters",
+    "NUM007": "loss-trouble", "PERF004": "recompiling", "PERF011": "launch-bound", "PERF012": "low-mfu",
+    "PERF013": "step-time-drift", "PERF014": "unexplained-time", "DIST001": "straggler",
+    "DIST002": "communication-bound", "DIST008": "hang", "DIST009": "rank-memory-skew", "FAIL001": "exception",
+    "FAIL002": "killed", "FAIL003": "device-assert", "FAIL004": "collective-timeout", "FAIL005": "bus-error",
+    "FAIL006": "native-crash",
     "PERF007": "batch-too-small", "CFG004": "zero-stage-misfit",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""

@@ -9,6 +9,9 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import DDP, SHARDED
 from gpudoctor.model.reading.program import calls_function, enclosing
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
+from gpudoctor.model.reading.recordings.judged import judged, measured
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -44,10 +47,31 @@ class BackendSlow(Check):
 
     code = Code("DIST006")
     name = "backend-slow"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        backend = str(torch_fact(process, "backend") or "") if process is not None else ""
+        if run is None or process is None or not backend or on_gpu(process) is None:
+            yield from suspected
+            return
+        if "gloo" not in backend or "nccl" in backend or not on_gpu(process):
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"Gradients on the GPU are reduced by {backend}: each goes through the host.",
+            share=None,
+            spans=(),
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("ranks", len(run.states), "{ranks}", run.recording),),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             if program.target not in (Target.CUDA, Target.MAYBE) or not _reduces(program):

@@ -8,6 +8,10 @@ from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import SHARDED
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.facts import gpus_here, wrapped
+from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Call, Known
 
 _MORE_THAN_ONE = re.compile(r"(\w*gpus?) > 1\b")
@@ -37,7 +41,7 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -50,6 +54,30 @@ class Dataparallel(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        if run is None or process is None or not process.of("model"):
+            yield from suspected
+            return
+        model = wrapped(process, "DataParallel")
+        if model is None or gpus_here(run.recording) < self.limit("gpus"):
+            return
+        where = place_of(model)
+        yield confirmed(
+            self,
+            suspected,
+            f"{model.get('name')} is trained by DataParallel: one process drives "
+            f"{gpus_here(run.recording)} GPUs and "
+            "copies the model to all of them in every step.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             if not program.called & set(_NAMES) or program.target is Target.CPU or _other_ways(program):

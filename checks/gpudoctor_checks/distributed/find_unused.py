@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.reading.parallel import plain, wraps_ddp
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.facts import torch_fact, wrapped
+from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 
 _WHOLE = re.compile(
     r"torchvision\.models\.(resnet|wide_resnet|resnext|vgg|densenet|mobilenet|efficientnet|convnext|vit_|swin|alexnet|"
@@ -43,10 +47,35 @@ class FindUnused(Check):
 
     code = Code("DIST007")
     name = "find-unused"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        asked = torch_fact(process, "find_unused") if process is not None else None
+        if run is None or process is None or asked is None:
+            yield from suspected
+            return
+        if asked is not True or torch_fact(process, "unused") is not False:
+            return
+        model = wrapped(process, "DDP")
+        where = place_of(model) if model is not None else None
+        yield confirmed(
+            self,
+            suspected,
+            f"find_unused_parameters is on, and in {run.lead.steps} steps none was unused: each walks the "
+            "whole "
+            "graph for nothing.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.NOTE,
+            run=run,
+            numbers=(measured("steps", run.lead.steps, "{steps}", run.recording),),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             for script, call in wraps_ddp(program):

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.parallel import DDP, wrappers
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.facts import wrapped
+from gpudoctor.model.reading.recordings.judged import judged, measured
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
@@ -35,7 +38,7 @@ class NoSyncMissing(Check):
 
     code = Code("DIST003")
     name = "no-sync-missing"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -48,6 +51,28 @@ class NoSyncMissing(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        if run is None or process is None or len(run.states) < 2 or not process.of("model"):
+            yield from suspected
+            return
+        model, backwards = wrapped(process, "DDP"), run.per_step("backwards")
+        if model is None or backwards < self.limit("backwards_per_step") or not suspected:
+            return
+        for finding in suspected:
+            yield confirmed(
+                self,
+                [finding],
+                f"{finding.message} {backwards:.2g} backward passes a step were recorded.",
+                share=None,
+                spans=(),
+                severity=finding.severity,
+                run=run,
+                numbers=(measured("backwards_per_step", backwards, "{passes}", run.recording),),
+            )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             wrapped = wrappers(program, DDP)

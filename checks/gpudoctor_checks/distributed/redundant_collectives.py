@@ -9,6 +9,9 @@ from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.parallel import wraps_ddp
 from gpudoctor.model.reading.program import passes_between, steady
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.judged import judged, level, percent
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
@@ -55,9 +58,23 @@ class RedundantCollectives(Check):
 
     code = Code("DIST004")
     name = "redundant-collectives"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.03,
+            unit="1",
+            source="CATALOGUE DIST004",
+            meaning="Collectives that take this share of a recorded run are a note.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.08,
+            unit="1",
+            source="CATALOGUE DIST004",
+            meaning="Collectives that take this share of a recorded run are a warning.",
+        ),
         Threshold(
             name="period",
             default=10,
@@ -68,6 +85,29 @@ class RedundantCollectives(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        if run is None or len(run.states) < 2:
+            yield from suspected
+            return
+        cost = price(patient, run, phases=("collective",), owners=(Owner.COMMUNICATION,))
+        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"Collectives of the program's own take {percent(cost.share)} of the time: {cost.calls:.2g} a "
+            "step of "
+            f"{cost.what or 'them'}{at(cost.spans)}.",
+            share=cost.share,
+            spans=cost.spans,
+            severity=severity,
+            run=run,
+            name="collective_share",
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             for script, loop in program.loops:

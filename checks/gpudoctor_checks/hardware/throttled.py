@@ -1,10 +1,13 @@
 """GPU002 throttled."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold
 from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
+from gpudoctor.model.reading.recordings.numbers import reasons
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
+from gpudoctor.model.signs.recording import Recording
 
 _IDLE = 0x1
 _REASONS = {
@@ -49,10 +52,50 @@ class Throttled(Check):
             source="DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
             meaning="Clocks event reasons that mean a slowdown which nobody asked for, as a bit mask.",
         ),
+        Threshold(
+            name="share",
+            default=0.05,
+            unit="1",
+            source="convention: a load peak now and then costs nothing",
+            meaning="A card held down in this share of a recorded run's samples is throttled.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._now(job_gpus(patient))
+        recording = recorded(patient)
+        masks = reasons(recording) if recording is not None else {}
+        if recording is None or not masks:
+            yield from self._now(job_gpus(patient))
+            return
+        yield from self._recorded(recording, masks)
+
+    def _recorded(self, recording: Recording, masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
+        """The share of a run's samples in which a card was held down, its idle ones left out."""
+        wanted = int(self.limit("bad_reasons"))
+        sick: list[tuple[int, float, int]] = []
+        for index, values in masks.items():
+            busy = [mask for mask in values if not mask & _IDLE]
+            bad = [mask & wanted for mask in busy if mask & wanted]
+            if busy and len(bad) >= self.limit("share") * len(busy):
+                sick.append((index, len(bad) / len(busy), max(set(bad), key=bad.count)))
+        if not sick:
+            return
+        words = "; ".join(
+            f"GPU {index}: {_name(bits)} {percent(share)} of the time" for index, share, bits in sick
+        )
+        yield self.finding(
+            f"The clocks were held down while the training ran. {words}.",
+            evidence=tuple(
+                measured(f"gpu{index}_throttled_share", share, "1", recording) for index, share, _ in sick
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=f"GPU {', '.join(str(index) for index, _, _ in sick)}",
+            facts=(
+                ("gpus", ",".join(str(index) for index, _, _ in sick)),
+                ("heat", any(bits & 0x60 for _, _, bits in sick)),
+                ("power", any(bits & 0x80 for _, _, bits in sick)),
+            ),
+        )
 
     def _now(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         mask = int(self.limit("bad_reasons"))

@@ -11,6 +11,11 @@ from gpudoctor.model.reading.forecasts import (
     evidence,
     room_words,
 )
+from gpudoctor.model.reading.recordings.judged import judged
+from gpudoctor.model.reading.recordings.numbers import rank_memory
+
+_MUCH_MORE = 1.5
+"""A measured peak this many times the estimated one: the estimate does not describe this job."""
 
 
 class CheckpointingUnneeded(Check):
@@ -35,9 +40,17 @@ class CheckpointingUnneeded(Check):
 
     code = Code("MEM008")
     name = "checkpointing-unneeded"
-    reads = frozenset({Reads.CONFIG, Reads.SOURCE})
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        peaks = [item.peak or 0.0 for item in map(rank_memory, run.recording.ranks if run is not None else ())]
+        for finding in self._suspected(patient):
+            job = next(item for item in patient.memory if item.title == finding.subject)
+            if job.unchecked is None or max(peaks, default=0.0) <= job.now.peak * _MUCH_MORE:
+                yield finding  # a run that needs far more than the estimate says leaves no room to do without
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         for job in patient.memory:
             without = job.unchecked
             if without is None or not checkpoints_needlessly(job):

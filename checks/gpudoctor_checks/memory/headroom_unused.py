@@ -14,6 +14,8 @@ from gpudoctor.model.reading.forecasts import (
     sure,
     tokens,
 )
+from gpudoctor.model.reading.recordings.judged import judged
+from gpudoctor.model.reading.recordings.numbers import rank_memory
 from gpudoctor.model.signs.memory import JobMemory
 
 
@@ -53,6 +55,17 @@ class HeadroomUnused(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        shares = [
+            max(item.peak or 0.0, item.reserved or 0.0) / item.device
+            for item in map(rank_memory, run.recording.ranks if run is not None else ())
+            if item.device and item.peak
+        ]
+        if shares and max(shares) >= self.limit("used_share"):
+            return  # the run used what the estimate thought idle
+        yield from self._suspected(patient)
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         for job in patient.memory:
             if sure(job) and "batch" in job.places and self._unused(job):
                 greatest, share = job.batches[-1], job.now.peak / job.device_bytes

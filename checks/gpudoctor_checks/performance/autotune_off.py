@@ -7,6 +7,9 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
+from gpudoctor.model.reading.recordings.judged import judged
+from gpudoctor.model.reading.recordings.pricing import suspicions
 from gpudoctor.model.reading.shapes import fixed_shape
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
@@ -44,7 +47,7 @@ class AutotuneOff(Check):
 
     code = Code("PERF010")
     name = "autotune-off"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -57,6 +60,14 @@ class AutotuneOff(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        if process is not None and (torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False):
+            return
+        yield from suspected
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[str] = set()
         for program in training_programs(patient.source):
             script, loop = next(program.loops)

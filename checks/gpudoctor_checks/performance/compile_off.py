@@ -11,6 +11,9 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.recordings.facts import compiled, on_gpu
+from gpudoctor.model.reading.recordings.judged import judged
+from gpudoctor.model.reading.recordings.pricing import suspicions
 from gpudoctor.model.reading.shapes import fixed_shape
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
@@ -48,9 +51,16 @@ class CompileOff(Check):
 
     code = Code("PERF003")
     name = "compile-off"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
+        Threshold(
+            name="compute_share",
+            default=0.3,
+            unit="1",
+            source="train-doctor's share for torch.compile: 0.3",
+            meaning="Where forward and backward take less of a recorded run, compiling does not matter.",
+        ),
         Threshold(
             name="weights",
             default=5e6,
@@ -75,6 +85,16 @@ class CompileOff(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        if run is not None and process is not None and on_gpu(process) is not None:
+            share = run.share("forward", "backward")
+            if compiled(process) or not on_gpu(process) or share < self.limit("compute_share"):
+                return
+        yield from suspected
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         programs = training_programs(patient.source)
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):

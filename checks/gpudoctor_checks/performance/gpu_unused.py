@@ -14,9 +14,14 @@ from gpudoctor.model import (
     Reads,
     Severity,
     SourceSpan,
+    Threshold,
 )
 from gpudoctor.model.reading.device_use import Target, device_of, training_target
 from gpudoctor.model.reading.moves import Move, Moved, moves
+from gpudoctor.model.reading.recordings.facts import gpus_here, model_place, on_gpu
+from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.numbers import run_numbers
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Loop, Script, Source
@@ -54,10 +59,45 @@ class GpuUnused(Check):
 
     code = Code("PERF009")
     name = "gpu-unused"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="used",
+            default=0.05,
+            unit="1",
+            source="an idle card shows 0 to 2 % now and then",
+            meaning="A card that was busier than this was used by somebody.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        if run is None or process is None or on_gpu(process) is None:
+            yield from suspected
+            return
+        if on_gpu(process) or not gpus_here(run.recording):
+            return
+        busy = [gpu.utilization for gpu in run_numbers(run.recording).gpus if gpu.utilization is not None]
+        if busy and max(busy) > self.limit("used"):
+            return
+        where = model_place(process)
+        yield confirmed(
+            self,
+            suspected,
+            f"The training ran on the CPU, and {gpus_here(run.recording)} "
+            f"GPU{'s' * (gpus_here(run.recording) > 1)} "
+            "stood by.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         if not source.trains or source.unread or any(loop.engine for _, loop in source.training_loops):
             return

@@ -21,6 +21,9 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.precision import ConfigTold, Precision, Told, config_precision, told_precision
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.facts import capability, lowered, main_model, model_place, on_gpu
+from gpudoctor.model.reading.recordings.judged import judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
@@ -64,9 +67,16 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
+        Threshold(
+            name="compute_share",
+            default=0.3,
+            unit="1",
+            source="train-doctor's share for torch.compile: 0.3",
+            meaning="Where forward and backward take less of a recorded run, faster ones do not matter.",
+        ),
         Threshold(
             name="weights",
             default=5e6,
@@ -91,6 +101,34 @@ class MixedPrecisionOff(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        half = lowered(process) if process is not None else None
+        if run is None or process is None or half is None or on_gpu(process) is None:
+            yield from suspected
+            return
+        card, compute = capability(process), run.share("forward", "backward")
+        if half or not on_gpu(process) or (card is not None and card < self.limit("capability")):
+            return
+        if compute < self.limit("compute_share"):
+            return
+        where = model_place(process)
+        model = main_model(process)
+        yield confirmed(
+            self,
+            suspected,
+            f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
+            "tensor "
+            f"cores: no autocast in any step; forward and backward take {percent(compute)} of the time.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("compute_share", compute, "1", run.recording),),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return

@@ -9,6 +9,10 @@ from gpudoctor.model.cuda import numbers
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import plain
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.facts import on_gpu
+from gpudoctor.model.reading.recordings.judged import judged, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 _MULTI = frozenset(
@@ -48,9 +52,23 @@ class OptimizerUnfused(Check):
 
     code = Code("PERF005")
     name = "optimizer-unfused"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
+        Threshold(
+            name="share_noted",
+            default=0.05,
+            unit="1",
+            source="convention: a twentieth of a step is worth one word",
+            meaning="An optimizer that takes less of a recorded run is fast enough.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.15,
+            unit="1",
+            source="a fused step takes 2 to 5 % of a common one",
+            meaning="An optimizer that takes this share is a warning.",
+        ),
         Threshold(
             name="torch",
             default=2,
@@ -61,6 +79,34 @@ class OptimizerUnfused(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        if run is None or process is None or on_gpu(process) is None:
+            yield from suspected
+            return
+        share = run.share("optimizer")
+        if not on_gpu(process) or share < self.limit("share_noted"):
+            return
+        slow = [
+            item for item in process.of("optimizer") if item.get("foreach") is False and not item.get("fused")
+        ]
+        spans = [spot(patient, place) for item in slow if (place := place_of(item)) is not None]
+        if not slow and not suspected:
+            return
+        yield confirmed(
+            self,
+            suspected,
+            f"The optimizer takes {percent(share)} of the time and goes through the parameters one by one"
+            f"{at(spans)}.",
+            share=share,
+            spans=spans,
+            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            run=run,
+            name="optimizer_share",
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         old = _torch(patient) < self.limit("torch")
         for program in training_programs(patient.source):

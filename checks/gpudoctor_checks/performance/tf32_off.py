@@ -19,6 +19,9 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import network
 from gpudoctor.model.reading.precision import Precision, config_precision, told_precision
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.facts import capability, lowered, model_place, on_gpu, torch_fact
+from gpudoctor.model.reading.recordings.judged import judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.tf32 import Tf32, Tf32Setting, tf32_settings
 from gpudoctor.model.signs.configs import Configs
 
@@ -48,9 +51,16 @@ class Tf32Off(Check):
 
     code = Code("PERF002")
     name = "tf32-off"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
+        Threshold(
+            name="compute_share",
+            default=0.3,
+            unit="1",
+            source="train-doctor's share for torch.compile: 0.3",
+            meaning="Where forward and backward take less of a recorded run, faster ones do not matter.",
+        ),
         Threshold(
             name="capability",
             default=8.0,
@@ -68,6 +78,33 @@ class Tf32Off(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        process = run.lead.process if run is not None else None
+        precision = torch_fact(process, "tf32") if process is not None else None
+        if run is None or process is None or precision is None or on_gpu(process) is None:
+            yield from suspected
+            return
+        card = capability(process)
+        old = card is not None and card < self.limit("capability")
+        if precision != "highest" or not on_gpu(process) or lowered(process) or old:
+            return
+        compute, where = run.share("forward", "backward"), model_place(process)
+        if compute < self.limit("compute_share"):
+            return
+        yield confirmed(
+            self,
+            suspected,
+            "The matrix products run in plain float32: their precision stands at `highest`, and forward and "
+            f"backward take {percent(compute)} of the time.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("compute_share", compute, "1", run.recording),),
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return

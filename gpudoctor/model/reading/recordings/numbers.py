@@ -264,6 +264,16 @@ def gpu_use(recording: Recording) -> tuple[GpuUse, ...]:
     )
 
 
+def reasons(recording: Recording) -> dict[int, list[int]]:
+    """Clocks event reasons of each sampled GPU in steady state, as bit masks; empty without samples."""
+    found: dict[int, list[int]] = {}
+    for gpu in gpu_use(recording):
+        masks = [int(value) for value in sampled(recording, f"gpu{gpu.index}_reasons")]
+        if masks:
+            found[gpu.index] = masks
+    return found
+
+
 def sampled(recording: Recording, column: str) -> list[float]:
     """A column of the machine while the steps were steady, known values only; the whole run without steps.
 

@@ -1,0 +1,103 @@
+"""GPU001 low-utilization."""
+
+from collections.abc import Iterator
+from statistics import mean
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
+from gpudoctor.model.reading.recordings.numbers import GpuUse, run_numbers
+from gpudoctor.model.unavailable import Unavailable
+
+_CAUSES = {
+    "data_wait": "waiting for data", "transfer": "copies to the device", "sync": "reading values back",
+    "logging": "logging", "checkpoint": "saving", "evaluation": "evaluation", "profiler": "a profiler",
+    "collective": "collectives", "other": "the program's own lines",
+}  # fmt: skip
+"""Parts of a step in which a card has nothing to do, in words."""
+
+
+class LowUtilization(Check):
+    """The GPUs have little to do.
+
+    What it finds:
+        SMs that are busy (or, before Hopper, a card that has any kernel on it) for less than 70 % of a recorded
+        run's steady state.
+    Why it hurts:
+        A card that is half idle costs as much as a busy one.
+    How it knows:
+        From a recording: GPM's share of busy SMs where the card has it, else NVML's utilisation, sampled each
+        second after warm-up. Utilisation is a symptom: the part of the step that explains it is named, and its
+        own finding holds the cure.
+    False alarms:
+        NVML counts a card as used while any kernel runs, however small: a high number proves nothing, and only
+        low ones are told.
+    Remedies:
+        Those of the cause.
+    References:
+        - https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html
+        - https://arxiv.org/abs/2402.18139
+    """
+
+    code = Code("GPU001")
+    name = "low-utilization"
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="busy_noted",
+            default=0.70,
+            unit="1",
+            source="CATALOGUE GPU001; SageMaker 70 %",
+            meaning="Cards that are busy for less are a note.",
+        ),
+        Threshold(
+            name="busy_warned",
+            default=0.30,
+            unit="1",
+            source="CATALOGUE GPU001; TraceML 30 %",
+            meaning="Cards that are busy for less are a warning.",
+        ),
+        Threshold(
+            name="explained",
+            default=0.10,
+            unit="1",
+            source="CATALOGUE DATA001: a tenth of a step is a cause",
+            meaning="A part of the step that takes this share explains idle cards.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        found = [(gpu, busy) for gpu in run_numbers(run.recording).gpus if (busy := _busy(gpu)) is not None]
+        if not found:
+            raise Unavailable("the recording has no samples of a GPU")
+        used = [(gpu, busy) for gpu, busy in found if (gpu.memory or 0.0) > _CONTEXT] or found
+        busy = mean(share for _, share in used)
+        if busy >= self.limit("busy_noted"):
+            return
+        severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
+        parts = sorted(((run.share(name), words) for name, words in _CAUSES.items()), reverse=True)
+        causes = [f"{words} ({percent(share)})" for share, words in parts if share >= self.limit("explained")]
+        why = (
+            f"the steps spend their time with {', '.join(causes[:2])}"
+            if causes
+            else "no part of the step explains it"
+        )
+        yield self.finding(
+            f"The GPUs are busy for {percent(busy)} of the time; {why}.",
+            evidence=(
+                measured("gpu_busy_share", busy, "1", run.recording),
+                *(measured(f"gpu{gpu.index}_busy_share", share, "1", run.recording) for gpu, share in used[:8]),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity if not causes else Severity.NOTE,
+            facts=(("explained", bool(causes)),),
+        )
+
+
+_CONTEXT = 1.5e9
+"""Bytes above which a card is used by more than an empty context."""
+
+
+def _busy(gpu: GpuUse) -> float | None:
+    return gpu.busy if gpu.busy is not None else gpu.utilization

@@ -1,0 +1,85 @@
+"""GPU009 underperforms."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
+from gpudoctor.model.reading.recordings.steady import Steady
+from gpudoctor.model.unavailable import Unavailable
+
+
+class Underperforms(Check):
+    """One GPU computes more slowly than its siblings.
+
+    What it finds:
+        A rank whose device needs longer for the same forward pass than those of the other ranks: below 85 % of
+        their speed.
+    Why it hurts:
+        All others wait for it in every step.
+    How it knows:
+        From a recording of several ranks: the device's own time for the forward passes, aligned by step; the
+        backward pass holds the waiting for others and is left out.
+    False alarms:
+        Longer sequences on one rank look the same: the samples and tokens of the ranks must agree within 5 %,
+        where they were counted.
+    Remedies:
+        Its clocks, its heat, its neighbours; another node until then.
+    References:
+        - https://github.com/Azure/azurehpc-health-checks
+        - https://github.com/intelligent-machine-learning/dlrover
+    """
+
+    code = Code("GPU009")
+    name = "underperforms"
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="speed",
+            default=0.85,
+            unit="1",
+            source="CATALOGUE GPU009; AzNHC",
+            meaning="A device below this share of the median speed underperforms.",
+        ),
+        Threshold(
+            name="work",
+            default=0.05,
+            unit="1",
+            source="convention: ranks draw batches of one size",
+            meaning="Samples or tokens may differ by this share.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient, 100)
+        states = [state for state in run.states if state.known("device_forward")]
+        if len(states) < 2:
+            raise Unavailable("fewer than two ranks recorded their device's time")
+        times = [state.per_step("device_forward") for state in states]
+        usual = median(times)
+        worst = max(range(len(times)), key=times.__getitem__)
+        if usual <= 0 or usual / times[worst] >= self.limit("speed") or not self._alike(states, worst):
+            return
+        process = states[worst].process
+        yield self.finding(
+            f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms for a "
+            "forward pass and "
+            f"the median of the ranks {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
+            evidence=(
+                measured(f"rank{process.rank}_device_forward", times[worst], "s", run.recording),
+                measured("median_device_forward", usual, "s", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(step_share=1 - usual / times[worst]),
+            subject=f"rank {process.rank}",
+            facts=(("node", process.node), ("rank", process.rank)),
+        )
+
+    def _alike(self, states: Sequence[Steady], worst: int) -> bool:
+        """Whether that rank has no more to do than the others, as far as batches were counted."""
+        for column in ("tokens", "samples"):
+            if all(state.known(column) for state in states):
+                amounts = [state.per_step(column) for state in states]
+                return amounts[worst] <= (1 + self.limit("work")) * median(amounts)
+        return True

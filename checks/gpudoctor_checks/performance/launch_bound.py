@@ -1,0 +1,81 @@
+"""PERF011 launch-bound."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.facts import model_place
+from gpudoctor.model.reading.recordings.judged import demanded, level, percent, spot
+from gpudoctor.model.reading.recordings.pricing import confirmed
+from gpudoctor.model.unavailable import Unavailable
+
+_LAUNCHING = ("forward", "backward", "optimizer")
+"""Phases in which the host does nothing but launch."""
+
+
+class LaunchBound(Check):
+    """The GPU waits for the host to launch its kernels.
+
+    What it finds:
+        Steps whose compute stream has work for less than 70 % of the time although the host does nothing but
+        forward, backward and the optimizer.
+    Why it hurts:
+        A kernel that runs for 5 µs takes the host 5 to 10 µs to launch: the card is idle for half of the time,
+        and a faster one would change nothing.
+    How it knows:
+        From a recording: the share of the step in which the stream had work, by events on the device, beside
+        the host's phases: what it waits for otherwise has checks of its own.
+    False alarms:
+        A first step, a small test run; a host that waits for data, reads values or logs is another ailment and
+        is subtracted.
+    Remedies:
+        Fewer and bigger kernels: torch.compile, CUDA graphs, a greater batch, fused optimizers.
+    References:
+        - https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/
+        - https://github.com/openxla/xprof
+    """
+
+    code = Code("PERF011")
+    name = "launch-bound"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="idle_noted",
+            default=0.15,
+            unit="1",
+            source="XProf: launch 15 % is high",
+            meaning="The device idle for this share of the step while the host launches is a note.",
+        ),
+        Threshold(
+            name="idle_warned",
+            default=0.30,
+            unit="1",
+            source="GPU001: under 70 % busy",
+            meaning="The device idle for this share while the host launches is a warning.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        state = run.lead
+        if not state.known("device_busy"):
+            raise Unavailable("the recording has no device clock")
+        idle = max(0.0, 1.0 - state.share("device_busy"))
+        elsewhere = 1.0 - run.share(*_LAUNCHING)
+        share = max(0.0, idle - elsewhere)
+        severity = level(share, self.limit("idle_noted"), self.limit("idle_warned"))
+        if severity is None:
+            return
+        where = model_place(state.process)
+        yield confirmed(
+            self,
+            (),
+            f"The GPU has nothing to do for {percent(idle)} of the step, and for {percent(share)} the host "
+            "is busy "
+            "launching forward, backward and the optimizer.",
+            share=share,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=severity,
+            run=run,
+            name="launch_idle_share",
+        )

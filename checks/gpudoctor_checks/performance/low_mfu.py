@@ -1,0 +1,74 @@
+"""PERF012 low-mfu."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
+from gpudoctor.model.reading.recordings.numbers import run_numbers
+from gpudoctor.model.reading.recordings.peaks import peak_flops
+from gpudoctor.model.unavailable import Unavailable
+
+
+class LowMfu(Check):
+    """The card computes a small part of what it could.
+
+    What it finds:
+        A model FLOPs utilisation under 20 %: the model's own arithmetic per second over the card's peak in
+        bf16.
+    Why it hurts:
+        It says how much a perfect program would gain; where other findings name a cause, that is where it goes.
+    How it knows:
+        From a recording: the FLOPs of a step where the recorder counted them, the steps per second, and the
+        peak of the card from its data sheet. It speaks only where no larger cause is measured: waiting,
+        logging, saving and evaluating take under a tenth of the time.
+    False alarms:
+        Models of many small or memory-bound operations (embeddings, depthwise convolutions, short sequences)
+        stay low by nature: a note.
+    Remedies:
+        Greater batches, 16-bit types, fused attention, compile.
+    References:
+        - https://arxiv.org/abs/2204.02311
+    """
+
+    code = Code("PERF012")
+    name = "low-mfu"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.NOTE
+    thresholds = (
+        Threshold(
+            name="mfu",
+            default=0.20,
+            unit="1",
+            source="CATALOGUE PERF012",
+            meaning="A utilisation below this is a note.",
+        ),
+        Threshold(
+            name="elsewhere",
+            default=0.10,
+            unit="1",
+            source="a tenth of the time is a cause of its own",
+            meaning="Where more of the time goes elsewhere, that is the cause.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        numbers = run_numbers(run.recording)
+        peak = peak_flops(run.recording)
+        done = numbers.throughput.flops_per_second if numbers.throughput is not None else None
+        if peak is None or done is None:
+            raise Unavailable("the model's FLOPs or the card's peak are not known")
+        mfu = done / peak
+        elsewhere = 1.0 - run.share("forward", "backward", "optimizer", "collective")
+        if mfu >= self.limit("mfu") or elsewhere > self.limit("elsewhere"):
+            return
+        yield self.finding(
+            f"The model computes {done / 1e12:.3g} TFLOP/s, {percent(mfu)} of what the cards could do in "
+            "bf16, and no "
+            "other part of the step is to blame.",
+            evidence=(
+                measured("mfu", mfu, "1", run.recording),
+                measured("model_flops_per_second", done, "FLOP/s", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+        )

@@ -1,0 +1,89 @@
+"""PERF004 recompiling."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.judged import demanded, duration, measured, percent, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.unavailable import Unavailable
+
+
+class Recompiling(Check):
+    """torch.compile compiles again after warm-up.
+
+    What it finds:
+        Recompilations and graph breaks in steady state: how many, what they cost, their reasons and the
+        function.
+    Why it hurts:
+        A compilation takes seconds to minutes; after eight of them for one function torch gives up and runs it
+        uncompiled. Each graph break is a return to Python.
+    How it knows:
+        From a recording: what Dynamo tells about each compilation, its step and its reason. Those of the first
+        quarter of the steps are warm-up.
+    False alarms:
+        The first few shapes, a first evaluation: two recompilations are silent.
+    Remedies:
+        Shapes that do not change, or marked as dynamic; the guard that the reason names.
+    References:
+        - https://github.com/pytorch/pytorch/issues/105279
+        - https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
+    """
+
+    code = Code("PERF004")
+    name = "recompiling"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="recompiles",
+            default=3,
+            unit="{times}",
+            source="convention: a first evaluation and a last batch make two",
+            meaning="So many recompilations in steady state are a finding.",
+        ),
+        Threshold(
+            name="share_warned",
+            default=0.02,
+            unit="1",
+            source="train-doctor: 2 % for what need not be",
+            meaning="Compiling that takes this share of steady time is a warning, less a note.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        state = run.lead
+        records = state.process.of("compile")
+        if not records:
+            raise Unavailable("nothing was compiled")
+        first = state.values("index")[0]
+        late = [
+            item
+            for item in records
+            if int(item.get("step") or 0) >= first and item.get("kind") != "graph-break"
+        ]
+        breaks = [item for item in records if item.get("kind") == "graph-break"]
+        seconds = sum(float(item.get("seconds") or 0.0) for item in late)
+        if len(late) < self.limit("recompiles"):
+            return
+        share = min(0.99, seconds / state.seconds) if state.seconds else 0.0
+        reasons = list(dict.fromkeys(str(item.get("reason")) for item in late if item.get("reason")))
+        places = list(dict.fromkeys(place for item in late if (place := place_of(item)) is not None))
+        spans = [spot(patient, place) for place in places[:3]]
+        why = f": {reasons[0][:160]}" if reasons else ""
+        broken = f", and {len(breaks)} graph breaks" if breaks else ""
+        yield confirmed(
+            self,
+            (),
+            f"{len(late)} compilations after warm-up took {duration(seconds)}, {percent(share)} of the "
+            f"time{broken}"
+            f"{at(spans)}{why}.",
+            share=share,
+            spans=spans,
+            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            run=run,
+            name="recompile_share",
+            numbers=(measured("recompilations", len(late), "{times}", run.recording),),
+            facts=(("shapes", any("size" in reason or "shape" in reason for reason in reasons)),),
+        )
