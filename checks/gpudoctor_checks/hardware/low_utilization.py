@@ -32,7 +32,7 @@ class LowUtilization(Check):
         NVML counts a card as used while any kernel runs, however small: a high number proves nothing, and only
         low ones are told.
     Remedies:
-        Those of the cause.
+        Those of the cause that is named.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html
         - https://arxiv.org/abs/2402.18139

@@ -18,7 +18,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.cadence import full_batch, often, option_of, step_period
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent, period
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
@@ -131,7 +131,7 @@ class CheckpointTooOften(Check):
         yield confirmed(
             self,
             suspected,
-            f"Saving takes {percent(cost.share)} of the time: once in {every:.3g} steps, "
+            f"Saving takes {percent(cost.share)} of the time: {period(every)}, "
             f"{duration(each)} each{at(cost.spans)}.",
             share=cost.share,
             spans=cost.spans,

@@ -20,7 +20,16 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.judged import Run, duration, hot_lines, judged, level, measured, percent
+from gpudoctor.model.reading.recordings.judged import (
+    Run,
+    duration,
+    hot_lines,
+    judged,
+    level,
+    measured,
+    percent,
+    period,
+)
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
@@ -139,7 +148,7 @@ class EvaluationTooOften(Check):
         yield confirmed(
             self,
             suspected,
-            f"Evaluation takes {percent(cost.share)} of the time: once in {every:.3g} steps, "
+            f"Evaluation takes {percent(cost.share)} of the time: {period(every)}, "
             f"{duration(each)} each{at(spans)}.",
             share=cost.share,
             spans=spans,

@@ -199,6 +199,13 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
 
 
+def period(steps: float) -> str:
+    """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
+    if steps <= 1:
+        return "in every step"
+    return f"once in {steps:.0f} steps" if steps >= 10 else f"once in {steps:.2g} steps"
+
+
 def duration(seconds: float) -> str:
     """Seconds in words with a unit that suits them."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):

@@ -1,0 +1,50 @@
+import pytest
+from recordings import make_process, make_recording, make_steps
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.distributed.communication_bound import CommunicationBound
+from gpudoctor_rules.distributed.communication_bound import CommunicationBoundRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(CommunicationBound, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(CommunicationBoundRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def job(*columns):
+    """Two ranks or more with these columns."""
+    return look(
+        *(make_process(make_steps(200, seed=r, **c), rank=r, world=len(columns)) for r, c in enumerate(columns))
+    )
+
+
+def test_sick_collectives_that_nothing_hides():
+    [finding] = job({"device_collective": 0.004}, {"device_collective": 0.004})
+    assert finding.severity is Severity.WARNING and "40 %" in finding.message
+    assert "no_sync" in remedies(finding)
+
+
+def test_healthy_collectives():
+    assert job({"device_collective": 0.0005}, {"device_collective": 0.0005}) == []
+
+
+def test_healthy_waiting_for_a_straggler_is_the_stragglers():
+    assert (
+        job({"device_collective": 0.006, "backward": 0.011}, {"device_collective": 0.0, "data_wait": 0.0062})
+        == []
+    )
+
+
+def test_what_is_needed():
+    with pytest.raises(Unavailable, match="one rank"):
+        look(make_process())
+    with pytest.raises(Unavailable, match="device clock"):
+        job({}, {})

@@ -1,0 +1,46 @@
+import pytest
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model import Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.distributed.rank_memory_skew import RankMemorySkew
+from gpudoctor_rules.distributed.rank_memory_skew import RankMemorySkewRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(RankMemorySkew, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(RankMemorySkewRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+CARD = record("torch", 1.0, version="2.9", device="NVIDIA H100", device_bytes=80 * 2**30)
+GIB = float(1 << 30)
+
+
+def job(*peaks):
+    """Ranks with these peaks in GiB."""
+    return look(
+        *(
+            make_process(make_steps(50, peak=peak * GIB), rank=rank, world=len(peaks), records=[CARD])
+            for rank, peak in enumerate(peaks)
+        )
+    )
+
+
+def test_sick_all_on_the_first_card():
+    [finding] = job(60, 40, 40, 40)
+    assert finding.fact("rank") == 0 and "50 % more" in finding.message
+    assert "set_device" in remedies(finding)
+
+
+def test_healthy_ranks():
+    assert job(42, 40, 40, 40) == []
+    assert job(3, 1, 1, 1) == []
+    with pytest.raises(Unavailable):
+        look(make_process())

@@ -1,0 +1,55 @@
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_host, make_patient, prescribe
+from gpudoctor_checks.failure.bus_error import BusError
+from gpudoctor_rules.failure.bus_error import BusErrorRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(BusError, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(BusErrorRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+FRAMES = [
+    ["/job/train.py", 41, "train", "out = model(x)"],
+    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
+]
+
+
+def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
+    """A rank that ended with an exception."""
+    given = {"frames": FRAMES, "user": user, "step": 120, "phase": "forward", "oom": None, **fields}
+    end = record("exception", t, exception=kind, message=message, **given)
+    return make_process(make_steps(120), records=[end], clean=False, rank=rank, world=world)
+
+
+FAILED = RunEnd(exit_code=1, seconds=9.0)
+
+
+def test_sick_a_small_shared_memory():
+    patient = make_patient(
+        recording=make_recording(make_process(clean=False), end=RunEnd(exit_code=135, signal="SIGBUS")),
+        host=make_host(shm_total=64 << 20),
+    )
+    [finding] = examine(BusError, patient)
+    assert "64 MiB" in finding.message and "--shm-size" in remedies(finding)
+
+
+def test_sick_by_its_words():
+    [finding] = look(
+        died("RuntimeError", "unable to open shared memory object </torch_1> in read-write mode"), end=FAILED
+    )
+    assert finding.span.line == 41
+
+
+def test_healthy_ends():
+    assert look(make_process()) == []
+    assert look(make_process(clean=False), end=RunEnd(exit_code=137, signal="SIGKILL")) == []

@@ -1,0 +1,69 @@
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.failure.collective_timeout import CollectiveTimeout
+from gpudoctor_rules.failure.collective_timeout import CollectiveTimeoutRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(CollectiveTimeout, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(CollectiveTimeoutRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+FRAMES = [
+    ["/job/train.py", 41, "train", "out = model(x)"],
+    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
+]
+
+
+def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
+    """A rank that ended with an exception."""
+    given = {"frames": FRAMES, "user": user, "step": 120, "phase": "forward", "oom": None, **fields}
+    end = record("exception", t, exception=kind, message=message, **given)
+    return make_process(make_steps(120), records=[end], clean=False, rank=rank, world=world)
+
+
+FAILED = RunEnd(exit_code=1, seconds=9.0)
+
+
+WATCHDOG = (
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE) ran for 600000 ms"
+)
+
+
+def test_sick_a_rank_that_stands_elsewhere():
+    frames = [["/job/train.py", 77, "evaluate", "dist.barrier()"]]
+    odd = died("DistBackendError", WATCHDOG, t=5.2, rank=2, world=3, frames=frames, phase="evaluation")
+    ranks = [
+        died("DistBackendError", WATCHDOG, rank=0, world=3),
+        died("DistBackendError", WATCHDOG, rank=1, world=3),
+        odd,
+    ]
+    [finding] = look(*ranks, end=FAILED)
+    assert finding.fact("rank") == 2 and "rank 2" in remedies(finding)
+    assert (finding.span.path, finding.span.line) == ("train.py", 77)
+
+
+def test_sick_all_stand_together():
+    [finding] = look(*(died("DistBackendError", WATCHDOG, rank=rank, world=3) for rank in range(3)), end=FAILED)
+    assert finding.fact("rank") == -1 and "all ranks" in remedies(finding)
+
+
+def test_healthy_ends():
+    assert look(make_process()) == []
+
+
+def test_the_echo_of_an_exception_is_none():
+    ranks = [
+        died("ValueError", "no", t=1.0, rank=0, world=2),
+        died("DistBackendError", WATCHDOG, rank=1, world=2),
+    ]
+    assert look(*ranks, end=FAILED) == []

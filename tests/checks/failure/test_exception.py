@@ -1,0 +1,114 @@
+import pytest
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model import Severity
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.failure.exception import Uncaught
+from gpudoctor_rules.failure.exception import UncaughtRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(Uncaught, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(UncaughtRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+FRAMES = [
+    ["/job/train.py", 41, "train", "out = model(x)"],
+    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
+]
+
+
+def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
+    """A rank that ended with an exception."""
+    given = {"frames": FRAMES, "user": user, "step": 120, "phase": "forward", "oom": None, **fields}
+    end = record("exception", t, exception=kind, message=message, **given)
+    return make_process(make_steps(120), records=[end], clean=False, rank=rank, world=world)
+
+
+FAILED = RunEnd(exit_code=1, seconds=9.0)
+
+
+def test_sick_shapes():
+    [finding] = look(
+        died("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (64x50 and 64x768)"), end=FAILED
+    )
+    assert finding.severity is Severity.ERROR and finding.fact("cause") == "shapes"
+    assert (finding.span.path, finding.span.line, finding.span.text) == ("train.py", 41, "out = model(x)")
+    assert "shapes" in remedies(finding)
+
+
+def test_sick_the_root_is_told_from_its_echoes():
+    ranks = [
+        died("RuntimeError", "Connection closed by peer [127.0.0.1]:4711", t=6.0, rank=0, world=3),
+        died("ValueError", "labels are empty", t=5.0, rank=1, world=3),
+        died(
+            "DistBackendError",
+            "NCCL error: remote process exited or there was a network error",
+            t=5.5,
+            rank=2,
+            world=3,
+        ),
+    ]
+    [finding] = look(*ranks, end=FAILED)
+    assert "Rank 1" in finding.message and "ValueError" in finding.message
+    assert "2 other ranks" in finding.message
+
+
+def test_sick_nobody_says_why():
+    [finding] = look(make_process(clean=False), end=RunEnd(exit_code=3))
+    assert "exit code 3" in finding.message and remedies(finding)
+    [finding] = look(end=RunEnd(exit_code=2), ranks=())
+    assert "no process that imported torch" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "cause"),
+    [
+        ("IndexError", "Target 10 is out of bounds.", "labels"),
+        (
+            "RuntimeError",
+            "Expected all tensors to be on the same device, but found at least two devices",
+            "device",
+        ),
+        ("RuntimeError", "expected scalar type Long but found Float", "dtype"),
+        ("RuntimeError", "Trying to backward through the graph a second time", "backward-twice"),
+        (
+            "RuntimeError",
+            "element 0 of tensors does not require grad and does not have a grad_fn",
+            "no-gradient",
+        ),
+        ("RuntimeError", "Error(s) in loading state_dict for Net: Missing key(s) in state_dict", "checkpoint"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'data.bin'", "file"),
+        ("ModuleNotFoundError", "No module named 'flash_attn'", "module"),
+        ("OSError", "[Errno 28] No space left on device", "disk"),
+        ("KeyError", "'labels'", "key"),
+        ("ZeroDivisionError", "division by zero", ""),
+    ],
+)
+def test_classes_of_causes(kind, message, cause):
+    [finding] = look(died(kind, message), end=FAILED)
+    assert finding.fact("cause") == cause
+
+
+def test_healthy_ends():
+    assert look(make_process()) == []
+    assert look(died("ValueError", "x"), end=RunEnd(exit_code=0)) == []  # caught, or in a thread
+    assert look(died("KeyboardInterrupt", ""), end=RunEnd(exit_code=130, stopped_by="interrupt")) == []
+
+
+def test_deaths_that_have_a_check_of_their_own():
+    for kind, message in [
+        ("OutOfMemoryError", "CUDA out of memory"),
+        ("RuntimeError", "CUDA error: device-side assert triggered"),
+        ("RuntimeError", "DataLoader worker (pid 4) exited unexpectedly"),
+        ("DistBackendError", "Watchdog caught collective operation timeout"),
+    ]:
+        assert look(died(kind, message), end=FAILED) == []

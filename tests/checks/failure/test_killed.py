@@ -1,0 +1,45 @@
+from recordings import make_machine, make_process, make_recording
+
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.failure.killed import Killed
+from gpudoctor_rules.failure.killed import KilledRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(Killed, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(KilledRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def test_sick_killed_for_memory():
+    end = RunEnd(
+        exit_code=137, signal="SIGKILL", oom_kills=1, kernel=("oom-kill: Killed process 4711 (python)",)
+    )
+    [finding] = look(make_process(clean=False), end=end)
+    assert finding.fact("memory") and "for memory" in finding.message
+    assert "workers" in remedies(finding)
+
+
+def test_sick_memory_at_its_limit():
+    machine = make_machine(9, memory=lambda i: (0.6 + 0.05 * i) * (32 << 30))
+    [finding] = look(make_process(clean=False), end=RunEnd(exit_code=137), machine=machine)
+    assert finding.fact("memory") and "32 GiB" in finding.message
+
+
+def test_sick_from_outside():
+    [finding] = look(make_process(clean=False), end=RunEnd(exit_code=143, signal="SIGTERM"))
+    assert not finding.fact("memory") and "step 200" in finding.message
+    assert "sacct" in remedies(finding)
+
+
+def test_healthy_ends():
+    assert look(make_process()) == []
+    assert look(make_process(), end=RunEnd(exit_code=143, signal="SIGTERM", stopped_by="seconds")) == []
+    assert look(make_process(clean=False), end=RunEnd(exit_code=139, signal="SIGSEGV")) == []

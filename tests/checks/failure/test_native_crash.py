@@ -1,0 +1,54 @@
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model import Severity
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.failure.native_crash import NativeCrash
+from gpudoctor_rules.failure.native_crash import NativeCrashRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(NativeCrash, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(NativeCrashRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def crashed(**fields):
+    """A rank that wrote down the signal it died of."""
+    stack = [["/job/train.py", 41, "train"], ["/usr/lib/python3.11/ctypes/__init__.py", 9, "string_at"]]
+    return make_process(records=[record("signal", 5.0, signal="SIGSEGV", step=120, phase="other", stack=stack)],
+                        clean=False, **fields)  # fmt: skip
+
+
+def test_sick_a_segmentation_fault():
+    end = RunEnd(exit_code=139, signal="SIGSEGV", kernel=("python[4711]: segfault at 0 ip 0 in libc.so.6",))
+    [finding] = look(crashed(), end=end)
+    assert finding.severity is Severity.ERROR and "step 120" in finding.message
+    assert (finding.span.path, finding.span.line) == ("train.py", 41)
+    assert "gdb" in remedies(finding)
+
+
+def test_sick_without_a_stack():
+    [finding] = look(make_process(clean=False), end=RunEnd(exit_code=134))
+    assert "SIGABRT" in finding.message
+
+
+def test_sick_by_the_launchers_words():
+    words = "rank      : 1 (local_rank: 1)\n  exitcode  : -11 (pid: 77)"
+    launcher = make_process(
+        make_steps(0), records=[record("exception", 6.0, exception="ChildFailedError", message=words)]
+    )
+    ranks = [make_process(rank=rank, world=2, clean=False) for rank in (0, 1)]
+    [finding] = look(*ranks, end=RunEnd(exit_code=1), launchers=(launcher,))
+    assert "SIGSEGV" in finding.message
+
+
+def test_healthy_ends():
+    assert look(make_process()) == []
+    assert look(make_process(clean=False), end=RunEnd(exit_code=137, signal="SIGKILL")) == []

@@ -1,0 +1,49 @@
+import pytest
+from recordings import make_process, make_recording, make_steps
+
+from gpudoctor.model import Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.hardware.underperforms import Underperforms
+from gpudoctor_rules.hardware.underperforms import UnderperformsRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(Underperforms, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(UnderperformsRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def job(*times, **columns):
+    """Ranks whose devices need so many seconds for a forward pass."""
+    return look(
+        *(
+            make_process(make_steps(200, device_forward=seconds, **columns), rank=rank, world=len(times))
+            for rank, seconds in enumerate(times)
+        )
+    )
+
+
+def test_sick_a_slow_card():
+    [finding] = job(0.004, 0.004, 0.0055, 0.004)
+    assert finding.fact("rank") == 2 and "rank 2" in remedies(finding)
+
+
+def test_healthy_cards():
+    assert job(0.004, 0.0041, 0.0043, 0.004) == []
+    with pytest.raises(Unavailable):
+        job(0.004)
+
+
+def test_healthy_a_rank_with_longer_sequences():
+    ranks = [
+        make_process(make_steps(200, device_forward=0.006 if r == 1 else 0.004, tokens=3000.0 if r == 1 else 2000.0),
+                     rank=r, world=3)
+        for r in range(3)
+    ]  # fmt: skip
+    assert look(*ranks) == []

@@ -1,0 +1,65 @@
+import pytest
+from recordings import make_machine, make_process, make_recording, make_steps, make_worker, record
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.memory.host_memory_leak import HostMemoryLeak
+from gpudoctor_rules.memory.host_memory_leak import HostMemoryLeakRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(HostMemoryLeak, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(HostMemoryLeakRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+MIB = float(1 << 20)
+
+
+def leaking(shape, n=300, records=()):
+    return make_process(make_steps(n, rss=lambda i: 9e8 + shape(i)), records=records)
+
+
+def test_sick_a_list_that_grows():
+    grown = record("memory", 4.0, step=250, kind="census", device="cpu",
+                   growth=[["Tensor", 250, 60 * MIB, "/job/train.py", 41]])  # fmt: skip
+    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
+    assert finding.severity is Severity.ERROR and finding.fact("kind") == "objects"
+    assert (finding.span.path, finding.span.line) == ("train.py", 41)
+    assert "deque" in remedies(finding)
+
+
+def test_sick_graphs_are_told_apart():
+    grown = record("memory", 4.0, step=250, kind="census", device="cpu", growth=[["NllLossBackward0", 250, 0]])
+    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
+    assert finding.fact("kind") == "graphs"
+
+
+def test_sick_a_profiler_that_keeps_its_events():
+    window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
+    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[window]))
+    assert finding.fact("kind") == "profiler" and "repeat=1" in remedies(finding)
+
+
+def test_sick_objects_shared_with_workers():
+    process = make_process(make_steps(600, forward=0.1, rss=9e8), wall=1763709302.0)
+    machine = make_machine(62, tree_rss=lambda i: 4e9 + 50 * MIB * i, memory=lambda i: 6e9 + 50 * MIB * i)
+    [finding] = look(process, workers=(make_worker(9),), machine=machine, started="2025-11-21T08:15:02+01:00")
+    assert finding.fact("kind") == "workers" and "numpy.array" in remedies(finding)
+
+
+def test_healthy_memory():
+    assert look(leaking(lambda i: 0)) == []
+    assert look(leaking(lambda i: min(i, 80) * MIB)) == []
+    assert look(leaking(lambda i: 0.02 * MIB * i)) == []
+
+
+def test_no_readings():
+    with pytest.raises(Unavailable, match="host memory"):
+        look(make_process())

@@ -1,0 +1,49 @@
+import pytest
+from recordings import make_process, make_recording, make_steps
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.numerics.exploding_gradients import ExplodingGradients
+from gpudoctor_rules.numerics.exploding_gradients import ExplodingGradientsRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(ExplodingGradients, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(ExplodingGradientsRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def norms(shape, **columns):
+    return make_process(make_steps(200, grad_norm=shape, **columns))
+
+
+def test_sick_norms_that_grow():
+    [finding] = look(norms(lambda i: 1.2 ** max(0, i - 60), loss=lambda i: 1.0 + i / 10))
+    assert finding.severity is Severity.ERROR and finding.cost.breaks
+    assert "clip_grad_norm_" in remedies(finding)
+
+
+def test_sick_ten_times_is_a_warning():
+    [finding] = look(norms(lambda i: 1.0 if i < 120 else 30.0, loss=2.0))
+    assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+
+
+def test_healthy_norms():
+    assert look(norms(1.0)) == []
+    assert look(norms(lambda i: 10.0 * 0.97**i)) == []
+    assert look(norms(lambda i: 1000.0 if i in (40, 90, 150) else 1.0)) == []
+
+
+def test_healthy_norms_that_grow_while_the_loss_falls():
+    assert look(norms(lambda i: 0.01 + 0.01 * i)) == []
+
+
+def test_no_norms():
+    with pytest.raises(Unavailable, match="gradient norms"):
+        look(make_process())

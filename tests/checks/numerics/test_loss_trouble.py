@@ -1,0 +1,60 @@
+import pytest
+from recordings import make_process, make_recording, make_steps
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.numerics.loss_trouble import LossTrouble
+from gpudoctor_rules.numerics.loss_trouble import LossTroubleRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(LossTrouble, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(LossTroubleRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def losses(shape, n=200):
+    return make_process(make_steps(n, loss=shape))
+
+
+def test_sick_a_loss_that_diverges():
+    [finding] = look(losses(lambda i: 2.0 - 0.01 * i if i < 60 else 1.4 * 1.03 ** (i - 60)))
+    assert finding.severity is Severity.WARNING and finding.fact("kind") == "diverging"
+    assert "rate" in remedies(finding)
+
+
+def test_sick_a_loss_that_jumps():
+    [finding] = look(losses(lambda i: 30.0 if i % 40 == 39 else 1.0))
+    assert finding.fact("kind") == "spiking"
+
+
+def test_sick_a_loss_that_stands_still_is_a_note():
+    [finding] = look(losses(lambda i: 2.3026 + 0.001 * ((i * 7919) % 13 - 6), n=700))
+    assert (finding.severity, finding.fact("kind")) == (Severity.NOTE, "stalled")
+    assert "one batch" in remedies(finding)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda i: 2.0 * 0.99**i + 0.3,
+        lambda i: 30.0 if i == 100 else 1.0,  # one bad batch
+        lambda i: -1.0 + 0.02 * i,  # a policy's loss
+        lambda i: 2.0 if i < 100 else 2.5,  # a harder second data set
+        lambda i: 0.001 + 0.002 * (i % 7) / 7,  # learned by heart
+    ],
+    ids=["falls", "one-spike", "signed", "a-little-up", "noise-near-zero"],
+)
+def test_healthy_losses(shape):
+    assert look(losses(shape)) == []
+
+
+def test_no_losses():
+    with pytest.raises(Unavailable, match="losses"):
+        look(make_process(make_steps(200, loss=float("nan"))))

@@ -1,0 +1,60 @@
+import pytest
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.numerics.nan_gradients import NanGradients
+from gpudoctor_rules.numerics.nan_gradients import NanGradientsRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(NanGradients, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(NanGradientsRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def bad(step, **fields):
+    given = {"parameters": ["head.weight"], "value": "nan", "path": "/job/train.py", "line": 44, **fields}
+    return record("numeric", 3.0, step=step, kind="nan-gradients", **given)
+
+
+def test_sick_an_operation_at_its_edge():
+    [finding] = look(make_process(records=[bad(101)]))
+    assert finding.severity is Severity.ERROR and "step 101" in finding.cost.breaks
+    assert finding.fact("cause") == "operation"
+    assert "head.weight" in finding.message
+    assert (finding.span.path, finding.span.line) == ("train.py", 44)
+    assert "clamp_min" in remedies(finding)
+
+
+def test_sick_a_rate_that_is_too_high():
+    steps = make_steps(200, grad_norm=lambda i: 1.0 if i < 100 else 1.1 ** (i - 100))
+    [finding] = look(make_process(steps, records=[bad(180)]))
+    assert finding.fact("cause") == "rate" and "lower rate" in remedies(finding)
+
+
+def test_sick_fp16_without_a_scaler():
+    torch = record("torch", 1.0, version="2.9", autocast="torch.float16")
+    [finding] = look(make_process(records=[torch, bad(3, all=True)]))
+    assert finding.fact("cause") == "range" and "bf16" in remedies(finding)
+
+
+def test_healthy_overflows_that_the_scaler_skipped():
+    assert look(make_process(records=[bad(3, recovered=True), bad(90, recovered=True)])) == []
+    assert look(make_process()) == []
+
+
+def test_the_loss_was_first():
+    loss = record("numeric", 3.0, step=100, kind="nan-loss", value="nan")
+    assert look(make_process(records=[loss, bad(100)])) == []
+
+
+def test_nothing_trained():
+    with pytest.raises(Unavailable):
+        look(make_process(make_steps(0)))

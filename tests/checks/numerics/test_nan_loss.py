@@ -1,0 +1,57 @@
+import pytest
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.numerics.nan_loss import NanLoss
+from gpudoctor_rules.numerics.nan_loss import NanLossRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(NanLoss, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(NanLossRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def bad(step, kind="nan-loss"):
+    return record(
+        "numeric", 3.0, step=step, kind=kind, value="nan", path="/job/train.py", line=44, parameters=["a"]
+    )
+
+
+def test_sick_a_loss_out_of_the_blue():
+    [finding] = look(make_process(records=[bad(151), bad(151, "nan-gradients")]))
+    assert finding.severity is Severity.ERROR and "step 151" in finding.message
+    assert finding.fact("cause") == "operation"
+    assert "anomaly" in remedies(finding)
+
+
+def test_sick_a_loss_that_grew_before():
+    steps = make_steps(200, loss=lambda i: 1.0 if i < 120 else 1.2 ** (i - 120))
+    [finding] = look(make_process(steps, records=[bad(199)]))
+    assert finding.fact("cause") == "rate"
+
+
+def test_sick_the_rank_is_told():
+    ranks = [make_process(rank=rank, world=2, records=[bad(7)] if rank else []) for rank in (0, 1)]
+    [finding] = look(*ranks)
+    assert "rank 1" in finding.message
+
+
+def test_healthy_finite_losses():
+    assert look(make_process()) == []
+
+
+def test_the_gradients_were_first():
+    assert look(make_process(records=[bad(100, "nan-gradients"), bad(101)])) == []
+
+
+def test_nothing_trained():
+    with pytest.raises(Unavailable):
+        look(make_process(make_steps(0)))

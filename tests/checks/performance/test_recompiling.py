@@ -1,0 +1,43 @@
+import pytest
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.performance.recompiling import Recompiling
+from gpudoctor_rules.performance.recompiling import RecompilingRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(Recompiling, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(RecompilingRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def compiles(*steps, seconds=0.2, reason="tensor 'x' size mismatch at index 0"):
+    return [record("compile", 2.0 + step, step=step, kind="recompile" if step else "compile", seconds=seconds,
+                   reason=reason, path="/job/net.py", line=12) for step in steps]  # fmt: skip
+
+
+def test_sick_a_shape_that_changes():
+    [finding] = look(make_process(records=compiles(0, 60, 90, 120, 150)))
+    assert finding.severity is Severity.WARNING and "size mismatch" in finding.message
+    assert (finding.span.path, finding.span.line) == ("net.py", 12)
+    assert "mark_dynamic" in remedies(finding)
+
+
+def test_sick_what_costs_little_is_a_note():
+    [finding] = look(make_process(make_steps(2000), records=compiles(0, 600, 900, 1200, seconds=0.01)))
+    assert finding.severity is Severity.NOTE
+
+
+def test_healthy_compiling():
+    assert look(make_process(records=compiles(0, 1, 2, 20))) == []
+    assert look(make_process(records=compiles(0, 100))) == []
+    with pytest.raises(Unavailable, match="nothing was compiled"):
+        look(make_process())

@@ -1,0 +1,60 @@
+import pytest
+from recordings import lines, make_process, make_recording, make_steps
+
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.performance.step_time_drift import StepTimeDrift
+from gpudoctor_rules.performance.step_time_drift import StepTimeDriftRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(StepTimeDrift, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(StepTimeDriftRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+def growing(i):
+    return 0.0003 + 0.00001 * i
+
+
+def test_sick_a_list_that_is_walked_through():
+    early = lines(("other", "/job/train.py", 41, "train", 5), ("forward", "/job/net.py", 3, "f", 50), t=2.5)
+    late = lines(("other", "/job/train.py", 41, "train", 45), ("forward", "/job/net.py", 3, "f", 50), t=7.0)
+    [finding] = look(make_process(make_steps(400, other=growing), records=[early, late]))
+    assert finding.severity is Severity.WARNING
+    assert finding.fact("part") == "other"
+    assert (finding.span.path, finding.span.line) == ("train.py", 41)
+    assert finding.cost.step_share == pytest.approx(0.16, abs=0.04)
+    assert "deque" in remedies(finding)
+
+
+def test_sick_the_phase_is_named():
+    [finding] = look(make_process(make_steps(400, logging=growing)))
+    assert finding.fact("part") == "logging"
+    assert "append" in remedies(finding)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        {"other": lambda i: 0.0003 if i < 150 else 0.003},  # a step up that comes to rest
+        {"noise": 0.3},
+        {"other": lambda i: 0.004 - 0.00001 * i},
+        {"evaluation": lambda i: 0.002 * (i // 50) if i % 50 == 49 else 0.0},
+    ],
+    ids=["steady", "plateau", "noise", "falling", "evaluation"],
+)
+def test_healthy_times_that_stay(columns):
+    assert look(make_process(make_steps(400, **columns))) == []
+
+
+def test_few_steps_are_no_evidence():
+    with pytest.raises(Unavailable):
+        look(make_process(make_steps(90, other=growing)))

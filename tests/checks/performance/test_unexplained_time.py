@@ -1,0 +1,55 @@
+import pytest
+from recordings import lines, make_process, make_recording, make_steps, site
+
+from gpudoctor.model import Confidence, Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.performance.unexplained_time import UnexplainedTime
+from gpudoctor_rules.performance.unexplained_time import UnexplainedTimeRule
+
+
+def look(*ranks, **changes):
+    """The findings on a recording of these ranks."""
+    return examine(UnexplainedTime, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies(finding):
+    """Titles and steps of the remedies, in one text."""
+    found = prescribe(UnexplainedTimeRule, finding, make_patient(recording=make_recording()))
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+
+HOT = ("other", "/job/train.py", 41, "penalty", 60)
+
+
+def test_sick_lines_of_the_program():
+    process = make_process(
+        make_steps(200, other=0.008), records=[lines(HOT, ("forward", "/job/net.py", 3, "f", 40))]
+    )
+    [finding] = look(process)
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.CONFIRMED)
+    assert finding.cost.step_share == pytest.approx(0.45, abs=0.03)
+    assert (finding.span.path, finding.span.line) == ("train.py", 41)
+    assert "train.py:41" in remedies(finding)
+
+
+def test_sick_without_a_sampler_the_share_is_told():
+    [finding] = look(make_process(make_steps(200, other=0.002)))
+    assert finding.severity is Severity.NOTE and finding.span is None
+    assert "no line is known" in finding.message
+
+
+def test_healthy_little_is_left():
+    assert look(make_process(make_steps(200, other=0.001), records=[lines(HOT)])) == []
+
+
+def test_healthy_time_that_a_hook_answers_for():
+    log = site("logging", "Logger.info", 0.2, 200, path="/job/train.py", line=41)
+    assert look(make_process(make_steps(200, other=0.008), records=[lines(HOT), log])) == []
+
+
+def test_few_steps_are_no_evidence():
+    with pytest.raises(Unavailable, match="30 are needed"):
+        look(make_process(make_steps(20, other=0.02)))
+    with pytest.raises(Unavailable, match="no training step"):
+        look(make_process(make_steps(0)))

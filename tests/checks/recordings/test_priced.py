@@ -1,0 +1,447 @@
+"""Ailments that the source suspects and a recording prices: confirmed with a share, refuted, found by it alone."""
+
+import pytest
+from recordings import lines, make_process, make_recording, make_steps, make_worker, record, site
+from scripts import script_patient
+
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.model import Confidence, Severity, SourceSpan
+from gpudoctor.testing import examine, make_patient
+
+REGISTRY = load_registry()
+LOOP = """
+    import torch, gc, os, json
+    from torch.utils.data import DataLoader, Dataset
+
+    class Items(Dataset):
+        def __len__(self): return 1000
+        def __getitem__(self, index):
+            {item}
+            return torch.zeros(8), 0
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(Items(), batch_size=8{loader})
+    log = open("log.txt", "a")
+    kept = []
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = out.mean()
+        loss.backward()
+        optimizer.step()
+        {statement}
+"""
+
+
+def script(statement="pass", item="pass", loader=""):
+    """A script with a statement in its loop, and the line of that statement."""
+    text = LOOP.format(statement=statement, item=item, loader=loader)
+    import textwrap
+
+    rows = textwrap.dedent(text).split("\n")
+    wanted = next((n for n, row in enumerate(rows, start=1) if statement != "pass" and statement in row), 0)
+    made = next((n for n, row in enumerate(rows, start=1) if item != "pass" and item in row), wanted)
+    return text, made
+
+
+def findings(code, text=None, *ranks, **changes):
+    """The findings of one check on a script and a recording of these ranks."""
+    recording = make_recording(*ranks, **changes)
+    check = REGISTRY.checks[code]
+    if text is None:
+        return examine(check, make_patient(recording=recording))
+    patient = script_patient(text, recording=recording)
+    path = patient.source.scripts[0].path
+    moved = [_moved(rank, path) for rank in recording.ranks]
+    return examine(check, script_patient_of(patient, make_recording(*moved, **changes)))
+
+
+def script_patient_of(patient, recording):
+    return make_patient(source=patient.source, recording=recording)
+
+
+def _moved(process, path):
+    """The process with its places in the script that was read, wherever that was."""
+    from dataclasses import replace
+
+    def fields(item):
+        found = dict(item.fields)
+        if found.get("path") == "/job/train.py":
+            found["path"] = path
+        if item.type == "lines":
+            found["counts"] = [
+                [p, path if f == "/job/train.py" else f, *rest] for p, f, *rest in found["counts"]
+            ]
+        return found
+
+    return replace(
+        process, records=tuple(replace(item, fields=fields(item)) for item in process.records), memory={}
+    )
+
+
+CASES = {
+    # code: statement in the loop, columns of the steps, sites of that line
+    "OBS002": ("print(loss.detach())", {"logging": 0.002}, [("logging", "print", 0.4, 200)]),
+    "OBS003": (
+        "torch.save(model.state_dict(), 'a.pt')",
+        {"checkpoint": 0.004},
+        [("checkpoint", "torch.save", 0.8, 200)],
+    ),
+    "SYNC002": ("gc.collect()", {"sync": 0.004}, [("sync", "gc.collect", 0.8, 200)]),
+    "OBS007": ("os.fsync(log.fileno())", {"logging": 0.004}, [("logging", "os.fsync", 0.8, 200)]),
+}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_what_the_source_suspects_is_confirmed_with_its_share(code):
+    statement, columns, calls = CASES[code]
+    text, line = script(statement)
+    records = [site(phase, what, seconds, n, line=line) for phase, what, seconds, n in calls]
+    [finding] = findings(code, text, make_process(make_steps(200, warm_up=0, **columns), records=records))
+    assert (finding.confidence, finding.severity) == (Confidence.CONFIRMED, Severity.WARNING)
+    share = next(iter(columns.values())) / (0.01 + next(iter(columns.values())))
+    assert finding.cost.step_share == pytest.approx(share, rel=0.15)
+    assert finding.span.line == line and finding.span.end_line  # the place in the source stays the first
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_recording_alone_is_enough(code):
+    _, columns, calls = CASES[code]
+    records = [site(phase, what, seconds, n, line=41) for phase, what, seconds, n in calls]
+    [finding] = findings(code, None, make_process(make_steps(200, **columns), records=records))
+    assert (finding.confidence, finding.span.path, finding.span.line) == (Confidence.CONFIRMED, "train.py", 41)
+
+
+@pytest.mark.parametrize("code", [*CASES, "SYNC004", "OBS006"])
+def test_what_costs_nothing_is_refuted(code):
+    statement = {
+        **{key: case[0] for key, case in CASES.items()},
+        "SYNC004": "kept = [out[i].item() for i in range(len(out))]",
+        "OBS006": "[torch.histc(p) for p in model.parameters()]",
+    }[code]
+    text, _ = script(statement)
+    assert findings(code, text, make_process(make_steps(200, other=0.00005))) == []
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_recording_of_a_few_steps_leaves_the_suspicion(code):
+    statement, columns, _ = CASES[code]
+    text, _ = script(statement)
+    before = examine(REGISTRY.checks[code], script_patient(text))
+    after = findings(code, text, make_process(make_steps(12, **columns)))
+    assert [item.message for item in after] == [item.message for item in before]
+    assert all(item.confidence is Confidence.SUSPECTED for item in after)
+
+
+def test_two_saves_are_no_period():
+    steps = make_steps(200, checkpoint=lambda i: 1.0 if i in (99, 199) else 0.0)
+    assert findings("OBS003", None, make_process(steps)) == []
+
+
+def test_evaluation_by_its_share():
+    steps = make_steps(200, evaluation=lambda i: 0.2 if i % 20 == 19 else 0.0)
+    seen = lines(("evaluation", "/job/train.py", 30, "evaluate", 50))
+    [finding] = findings("OBS004", None, make_process(steps, records=[seen]))
+    assert finding.severity is Severity.WARNING and "once in 20 steps" in finding.message
+    assert finding.span.line == 30
+    often = make_steps(200, evaluation=lambda i: 0.02 if i % 20 == 19 else 0.0)
+    assert findings("OBS004", None, make_process(often)) == []
+
+
+def test_metrics_sample_by_sample_without_the_source():
+    seen = lines(("other", "/job/train.py", 41, "train", 60), ("sync", "/job/train.py", 41, "train", 20),
+                 ("forward", "/job/net.py", 3, "forward", 80))  # fmt: skip
+    reads = site("sync", "Tensor.item", 0.3, 200 * 128, line=41)
+    process = make_process(make_steps(200, other=0.005, sync=0.0015), records=[seen, reads])
+    [finding] = findings("SYNC004", None, process)
+    assert finding.severity is Severity.WARNING and finding.span.line == 41
+    assert finding.cost.step_share == pytest.approx(0.4, abs=0.05)
+    assert findings("SYNC001", None, process) == []  # the same reads are not told twice
+    assert findings("PERF014", None, process) == []
+
+
+def test_reads_of_values():
+    reads = site("sync", "Tensor.item", 0.5, 400, line=41, tensor=True)
+    [finding] = findings(
+        "SYNC001", None, make_process(make_steps(200, sync=0.0025, reads=2.0), records=[reads])
+    )
+    assert finding.severity is Severity.WARNING and finding.span.line == 41
+    cheap = site("sync", "Tensor.item", 0.001, 600, line=41, tensor=True)
+    [finding] = findings(
+        "SYNC001", None, make_process(make_steps(200, sync=0.000005, reads=3.0), records=[cheap])
+    )
+    assert finding.severity is Severity.NOTE
+    assert (
+        findings("SYNC001", None, make_process(make_steps(200, sync=0.0001, reads=1.0), records=[cheap])) == []
+    )
+
+
+def test_histograms_by_the_sampler_and_the_source():
+    text, line = script("[torch.histc(p) for p in model.parameters()]")
+    seen = lines(
+        ("other", "/job/train.py", line, "<module>", 60), ("forward", "/job/train.py", 18, "<module>", 40)
+    )
+    process = make_process(make_steps(200, other=0.01), records=[seen])
+    [finding] = findings("OBS006", text, process)
+    assert finding.severity is Severity.WARNING and finding.span.line == line
+    assert findings("PERF014", text, process) == []
+
+
+def test_lines_that_compute_the_loss_are_not_unexplained():
+    text, line = script("loss = torch.nn.functional.mse_loss(out, y)")
+    seen = lines(("other", "/job/train.py", line, "<module>", 60))
+    assert findings("PERF014", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
+
+
+def test_a_profiler_by_its_windows():
+    windows = [record("window", 1.0, what="torch.profiler", begin=i, end=i, path="/job/train.py", line=41)
+               for i in range(256)]  # fmt: skip
+    dropped = record("end", 99.0, clean=True, dropped={"window": 144})
+    process = make_process(make_steps(400, profiler=0.005), records=[*windows, dropped])
+    [finding] = findings("OBS001", None, process)
+    assert finding.severity is Severity.WARNING and "100 % of the steps" in finding.message
+    assert finding.span.line == 41
+    once = record("window", 1.0, what="torch.profiler", begin=10, end=15, path="/job/train.py", line=41)
+    assert findings("OBS001", None, make_process(make_steps(400), records=[once])) == []
+
+
+def test_a_facility_that_makes_steps_longer_is_priced():
+    window = record("window", 1.0, what="detect_anomaly", begin=100, end=199, path="/job/train.py", line=9)
+    steps = make_steps(200, backward=lambda i: 0.015 if i >= 100 else 0.005)
+    [finding] = findings("OBS005", None, make_process(steps, records=[window]))
+    assert finding.span.line == 9 and "2 times as long" in finding.message
+    assert finding.cost.step_share == pytest.approx(0.25, abs=0.03)
+
+
+def test_waiting_for_data():
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, pin_memory=False, persistent=False, batch_size=8,
+                    role="training", path="/job/train.py", line=13, batches=100)  # fmt: skip
+    seen = lines(
+        ("data_wait", "/job/train.py", 7, "__getitem__", 80), ("forward", "/job/train.py", 17, "<module>", 20)
+    )
+    process = make_process(make_steps(200, data_wait=0.04), records=[loader, seen])
+    [finding] = findings("DATA001", None, process)
+    assert finding.severity is Severity.WARNING and "num_workers=0" in finding.message
+    assert {span.line for span in finding.evidence if isinstance(span, SourceSpan)} == {13, 7}
+    [slow] = findings("DATA002", None, process)
+    assert slow.span.line == 7 and slow.cost.step_share <= finding.cost.step_share
+    [short] = findings("DATA001", None, make_process(make_steps(200, forward=0.0002, backward=0.0003, optimizer=0.0001,
+                                                                data_wait=0.0005, other=0.0), records=[loader]))  # fmt: skip
+    assert short.severity is Severity.NOTE  # 0.5 ms: workers would cost as much
+
+
+def test_waiting_little_refutes_a_loader_without_workers():
+    text, _ = script(item="x = open('a').read(); x = x.lower().split()")
+    assert findings("DATA001", text, make_process(make_steps(200))) == []
+
+
+def test_workers_that_keep_up():
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=4, persistent=True, batch_size=8, role="training",
+                    path="/job/train.py", line=13, batches=100)  # fmt: skip
+    items = record("items", 5.0, loader=0, items=1600, busy=8.0, waiting=0.4,
+                   lines=[["data_wait", "/job/data.py", 9, "decode", 90]])  # fmt: skip
+    process = make_process(make_steps(200, data_wait=0.02), records=[loader])
+    worker = make_worker(99, records=[items])
+    [finding] = findings("DATA001", None, process, workers=(worker,))
+    assert "4 workers do not keep up, 95 % of their time busy" in finding.message
+    [slow] = findings("DATA002", None, process, workers=(worker,))
+    assert (slow.span.path, slow.span.line) == ("data.py", 9)
+
+
+def respawning(persistent=False, workers=2):
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=workers, persistent=persistent, batch_size=8,
+                    role="training", path="/job/train.py", line=13, batches=20)  # fmt: skip
+    return make_process(make_steps(400, data_wait=lambda i: 0.08 if i % 20 == 0 else 0.0002), records=[loader])
+
+
+def test_workers_that_start_again_each_epoch():
+    [finding] = findings("DATA003", None, respawning())
+    assert finding.severity is Severity.WARNING and finding.span.line == 13
+    assert finding.cost.step_share == pytest.approx(0.27, abs=0.03)
+    assert findings("DATA001", None, respawning()) == []  # the cause is told once
+    assert findings("DATA003", None, respawning(persistent=True)) == []
+    assert findings("DATA003", None, make_process(make_steps(400))) == []
+
+
+def test_padding_is_counted():
+    [finding] = findings("DATA006", None, make_process(make_steps(200, tokens=1000.0, padding=600.0)))
+    assert finding.severity is Severity.WARNING and "60 %" in finding.message
+    assert findings("DATA006", None, make_process(make_steps(200, tokens=1000.0, padding=100.0))) == []
+
+
+def test_gradients_that_are_never_cleared():
+    text, _ = script()
+    seen = record(
+        "numeric", 3.0, step=99, kind="uncleared", steps=100, found=100, path="/job/train.py", line=21
+    )
+    [finding] = findings("LOOP001", None, make_process(records=[seen]))
+    assert finding.severity is Severity.ERROR and finding.span.line == 21
+    fine = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=0)
+    assert (
+        findings("LOOP001", text.replace("optimizer.zero_grad()", "pass"), make_process(records=[fine])) == []
+    )
+    sometimes = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=40)
+    assert findings("LOOP001", None, make_process(records=[sometimes])) == []
+
+
+def mode(kind_of, steps=100):
+    return record("numeric", 3.0, step=99, kind="mode", kind_of=kind_of, model="Net", steps=steps, path="/job/train.py",
+                  line=17)  # fmt: skip
+
+
+def test_modes():
+    for kind_of, word in [("eval-training", "eval mode"), ("train-evaluation", "dropout was on"),
+                          ("grad-evaluation", "graph")]:  # fmt: skip
+        [finding] = findings("LOOP002", None, make_process(records=[mode(kind_of)]))
+        assert word in finding.message and finding.span.line == 17
+        assert findings("LOOP002", None, make_process(records=[mode(kind_of, steps=5)])) == []
+    [finding] = findings("LOOP011", None, make_process(records=[mode("teacher-grad")]))
+    assert finding.severity is Severity.WARNING and finding.span.line == 17
+    assert findings("LOOP011", None, make_process(records=[mode("eval-training")])) == []
+
+
+def test_weights_that_do_not_move():
+    model = record("model", 1.0, name="Net", parameters=100, trainable=100, device="cpu")
+    copied = record("optimizer", 1.0, name="SGD", parameters=100, missing=["a", "b"], missing_count=2, path="/job/train.py",
+                    line=11)  # fmt: skip
+    [finding] = findings("NUM008", None, make_process(records=[model, copied]))
+    assert finding.severity is Severity.ERROR and finding.span.line == 11
+    head = record("optimizer", 1.0, name="SGD", parameters=10, missing=["a"], missing_count=1)
+    part = record("numeric", 3.0, step=99, kind="frozen", parameters=["a"], share=0.9, steps=100)
+    [finding] = findings("NUM008", None, make_process(records=[model, head, part]))
+    assert finding.severity is Severity.NOTE  # somebody trains the head alone
+    moving = record("numeric", 3.0, step=99, kind="frozen", parameters=[], share=0.0, steps=100)
+    assert findings("NUM008", None, make_process(records=[model, copied, moving])) == []
+
+
+def test_rates_that_were_used():
+    adam = record("optimizer", 1.0, name="AdamW", parameters=100, missing=[], path="/job/train.py", line=11)
+    [finding] = findings("NUM009", None, make_process(make_steps(200, lr=0.2), records=[adam]))
+    assert finding.severity is Severity.WARNING and finding.span.line == 11
+    assert findings("NUM009", None, make_process(make_steps(200, lr=3e-4), records=[adam])) == []
+    sgd = record("optimizer", 1.0, name="SGD", parameters=100, missing=[], path="/job/train.py", line=11)
+    assert findings("NUM009", None, make_process(make_steps(200, lr=0.2), records=[sgd])) == []
+
+
+def test_a_scale_that_collapses():
+    low = record("numeric", 3.0, step=199, kind="scaler", scale=2.0**-20, skipped=150)
+    [finding] = findings("NUM006", None, make_process(records=[low]))
+    assert "150 steps" in finding.message
+    fine = record("numeric", 3.0, step=199, kind="scaler", scale=65536.0, skipped=2)
+    assert findings("NUM006", None, make_process(records=[fine])) == []
+
+
+def test_graphs_that_are_kept():
+    text, _ = script("kept.append(loss)")
+    grows = make_process(make_steps(400, rss=lambda i: 1e9 + 5e5 * i))
+    [finding] = findings("MEM003", text, grows)
+    assert (finding.confidence, finding.severity) == (Confidence.CONFIRMED, Severity.ERROR)
+    assert findings("MEM003", text, make_process(make_steps(400, rss=1e9))) == []
+    [unread] = findings("MEM003", text, make_process(make_steps(400)))
+    assert unread.confidence is Confidence.SUSPECTED
+
+
+GPU = record("model", 1.0, name="Net", parameters=100, trainable=100, dtypes={"float32": 100}, device="cuda:0",
+             compiled=False, wrapped=None, path="/job/train.py", line=17)  # fmt: skip
+
+
+def torch(**fields):
+    given = {
+        "version": "2.9",
+        "cuda": "12.8",
+        "device": "NVIDIA H100",
+        "capability": [9, 0],
+        "tf32": "highest",
+        **fields,
+    }
+    return record("torch", 1.0, **given)
+
+
+def gpu_process(model=GPU, steps=None, **fields):
+    return make_process(steps or make_steps(200), records=[torch(**fields), model])
+
+
+def test_precision_by_what_ran():
+    [finding] = findings("PERF001", None, gpu_process())
+    assert finding.severity is Severity.WARNING and finding.span.line == 17
+    assert findings("PERF001", None, gpu_process(autocast="torch.bfloat16")) == []
+    assert findings("PERF001", None, gpu_process(capability=[6, 1])) == []
+    assert findings("PERF001", None, gpu_process(steps=make_steps(200, data_wait=0.1))) == []
+    [finding] = findings("PERF002", None, gpu_process())
+    assert findings("PERF002", None, gpu_process(tf32="high")) == []
+
+
+def test_cards_that_stand_by():
+    on_cpu = record("model", 1.0, name="Net", parameters=100, device="cpu", path="/job/train.py", line=17)
+    cards = {"gpus": [{"name": "NVIDIA H100"}], "cpus": 8}
+    [finding] = findings("PERF009", None, gpu_process(on_cpu), machine_facts=cards)
+    assert "1 GPU stood by" in finding.message.replace("  ", " ")
+    assert findings("PERF009", None, gpu_process(on_cpu)) == []
+    assert findings("PERF009", None, gpu_process(), machine_facts=cards) == []
+
+
+def test_slow_optimizers():
+    loop = record(
+        "optimizer", 1.0, name="AdamW", parameters=9, foreach=False, fused=False, path="/job/train.py", line=11
+    )
+    slow = make_process(make_steps(200, optimizer=0.004), records=[torch(), GPU, loop])
+    [finding] = findings("PERF005", None, slow)
+    assert finding.severity is Severity.WARNING and finding.span.line == 11
+    assert (
+        findings("PERF005", None, make_process(make_steps(200, optimizer=0.0003), records=[torch(), GPU, loop]))
+        == []
+    )
+
+
+def test_how_ranks_are_wrapped():
+    from dataclasses import replace
+
+    parallel = replace(GPU, fields={**GPU.fields, "wrapped": "DataParallel"})
+    two = {"gpus": [{"name": "H100"}, {"name": "H100"}], "cpus": 8}
+    [finding] = findings("DIST005", None, gpu_process(parallel), machine_facts=two)
+    assert findings("DIST005", None, gpu_process(), machine_facts=two) == []
+    [finding] = findings("DIST006", None, gpu_process(backend="gloo"))
+    assert findings("DIST006", None, gpu_process(backend="nccl")) == []
+    ddp = replace(GPU, fields={**GPU.fields, "wrapped": "DDP"})
+    [finding] = findings("DIST007", None, gpu_process(ddp, find_unused=True, unused=False))
+    assert finding.span.line == 17
+    assert findings("DIST007", None, gpu_process(ddp, find_unused=True, unused=True)) == []
+
+
+def test_collectives_of_ones_own():
+    call = site("collective", "torch.distributed.broadcast", 0.6, 800, line=41)
+    ranks = [make_process(make_steps(200, collective=0.003), rank=r, world=2, records=[call]) for r in (0, 1)]
+    [finding] = findings("DIST004", None, *ranks)
+    assert finding.severity is Severity.WARNING and finding.span.line == 41
+    quiet = [make_process(make_steps(200), rank=r, world=2) for r in (0, 1)]
+    assert findings("DIST004", None, *quiet) == []
+
+
+def test_clocks_that_were_held_down():
+    from recordings import make_machine
+
+    hot = make_machine(30, gpu0_reasons=lambda i: 0x40 if i % 3 else 0x0, gpu0_util=0.9)
+    [finding] = findings("GPU002", None, make_process(), machine=hot, started="")
+    assert "67 % of the time" in finding.message
+    idle = make_machine(30, gpu0_reasons=1.0, gpu0_util=0.0)
+    assert findings("GPU002", None, make_process(), machine=idle, started="") == []
+
+
+def test_no_check_crashes_on_a_bare_recording():
+    """Whatever is absent is absent: checks find, pass or abstain."""
+    from gpudoctor.engine.runner import run_checks
+    from gpudoctor.model import Crashed
+    from gpudoctor.model.signs.recording import Process, Table
+
+    bare = Process(rank=0, node="", pid=1, wall=0.0, steps=Table(columns={}), records=())
+    thin = Table(columns={name: make_steps(60).columns[name] for name in ("index", "t", "duration")})
+    half = Process(rank=0, node="", pid=1, wall=0.0, steps=thin, records=())
+    for recording in (
+        make_recording(ranks=()),
+        make_recording(bare),
+        make_recording(half),
+        make_recording(half, end=None),
+    ):
+        outcomes = run_checks(make_patient(recording=recording), REGISTRY.checks.values(), {})
+        assert [item for item in outcomes if isinstance(item, Crashed)] == []
