@@ -80,7 +80,7 @@ def _dead(title: str, recording: Recording, run: RunSummary) -> str:
     process, name, message = first
     who = f" of rank {process.rank}" if len(recording.ranks) > 1 else ""
     said = f"{name}: {message}" if message else name
-    return f"{title} died{after}{who}: {said}"
+    return f"{title} died{after}{who}: {said}" + ("" if said.endswith((".", "!", "?", "...")) else ".")
 
 
 def _first_exception(recording: Recording) -> tuple[Process, str, str] | None:

@@ -54,7 +54,7 @@ def test_a_death_names_rank_step_and_error():
     run = make_recording(
         dead(later, rank=0, world=2), dead(boom, rank=1, world=2), end=end, command=("torchrun", "train.py")
     )
-    assert verdict(run) == "train.py died after 40 steps of rank 1: RuntimeError: CUDA error: boom"
+    assert verdict(run) == "train.py died after 40 steps of rank 1: RuntimeError: CUDA error: boom."
     killed = make_recording(dead(), end=RunEnd(exit_code=137, signal="SIGKILL", seconds=9.0, oom_kills=1))
     assert verdict(killed) == "train.py was killed by SIGKILL: its memory limit was reached after 40 steps."
 
