@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.recordings.deaths import Death, death
+from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
 from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.reading.recordings.operations import killing_lines
 from gpudoctor.model.signs.recording import Recording
@@ -61,6 +61,7 @@ class Killed(Check):
         near = limit > 0 and used >= self.limit("memory_share") * limit
         memory = told.kind in ("", "SIGKILL") and bool(lines or near or (end is not None and end.oom_kills))
         spans = [spot(patient, place) for place in killing_lines(patient)] if not memory else []
+        stood = user_place(told)
         name = told.kind or "SIGKILL"
         when = f" at step {told.step}" if told.step else ""
         if memory:
@@ -78,6 +79,7 @@ class Killed(Check):
             words,
             evidence=(
                 *spans,
+                *([spot(patient, stood[0])] if stood is not None else []),
                 *(LogLine(origin="the kernel", text=line) for line in lines[:3]),
                 measured("exit_code", code, "1", recording),
                 *([measured("memory_used", used, "B", recording)] if limit else []),

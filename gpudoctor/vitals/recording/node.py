@@ -3,16 +3,18 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpudoctor.model.signs.recording import Process, RunEnd, Table
+from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.recording.faults import read_fault
 from gpudoctor.vitals.recording.places import END, MACHINE, MANIFEST, Place
 from gpudoctor.vitals.recording.process import ForeignFile, Reported, as_process, read_frames
 
 FORMAT = 1
 _SCHEMA = re.compile(r"gpudoctor\.recording/(\d+)")
+_FAULT = re.compile(r"fault-(x|\d+)-(\d+)\.txt")
 _RANK = re.compile(r"rank-(x|\d+)-(\d+)\.gdr")
 _WORKER = re.compile(r"worker-(x|\d+)-(\d+)-(\d+)\.gdr")
 
@@ -54,7 +56,26 @@ def read_node(place: Place) -> Node:
     for name in names:
         if name.endswith(".gdr"):
             _read_file(node, name)
+    for name in names:
+        fault = _FAULT.fullmatch(name)
+        if fault is not None:
+            _read_fault(node, name, int(fault[2]))
     return node
+
+
+def _read_fault(node: Node, name: str, pid: int) -> None:
+    """The stack of a fatal signal, as a record of the process that died of it."""
+    try:
+        fault = read_fault(node.place.read(name).decode("utf-8", "replace"))
+    except OSError:
+        return
+    for index, item in enumerate(node.reported):
+        process = item.process
+        if process.pid == pid and fault is not None:
+            ends = process.steps.column("t")
+            at = max([record.t for record in process.records] + [ends[-1] if len(ends) else 0.0])
+            told = replace(process, records=(*process.records, Record(type="signal", t=at, fields=fault)))
+            node.reported[index] = replace(item, process=told)
 
 
 def _read_file(node: Node, name: str) -> None:

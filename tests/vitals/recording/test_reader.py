@@ -203,6 +203,35 @@ def test_of_processes_without_a_rank_the_one_that_trains(tmp_path):
     assert (rank.rank, len(rank.steps)) == (0, 20)
 
 
+FAULT = """Fatal Python error: Segmentation fault
+
+Current thread 0x00007f3c (most recent call first):
+  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at
+  File "/job/train.py", line 41 in train
+  File "/job/train.py", line 60 in <module>
+
+Extension modules: numpy, torch._C (total: 2)
+"""
+
+
+def test_the_stack_of_a_fatal_signal(tmp_path):
+    recording = make_recording(make_process(make_steps(30), clean=False), end=RunEnd(exit_code=139))
+    folder = write_recording(recording, tmp_path / "run")
+    (folder / "fault-x-4712.txt").write_text(FAULT)
+    (folder / "fault-x-99.txt").write_text(FAULT)  # of nobody that is here
+    [rank] = read_recording(str(folder)).ranks
+    fault = rank.last("signal")
+    assert fault.get("signal") == "SIGSEGV"
+    assert fault.get("stack") == [
+        ["/job/train.py", 60, "<module>"], ["/job/train.py", 41, "train"],
+        ["/usr/lib/python3.11/ctypes/__init__.py", 519, "string_at"],
+    ]  # fmt: skip
+    (folder / "fault-x-4712.txt").write_text(FAULT.partition("\n\n")[2])  # SIGTERM has no such heading
+    assert read_recording(str(folder)).ranks[0].last("signal").get("signal") == ""
+    (folder / "fault-x-4712.txt").write_text("")
+    assert read_recording(str(folder)).ranks[0].last("signal") is None
+
+
 def test_a_zip_file_is_a_recording(tmp_path):
     recording = make_recording(make_process(make_steps(30)))
     folder = write_recording(recording, tmp_path / "inner" / "run-1")

@@ -45,7 +45,8 @@ class LineCost:
     phase: str
     """`other` where no hook claimed the time."""
     place: Place
-    samples: int
+    samples: float
+    """Looks of the sampler; one that a lock delayed stands for all of its time, so they have fractions."""
     share: float
     """Of all samples of these steps (0..1)."""
 
@@ -108,15 +109,16 @@ def start_lines(process: Process) -> tuple[LineCost, ...]:
 
 
 def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:
-    counted: dict[tuple[str, str, int, str], int] = {}
-    total = 0
+    counted: dict[tuple[str, str, int, str], float] = {}
+    total = 0.0
     for record in records:
-        seen = 0
+        seen = 0.0
         for phase, path, line, function, count in record.get("counts") or ():
-            key = (str(phase), str(path), int(line), str(function))
-            counted[key] = counted.get(key, 0) + int(count)
-            seen += int(count)
-        total += max(seen, int(record.get("samples") or 0))
+            seen += count
+            if path is not None:
+                key = (str(phase), str(path), int(line or 0), str(function or ""))
+                counted[key] = counted.get(key, 0.0) + count
+        total += max(seen, float(record.get("samples") or 0.0))
     found = [
         LineCost(
             phase=phase,

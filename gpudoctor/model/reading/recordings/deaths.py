@@ -153,7 +153,7 @@ def classify(record: Record) -> Death | None:
 
 
 def _signal(recording: Recording) -> Told | None:
-    """A rank that wrote down the signal it died of."""
+    """A rank that wrote down the signal it died of; the name is the command's where the handler knew none."""
     found = [
         (process.wall + record.t, process, record)
         for process in recording.ranks
@@ -164,7 +164,9 @@ def _signal(recording: Recording) -> Told | None:
         return None
     fatal = [item for item in found if item[2].get("signal") in _NATIVE | {"SIGBUS"}]
     _, process, record = min(fatal or found, key=lambda item: item[0])
-    name = str(record.get("signal") or "")
+    end = recording.end
+    own = _signal_name(end.signal, end.exit_code) if end is not None else None
+    name = str(record.get("signal") or "") or own or _by_launcher(recording) or ""
     return _told(_of_signal(name), process, record, name, "", ())
 
 

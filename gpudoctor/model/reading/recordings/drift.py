@@ -90,9 +90,10 @@ def growing_lines(state: Steady, most: int = 3) -> list[Place]:
             continue
         half = early if record.t <= middle else late
         for _, path, line, function, count in record.get("counts") or ():
-            key = (str(path), int(line))
-            half[key] = half.get(key, 0.0) + int(count)
-            functions[key] = str(function)
+            if path is not None:
+                key = (str(path), int(line or 0))
+                half[key] = half.get(key, 0.0) + count
+                functions[key] = str(function or "")
     total = {key: late.get(key, 0.0) - early.get(key, 0.0) for key in late}
     sums = sum(late.values())
     found = [key for key in sorted(total, key=lambda key: -total[key]) if total[key] > 0.05 * sums]

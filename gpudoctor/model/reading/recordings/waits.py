@@ -131,7 +131,9 @@ def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int
 def workers(recording: Recording, rank: int) -> Workers | None:
     """The loader workers of a rank; None where none reported."""
     found = [worker for worker in recording.workers if worker.rank == rank]
-    items = [item for worker in found for item in worker.of("items")]
+    # cumulative: of each worker and loader the last record counts
+    last = {(worker.pid, item.get("loader")): item for worker in found for item in worker.of("items")}
+    items = list(last.values())
     busy = sum(_number(item, "busy") for item in items)
     idle = sum(_number(item, "waiting") for item in items)
     count = sum(_number(item, "items") for item in items)
