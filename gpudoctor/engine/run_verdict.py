@@ -1,11 +1,12 @@
 """The verdict on a run: whether anybody reported, how it died, what it loses, or what it is well with."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
-from gpudoctor.model.reading.recordings.bounds import speedup, together
+from gpudoctor.model.reading.recordings.bounds import speedup
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording, RunEnd
 
@@ -16,6 +17,9 @@ _WORTH = 1.05
 _UNEXPLAINED = 1.15
 """A bound above this with no finding to explain it is not health."""
 _COMPUTE = ("forward", "backward", "optimizer")
+_COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
+"""Topics whose findings can shorten the computation itself, not only what is lost beside it."""
+_UNEXPLAINED_TIME = "PERF014"
 _FIRST = 3
 """Findings that the verdict adds up."""
 
@@ -109,12 +113,34 @@ def _slow(run: RunSummary, warnings: Sequence[Ranked]) -> str:
     if not dear:
         names = ", ".join(item.finding.name for item in warnings[:_FIRST])
         return f"{lead}To look at: {names}.".strip()
-    high = together(item.finding.cost.step_share or 0.0 for item in dear)
-    low = together(1 - 1 / max(1.0, _least(item)) for item in dear)
+    high = _together(run.phases, [(item, item.finding.cost.step_share or 0.0) for item in dear])
+    low = _together(run.phases, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
     which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
-    gain = f"{low:.2g}x to {high:.2g}x" if low >= _WORTH and low < high else f"up to {high:.2g}x"
+    gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
     rest = "; nothing else is worth your time" if len(dear) == len(warnings) else ""
     return f"{lead}Curing {which} should make this run {gain} faster{rest}."
+
+
+def _together(phases: Mapping[str, float], shares: Sequence[tuple[Ranked, float]]) -> float:
+    """What findings give back together, as a factor, none of the time counted twice.
+
+    Findings of a topic often price the same time (a loader that is slow, and the line in it that makes it so),
+    so the largest of each topic counts. Together they give back no more than the phases that they are about
+    hold, unless one alone does.
+    """
+    largest: dict[str, float] = {}
+    for item, share in shares:
+        code = item.finding.code
+        topic = code if code == _UNEXPLAINED_TIME else code.rstrip("0123456789")
+        largest[topic] = max(largest.get(topic, 0.0), share)
+    lost = math.fsum(_losses(phases).values())
+    computed = math.fsum(share for topic, share in largest.items() if topic in _COMPUTING)
+    beside = math.fsum(share for topic, share in largest.items() if topic not in _COMPUTING)
+    return speedup(max(*largest.values(), 0.0, min(computed, 1.0 - lost) + min(beside, lost)))
+
+
+def _factor(value: float) -> str:
+    return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 10 else f"{value:.0f}x"
 
 
 def _least(item: Ranked) -> float:

@@ -9,10 +9,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record, write_recording
+from sample_reports import SHM
 
 from gpudoctor.cli import main
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.engine.run_verdict import death, nobody_reported, pronounce_run
+from gpudoctor.model import Code, Cost, Ranked
 from gpudoctor.model.signs.recording import Process, Recording, RunEnd
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/report-1.schema.json").read_text())
@@ -147,3 +149,26 @@ def test_a_script_that_changed_since_is_not_read(tmp_path):
     assert admit_recording(run, ("rec",)).source.scripts
     with pytest.raises(Unavailable, match="changed"):
         _ = admit_recording(replace(run, started="2001-01-01T00:00:00+00:00"), ("rec",)).source
+
+
+def costly(code: str, share: float) -> Ranked:
+    finding = replace(SHM.finding, code=Code(code), cost=Cost(step_share=share))
+    return replace(SHM, finding=finding, remedies=())
+
+
+@pytest.mark.parametrize(
+    ("findings", "gain"),
+    [
+        ([("DATA001", 0.52), ("DATA002", 0.51)], "2.1x"),  # the same time twice
+        ([("DATA001", 0.4), ("OBS002", 0.1)], "up to 2.0x"),
+        ([("PERF014", 0.52), ("DIST001", 0.45)], "up to 2.3x"),  # more than is lost together
+        ([("PERF001", 0.3), ("DATA001", 0.3)], "up to 2.5x"),  # the computation and what is lost beside it
+        ([("SYNC001", 0.05)], "up to 1.05x"),
+    ],
+)
+def test_what_findings_give_back_together_counts_no_time_twice(findings, gain):
+    recording = make_recording(make_process(make_steps(100, data_wait=0.012)))
+    ranked = [costly(code, share) for code, share in findings]
+    text = pronounce_run("train.py", recording, summarise(recording), ranked, ())
+    assert gain in text, text
+    assert text.startswith("The training waits for data 5")
