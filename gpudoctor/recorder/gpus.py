@@ -23,6 +23,9 @@ class GpuFeed:
         """Name, `bytes` and `power_limit` of each GPU; None until the driver has answered."""
         self._buffer = b""
         self._child: subprocess.Popen[bytes] | None = None
+        if sys.platform == "win32":  # no pipe there can be asked without waiting
+            self.facts = []
+            return
         try:
             self._child = _start(environment, interval)
         except OSError:

@@ -20,6 +20,7 @@ _OWN = ("SIGKILL SIGSTOP SIGCHLD SIGPIPE SIGSEGV SIGBUS SIGFPE SIGILL SIGABRT SI
 """Not passed on: faults of the process itself, what cannot be caught, and what only a terminal sends."""
 SETTLE = 0.005
 """Seconds after which a signal to a group has reached all of it: the kernel walks the group in one call."""
+_WINDOWS = sys.platform == "win32"
 PATIENCE = 2.0
 """Seconds for the witness to answer on a machine whose CPUs are all busy."""
 
@@ -35,28 +36,29 @@ class Post:
     """Receives signals for the command and tells which of them it has had. For the main thread only."""
 
     def __init__(self) -> None:
-        self.numbers = forwarded() if hasattr(signal, "pthread_sigmask") else []
-        """Signals that are looked after; none on Windows, where a console tells every process itself."""
+        self.numbers = [int(signal.SIGINT)] if _WINDOWS else forwarded()
+        """Signals that are looked after."""
         self._received: list[int] = []
         self._seen: Counter[int] = Counter()
         self._wake, self._write = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._write, False)
-        self._witness = _Witness(self.numbers) if hasattr(os, "fork") else None
+        if not _WINDOWS:
+            os.set_blocking(self._wake, False)
+            os.set_blocking(self._write, False)
+        self._witness = None if _WINDOWS else _Witness(self.numbers)
 
     @contextmanager
     def open(self) -> Iterator["Post"]:
         """Handlers are ours while the body runs."""
         before = {}
-        for number in [*self.numbers, getattr(signal, "SIGCHLD", 0)]:
+        for number in [*self.numbers, *([] if _WINDOWS else [int(signal.SIGCHLD)])]:
             with suppress(OSError, ValueError):  # one that the system keeps for itself
                 before[number] = signal.signal(number, self._take)
-        if sys.platform != "win32":
+        if not _WINDOWS:
             signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         try:
             yield self
         finally:
-            if sys.platform != "win32":
+            if not _WINDOWS:
                 signal.set_wakeup_fd(-1)
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -64,9 +66,10 @@ class Post:
 
     def wait(self, seconds: float) -> list[int]:
         """Signals that came; waits up to so many seconds for one, or for a child's end."""
-        if sys.platform == "win32":
-            time.sleep(min(0.1, max(0.0, seconds)))
-            return []
+        if _WINDOWS:
+            time.sleep(min(0.1, max(0.0, seconds)))  # nothing can wait for a child and a signal at once
+            taken, self._received = self._received, []
+            return taken
         with suppress(InterruptedError):
             select.select([self._wake], [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
@@ -77,8 +80,8 @@ class Post:
 
     def was_for_all(self, number: int) -> bool:
         """Whether the whole process group got this signal, and so the command did."""
-        if self._witness is None:
-            return False
+        if self._witness is None:  # Windows: a console tells every process itself
+            return True
         if not self._seen[number]:
             time.sleep(SETTLE)
             self._seen.update(self._witness.pending())

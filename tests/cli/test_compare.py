@@ -2,7 +2,9 @@
 
 import json
 import random
+from pathlib import Path
 
+import jsonschema
 import pytest
 from recordings import make_process, make_recording, make_steps, write_recording
 
@@ -17,6 +19,8 @@ from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.report.comparison import comparison_json, comparison_markdown
 from gpudoctor.ui.console.comparison_text import render_comparison
 from gpudoctor.vitals.admit_recording import admit_recording
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/comparison-1.schema.json").read_text())
 
 
 def report(recording: Recording) -> Report:
@@ -109,6 +113,8 @@ def test_json_markdown_and_text_say_the_same():
     )
     found = compared(before, after)
     document = json.loads(comparison_json(found, 0.05))
+    jsonschema.validate(document, SCHEMA)
+    jsonschema.validate(json.loads(comparison_json(compared(run(), run(n=5)), None)), SCHEMA)
     assert document["schema"] == "gpudoctor.comparison/1"
     assert document["beyond"] is True
     assert document["time"]["low"] <= document["time"]["value"] <= document["time"]["high"]

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from command import gpudoctor
+from sarif_schema import report_schema
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -55,7 +57,9 @@ def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, scri
     assert done.stdout == alone.stdout
     assert [path.name for path in watched.iterdir()] == ["model.pt"]
     assert (plain / "model.pt").read_bytes() == (watched / "model.pt").read_bytes()
-    run = json.loads(out.read_text())["run"]
+    report = json.loads(out.read_text())
+    jsonschema.validate(report, report_schema())
+    run = report["run"]
     assert (run["steps"], run["ranks"], run["marker"]) == (120, 1, "optimizer")
     assert run["step_seconds"]["mean"] > 0
     assert {"forward", "backward", "optimizer"} <= {name for name, share in run["phases"].items() if share > 0}
