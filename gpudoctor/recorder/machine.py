@@ -22,6 +22,8 @@ _DRIVER_PATIENCE = 15.0
 """Seconds that the facts wait for the driver, which may have to wake the cards."""
 _SHARE = 0.01
 """Of one CPU, the most that sampling takes: a machine with many processes is looked at less often."""
+_MEMORY = 4
+"""Samples over which the cost is smoothed: the first one loads files that later ones find in memory."""
 _PEAKS = ("memory", "tree_rss", "swap", "_memory", "_temperature")
 """Columns of which a row keeps the highest sample, not the mean."""
 
@@ -60,7 +62,7 @@ class Sampler:
         writer = _Writer(self._folder / MACHINE)
         facts_due = time.monotonic() + _DRIVER_PATIENCE
         ready: list[Row] = []
-        pause = 0.0
+        pause = usual = 0.0
         while not self._stop.wait(pause):
             began, spent = time.monotonic(), time.thread_time()
             row = {"t": began - self._started, **host.sample(began), **command.sample(began)}
@@ -73,7 +75,8 @@ class Sampler:
                 writer.block(ready)
                 ready = []
             self.lost_bytes = writer.lost
-            pause = max(INTERVAL, (time.thread_time() - spent) / _SHARE)
+            usual += (time.thread_time() - spent - usual) / _MEMORY
+            pause = max(INTERVAL, usual / _SHARE)
         if not writer.has_facts:
             writer.facts(time.monotonic() - self._started, self._facts(host))
         writer.block(ready + rows.rest())
