@@ -26,7 +26,9 @@ def encode(value: Any) -> Json:
     if isinstance(value, float):
         return value if math.isfinite(value) else {_KIND: "float", "v": str(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {item.name: encode(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        # What does not count for equality (remembered answers) is no part of the value.
+        kept = [item.name for item in dataclasses.fields(value) if item.compare]
+        fields = {name: encode(getattr(value, name)) for name in kept}
         return {_KIND: _name(type(value)), **fields}
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]

@@ -5,8 +5,9 @@ be seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from gpudoctor.model.signs.recording import PHASES
 
@@ -297,6 +298,8 @@ class ProcessWindow:
     """Sentences about the target: "pid 7 is a thread of 5: watching 5"."""
     ended: str = ""
     """How the job ended; "" while it runs."""
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Answers of questions that several checks ask (`gpudoctor.model.reading.once`)."""
 
     @property
     def samples(self) -> int:
@@ -311,7 +314,9 @@ class ProcessWindow:
     @property
     def places(self) -> tuple[Place, ...]:
         """Places of all ranks, equal ones added up, most first."""
-        return merge_places(place for rank in self.ranks for place in rank.places)
+        if "places" not in self.memory:
+            self.memory["places"] = merge_places(place for rank in self.ranks for place in rank.places)
+        return cast("tuple[Place, ...]", self.memory["places"])
 
     @property
     def worker_places(self) -> tuple[Place, ...]:
@@ -321,7 +326,7 @@ class ProcessWindow:
     @property
     def phases(self) -> dict[str, int]:
         """Good samples of all ranks by phase, most first."""
-        return count_phases(place for rank in self.ranks for place in rank.places)
+        return count_phases(self.places)
 
 
 def count_phases(places: Iterable[Place]) -> dict[str, int]:
