@@ -7,6 +7,7 @@ page.manual.section("What it finds")
 import inspect
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 
@@ -142,8 +143,9 @@ def read_page(check: type[Check], *, answered: bool) -> Page:
     )
 
 
+@lru_cache(maxsize=1024)
 def named(check: type[Check]) -> Named:
-    """A check as a report names it."""
+    """A check as a report names it; a watch makes a report every other second, so it is read once."""
     page = read_page(check, answered=False)
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
 

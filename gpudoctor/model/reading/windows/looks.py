@@ -64,7 +64,7 @@ class Taken:
 
 
 def taken(window: ProcessWindow, wanted: Wanted, *, phase: str = "") -> Taken:
-    """The samples at wanted places. `phase`: the one that they make up whole; its exact share counts if known."""
+    """The samples at wanted places; with `phase`, the one that they make up whole, its exact share if known."""
     total = enough(window)
     places = tuple(place for place in window.places if wanted(place))
     count = sum(place.count for place in places)
