@@ -25,7 +25,7 @@ import termios
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -155,10 +155,8 @@ def in_terminal(
     finally:
         os.kill(pid, signal.SIGTERM)
         time.sleep(0.5)
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.waitpid(pid, 0)
 
 
@@ -274,8 +272,8 @@ def main() -> int:
     print(f"first verdict after {verdict:.1f} s")
     for title, ratios in (("watched", watched), ("nobody watching (A/A)", nothing)):
         low, high = sorted(ratios)[len(ratios) // 10], sorted(ratios)[-1 - len(ratios) // 10]
-        print(f"slowdown {title}: median {statistics.median(ratios) - 1:+.2%}, 80 % of {len(ratios)} pairs within "
-              f"{low - 1:+.2%} to {high - 1:+.2%}")  # fmt: skip
+        middle, n = statistics.median(ratios) - 1, len(ratios)
+        print(f"slowdown {title}: median {middle:+.2%}, 80 % of {n} pairs {low - 1:+.2%} to {high - 1:+.2%}")
     if arguments.json:
         result = {"rows": rows, "first_verdict": verdict, "watched": watched, "nothing": nothing}
         Path(arguments.json).write_text(json.dumps(result, indent=2))

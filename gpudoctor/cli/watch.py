@@ -62,26 +62,32 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.find:
         return _find(arguments)
     _check_view(arguments)
+    with ExitStack() as stack:
+        if not _silent(arguments):
+            from gpudoctor.cli.watch_screen import show
+
+            return show(lambda: open_source(arguments, stack), arguments)
+        source, _ = open_source(arguments, stack)
+        if arguments.plain or arguments.json:
+            from gpudoctor.cli.watch_stream import stream
+
+            return stream(source, arguments)
+        from gpudoctor.cli.watch_stream import observe
+
+        return observe(source, arguments)
+
+
+def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[Source, Registry]":
+    """Load the checks and attach; the stack closes it all. Raises `DoctorError`s with a sentence."""
     from gpudoctor.engine.registry import load_registry
 
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
     arguments.fail_on = arguments.fail_on or settings.fail_on
-    with ExitStack() as stack:
-        source = _source(arguments, _request(arguments, registry, settings), stack)
-        if arguments.record:
-            source.record(Path(arguments.record))
-        if arguments.plain or arguments.json:
-            from gpudoctor.cli.watch_stream import stream
-
-            return stream(source, arguments)
-        if _silent(arguments):
-            from gpudoctor.cli.watch_stream import observe
-
-            return observe(source, arguments)
-        from gpudoctor.cli.watch_screen import show
-
-        return show(source, registry, arguments)
+    source = _source(arguments, _request(arguments, registry, settings), stack)
+    if arguments.record:
+        source.record(Path(arguments.record))
+    return source, registry
 
 
 def _silent(arguments: argparse.Namespace) -> bool:

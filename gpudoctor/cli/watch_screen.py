@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,30 @@ if TYPE_CHECKING:
     from gpudoctor.watch.source import Source
 
 
-def show(source: "Source", registry: "Registry", arguments: argparse.Namespace) -> int:
+Opened = Callable[[], "tuple[Source, Registry]"]
+
+
+class LazySource:
+    """Opens the source at the first tick, in the application's thread: the first frame need not wait for it."""
+
+    def __init__(self, open_source: Opened) -> None:
+        self._open = open_source
+        self.source: Source | None = None
+        self.registry: Registry | None = None
+
+    def tick(self) -> "Tick | None":
+        """The next tick."""
+        if self.source is None:
+            self.source, self.registry = self._open()
+        return self.source.tick()
+
+    def pause(self, on: bool) -> None:
+        """Stop looking, or go on."""
+        if self.source is not None:
+            self.source.pause(on)
+
+
+def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     """Run the application until the user quits; the last verdict stays on the terminal."""
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.ui.encoding import write_text
@@ -31,16 +55,19 @@ def show(source: "Source", registry: "Registry", arguments: argparse.Namespace) 
             f"the terminal has {columns} x {lines} characters and the live view needs {LEAST_WIDTH} x "
             f"{LEAST_HEIGHT}; make it larger, or use --plain"
         )
+    lazy = LazySource(open_source)
     view = View(replay=arguments.replay or "", recording=arguments.record or "")
-    app = WatchApp(source, _actions(source, registry, arguments), interval=arguments.interval, view=view)
+    app = WatchApp(lazy, _actions(lazy, arguments), interval=arguments.interval, view=view)
     app.run()
-    if app.tick is None:
+    if app.fatal is not None:
+        raise app.fatal
+    if app.whole is None:
         return 0
-    write_text(f"gpudoctor: {app.tick.report.summary.verdict}\n", sys.stderr)
-    return exit_code(app.tick.report, arguments.fail_on, arguments.strict)
+    write_text(f"gpudoctor: {app.whole.report.summary.verdict}\n", sys.stderr)
+    return exit_code(app.whole.report, arguments.fail_on, arguments.strict)
 
 
-def _actions(source: "Source", registry: "Registry", arguments: argparse.Namespace) -> "Actions":
+def _actions(lazy: LazySource, arguments: argparse.Namespace) -> "Actions":
     from gpudoctor.ui.watch.app import Actions
 
     def manual(code: str, width: int) -> str:
@@ -48,8 +75,10 @@ def _actions(source: "Source", registry: "Registry", arguments: argparse.Namespa
         from gpudoctor.engine.manual import read_page
         from gpudoctor.ui.console.manual_page import render_manual_page
 
-        check = find_check(registry, code)
-        return render_manual_page(read_page(check, answered=check.code in registry.rules), width=width)
+        if lazy.registry is None:
+            return ""
+        check = find_check(lazy.registry, code)
+        return render_manual_page(read_page(check, answered=check.code in lazy.registry.rules), width=width)
 
     def save(tick: "Tick") -> str:
         endings = {"text": "txt", "markdown": "md", "github": "txt", "nagios": "txt", "junit": "xml"}
@@ -59,7 +88,8 @@ def _actions(source: "Source", registry: "Registry", arguments: argparse.Namespa
 
     def record(on: bool) -> str:
         name = f"gpudoctor-watch-{time.strftime('%H%M%S')}.jsonl.gz" if on else ""
-        source.record(Path(name) if name else None)
+        if lazy.source is not None:
+            lazy.source.record(Path(name) if name else None)
         return name
 
     return Actions(manual=manual, save=save, record=record, kill=_kill if arguments.allow_kill else None)

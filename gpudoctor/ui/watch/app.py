@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.worker import get_current_worker
 
+from gpudoctor.errors import DoctorError
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.strings import presentable
@@ -132,6 +133,8 @@ class WatchApp(App[None]):
         self.tick: Tick | None = None
         self.whole: Tick | None = None
         """The tick as it came, for files."""
+        self.fatal: DoctorError | None = None
+        """Why nothing can be watched at all; the application has ended then."""
         self._shown: Report | None = None
 
     def compose(self) -> ComposeResult:
@@ -151,7 +154,9 @@ class WatchApp(App[None]):
         yield Static(f"This view needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters.", id="small", markup=False)
 
     def on_mount(self) -> None:
-        """Look at once."""
+        """Look at once; what loads meanwhile does so behind the first frame."""
+        self.query_one("#gpus").border_title = "gpu"
+        self.query_one("#phases").border_title = "where the loop is"
         self.query_one("#findings").focus()
         self.look()
 
@@ -164,6 +169,12 @@ class WatchApp(App[None]):
             if not self.view.paused:
                 try:
                     tick = self._source.tick()
+                except DoctorError as error:
+                    if self.tick is None:  # there is nothing to watch
+                        self.fatal = error
+                        self.call_from_thread(self.exit)
+                        return
+                    self.post_message(self.Failed(str(error)))
                 except Exception as error:  # noqa: BLE001  # the screen shows it and goes on with the last tick
                     self.post_message(self.Failed(f"{type(error).__name__}: {error}"))
                 else:

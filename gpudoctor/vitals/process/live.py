@@ -28,10 +28,13 @@ def live_steps(folder: Path | None, pid: int) -> LiveSteps | None:
             if time.time() - path.stat().st_mtime > STALE:
                 continue
             live = json.loads(path.read_text(encoding="utf-8"))
+            phases = {str(name): float(share) for name, share in (live.get("phases") or {}).items()}
+            if phases:
+                phases.setdefault("other", max(0.0, 1.0 - sum(phases.values())))
             return LiveSteps(
                 step=int(live["step"]),
                 seconds=float(live.get("seconds") or NAN),
-                phases={str(name): float(share) for name, share in (live.get("phases") or {}).items()},
+                phases=phases,
                 reads=float(live.get("reads") if live.get("reads") is not None else NAN),
                 loss=float(live.get("loss") if live.get("loss") is not None else NAN),
             )
