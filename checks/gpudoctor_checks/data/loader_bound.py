@@ -16,6 +16,8 @@ from gpudoctor.model.reading.recordings.waits import (
     waiting,
     workers,
 )
+from gpudoctor.model.reading.windows.data import loader_bound
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known, Source
 
 _HOT = 0.1
@@ -51,7 +53,7 @@ class LoaderBound(Check):
 
     code = Code("DATA001")
     name = "loader-bound"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -92,6 +94,9 @@ class LoaderBound(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from loader_bound(self, window, lambda: self._in_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

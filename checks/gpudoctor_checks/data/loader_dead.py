@@ -8,6 +8,8 @@ from gpudoctor.model.reading.recordings.judged import duration, measured, spot
 from gpudoctor.model.reading.recordings.operations import killing_lines
 from gpudoctor.model.reading.recordings.standing import standing
 from gpudoctor.model.reading.recordings.waits import training_loader
+from gpudoctor.model.reading.windows.data import loader_dead
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.recording import Recording
 
 
@@ -34,7 +36,7 @@ class LoaderDead(Check):
 
     code = Code("DATA010")
     name = "loader-dead"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.ERROR
     thresholds = (
         Threshold(
@@ -47,6 +49,9 @@ class LoaderDead(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from loader_dead(self, window)
+            return
         recording = patient.recording
         told = death(recording)
         if told is not None and told.death is Death.WORKER:

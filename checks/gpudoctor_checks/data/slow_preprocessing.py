@@ -21,6 +21,8 @@ from gpudoctor.model.reading.recordings.waits import (
     waiting,
     workers,
 )
+from gpudoctor.model.reading.windows.data import slow_preprocessing
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
@@ -67,7 +69,7 @@ class SlowPreprocessing(Check):
 
     code = Code("DATA002")
     name = "slow-preprocessing"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -101,6 +103,9 @@ class SlowPreprocessing(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from slow_preprocessing(self, window, lambda: self._in_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

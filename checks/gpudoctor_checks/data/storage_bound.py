@@ -6,6 +6,8 @@ from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Thre
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.reading.recordings.waits import disk_waits, training_loader, waiting
+from gpudoctor.model.reading.windows.data import storage_bound
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -33,7 +35,7 @@ class StorageBound(Check):
 
     code = Code("DATA009")
     name = "storage-bound"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -60,6 +62,9 @@ class StorageBound(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from storage_bound(self, window)
+            return
         run = demanded(patient)
         process = run.lead.process
         waits = disk_waits(run.recording)

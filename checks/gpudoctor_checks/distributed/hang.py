@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.judged import duration, measured, spot
 from gpudoctor.model.reading.recordings.standing import odd_one, standing
+from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.reading.windows.standing import hang
 from gpudoctor.model.unavailable import Unavailable
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
@@ -33,7 +35,7 @@ class Hang(Check):
 
     code = Code("DIST008")
     name = "hang"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.ERROR
     thresholds = (
         Threshold(
@@ -53,6 +55,9 @@ class Hang(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from hang(self, window)
+            return
         recording = patient.recording
         if not recording.ranks:
             raise Unavailable("no rank reported")

@@ -12,6 +12,8 @@ from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.judged import judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.reading.windows.standing import collectives
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
@@ -58,7 +60,7 @@ class RedundantCollectives(Check):
 
     code = Code("DIST004")
     name = "redundant-collectives"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -85,6 +87,9 @@ class RedundantCollectives(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from collectives(self, window, lambda: self._suspected(patient))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
         if run is None or len(run.states) < 2:

@@ -7,6 +7,8 @@ from gpudoctor.model.reading.recordings.costs import by_line, lines
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.ranks import LEAST_STEPS, Straggler, aligned, straggler
+from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.reading.windows.standing import late_rank
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -34,7 +36,7 @@ class StragglingRank(Check):
 
     code = Code("DIST001")
     name = "straggler"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -61,6 +63,9 @@ class StragglingRank(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from late_rank(self, window)
+            return
         run = demanded(patient)
         table = aligned(run.recording)
         if table is None:

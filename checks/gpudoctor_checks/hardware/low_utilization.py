@@ -6,6 +6,8 @@ from statistics import mean
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
 from gpudoctor.model.reading.recordings.numbers import GpuUse, run_numbers
+from gpudoctor.model.reading.windows.cards import Use, busy_evidence, use
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.unavailable import Unavailable
 
 _CAUSES = {
@@ -67,6 +69,9 @@ class LowUtilization(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from self._watched(use(window))
+            return
         run = demanded(patient)
         found = [(gpu, busy) for gpu in run_numbers(run.recording).gpus if (busy := _busy(gpu)) is not None]
         if not found:
@@ -92,6 +97,21 @@ class LowUtilization(Check):
             confidence=Confidence.CONFIRMED,
             severity=severity if not causes else Severity.NOTE,
             facts=(("explained", bool(causes)),),
+        )
+
+    def _watched(self, found: Use) -> Iterator[Finding]:
+        """The mean of a window's ticks, and what the host does meanwhile."""
+        if found.busy >= self.limit("busy_noted"):
+            return
+        severity = Severity.WARNING if found.busy < self.limit("busy_warned") else Severity.NOTE
+        causes = " and ".join(found.causes[:2])
+        why = f"the host is {causes}" if causes else "no phase of the host explains it"
+        yield self.finding(
+            f"The GPUs are busy for {percent(found.busy)} of the time; {why}.",
+            evidence=busy_evidence(found),
+            confidence=Confidence.CONFIRMED,
+            severity=severity if not found.causes else Severity.NOTE,
+            facts=(("explained", bool(found.causes)),),
         )
 
 

@@ -20,6 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.reading.windows.cards import held_by_job
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
@@ -52,7 +53,7 @@ class Occupied(Check):
 
     code = Code("GPU007")
     name = "occupied"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     thresholds = (
         Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",
                   meaning="A foreign process that holds less is not counted."),
@@ -68,7 +69,7 @@ class Occupied(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = job_gpus(patient)
+        gpus = held_by_job(patient, job_gpus(patient))
         survey = patient.gpu_survey
         running = patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
         held: dict[int, list[GpuProcess]] = {}

@@ -6,6 +6,8 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patie
 from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
 from gpudoctor.model.reading.recordings.numbers import reasons
+from gpudoctor.model.reading.windows.cards import held_down
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 
@@ -62,12 +64,44 @@ class Throttled(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from self._watched(held_down(window, int(self.limit("bad_reasons"))))
+            return
         recording = recorded(patient)
         masks = reasons(recording) if recording is not None else {}
         if recording is None or not masks:
             yield from self._now(job_gpus(patient))
             return
         yield from self._recorded(recording, masks)
+
+    def _watched(self, held: Mapping[int, tuple[int, float]]) -> Iterator[Finding]:
+        """The share of a window's ticks in which a card was held down."""
+        sick = {index: found for index, found in held.items() if found[1] >= self.limit("share")}
+        if not sick:
+            return
+        words = "; ".join(
+            f"GPU {index}: {_name(bits)} {percent(share)} of the time" for index, (bits, share) in sick.items()
+        )
+        indices = ",".join(map(str, sick))
+        yield self.finding(
+            f"The clocks are held down while the training runs. {words}.",
+            evidence=tuple(
+                Measurement(
+                    name=f"gpu{index}_throttled_share",
+                    value=round(share, 4),
+                    unit="1",
+                    reproduce=f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}",
+                )
+                for index, (_, share) in sick.items()
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=f"GPU {', '.join(map(str, sick))}",
+            facts=(
+                ("gpus", indices),
+                ("heat", any(bits & 0x60 for bits, _ in sick.values())),
+                ("power", any(bits & 0x80 for bits, _ in sick.values())),
+            ),
+        )
 
     def _recorded(self, recording: Recording, masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
         """The share of a run's samples in which a card was held down, its idle ones left out."""

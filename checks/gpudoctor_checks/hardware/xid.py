@@ -17,7 +17,9 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.gpu import GpuSurvey
+from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor_checks.hardware.xid_log import Meaning, XidEvent, events, meaning_of, place_of
 
 
@@ -67,10 +69,18 @@ class Xid(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        log = patient.kernel_log
+        live = _live(patient)
+        try:
+            log = patient.kernel_log
+        except Unavailable:
+            if not live:
+                raise
+            log = KernelLog(origin="NVML events", messages=())
         window = self.limit("window")
         recent = [message for message in log.messages if message.age is None or message.age <= window]
         found = [event for event in events(recent) if not event.settled]
+        logged = {event.code for event in found}
+        found += [event for event in live if event.code not in logged]
         settled = {event.address: event for event in events(recent) if event.settled}
         survey = _survey(patient)
         primary = {event.address for event in found if not meaning_of(event).follows}
@@ -123,6 +133,27 @@ class Xid(Check):
         if row.fatal and event.fatal:
             word = row.fatal
         return Severity(word)
+
+
+def _live(patient: Patient) -> list[XidEvent]:
+    """Events that the driver reported while the process was watched."""
+    window = watched(patient)
+    if window is None:
+        return []
+    return [
+        XidEvent(
+            code=event.number,
+            address=event.pci_address.lower().split(".")[0],
+            switch=False,
+            fatal=None,
+            recovery=None,
+            text=f"Xid {event.number} on GPU {event.gpu}",
+            age=window.t - event.t,
+            time=None,
+        )
+        for event in window.events
+        if event.kind == "xid"
+    ]
 
 
 def _survey(patient: Patient) -> GpuSurvey | None:

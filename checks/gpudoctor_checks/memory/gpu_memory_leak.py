@@ -18,6 +18,8 @@ from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.recordings.growth import Growth, growing_things, growth, readings
 from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
 from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.reading.windows.growth import device_leak
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -45,7 +47,7 @@ class GpuMemoryLeak(Check):
 
     code = Code("MEM001")
     name = "gpu-memory-leak"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -65,6 +67,9 @@ class GpuMemoryLeak(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from device_leak(self, window)
+            return
         run = demanded(patient, 50)
         if not any(readings(state.process, "allocated") for state in run.states):
             raise Unavailable("the recording holds no device memory")

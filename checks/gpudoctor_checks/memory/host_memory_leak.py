@@ -28,6 +28,8 @@ from gpudoctor.model.reading.recordings.growth import (
 from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
 from gpudoctor.model.reading.recordings.operations import collecting_lines
 from gpudoctor.model.reading.recordings.windows import coverage
+from gpudoctor.model.reading.windows.growth import host_leak
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 
@@ -59,7 +61,7 @@ class HostMemoryLeak(Check):
 
     code = Code("MEM002")
     name = "host-memory-leak"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -79,6 +81,9 @@ class HostMemoryLeak(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from host_leak(self, window)
+            return
         run = demanded(patient, 50)
         tree = tree_growth(run.recording)
         if tree is None and not any(readings(state.process, "rss") for state in run.states):

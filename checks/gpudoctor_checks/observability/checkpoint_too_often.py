@@ -20,6 +20,8 @@ from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent, period
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.windows.costs import checkpoint
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _SAVES = frozenset(
@@ -69,7 +71,7 @@ class CheckpointTooOften(Check):
 
     code = Code("OBS003")
     name = "checkpoint-too-often"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -117,6 +119,9 @@ class CheckpointTooOften(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from checkpoint(self, window, lambda: self._from_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

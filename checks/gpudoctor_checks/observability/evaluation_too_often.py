@@ -31,6 +31,8 @@ from gpudoctor.model.reading.recordings.judged import (
     period,
 )
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.windows.costs import evaluation
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _NAMES = re.compile(
@@ -77,7 +79,7 @@ class EvaluationTooOften(Check):
 
     code = Code("OBS004")
     name = "evaluation-too-often"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -132,6 +134,9 @@ class EvaluationTooOften(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from evaluation(self, window, lambda: self._from_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

@@ -22,6 +22,8 @@ from gpudoctor.model.reading.cadence import brief, measures
 from gpudoctor.model.reading.recordings.blame import Owner, flushes
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.windows.costs import logging
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 
 TRACKERS = {
@@ -95,7 +97,7 @@ class LoggingTooOften(Check):
 
     code = Code("OBS002")
     name = "logging-too-often"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -129,6 +131,9 @@ class LoggingTooOften(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from logging(self, window, lambda: self._from_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

@@ -34,6 +34,8 @@ from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.recordings.windows import coverage
+from gpudoctor.model.reading.windows.costs import profiler
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 
@@ -70,7 +72,7 @@ class ProfilerInLoop(Check):
 
     code = Code("OBS001")
     name = "profiler-in-loop"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -111,6 +113,9 @@ class ProfilerInLoop(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from profiler(self, window, lambda: self._declared_anywhere(patient))
+            return
         run = judged(patient, self.limit("measurement_steps"))
         if run is None:
             yield from self._declared_anywhere(patient)

@@ -7,6 +7,8 @@ from gpudoctor.model.reading.recordings.blame import Owner, calling, lines_of, o
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.steady import OTHER
+from gpudoctor.model.reading.windows.costs import unexplained
+from gpudoctor.model.reading.windows.looks import watched
 
 
 class UnexplainedTime(Check):
@@ -35,7 +37,7 @@ class UnexplainedTime(Check):
 
     code = Code("PERF014")
     name = "unexplained-time"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -55,6 +57,9 @@ class UnexplainedTime(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from unexplained(self, window)
+            return
         run = demanded(patient)
         share = self._unexplained(patient, run)
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))

@@ -12,6 +12,8 @@ from gpudoctor.model.reading.recordings.blame import Owner, waits_otherwise
 from gpudoctor.model.reading.recordings.costs import Site
 from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.windows.costs import host_sync
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
@@ -55,7 +57,7 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -96,6 +98,9 @@ class HostSyncInLoop(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from host_sync(self, window, lambda: self._in_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

@@ -12,6 +12,8 @@ from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.windows.costs import metrics
+from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
@@ -53,7 +55,7 @@ class PerSampleMetrics(Check):
 
     code = Code("SYNC004")
     name = "per-sample-metrics"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -87,6 +89,9 @@ class PerSampleMetrics(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from metrics(self, window, lambda: self._in_source(patient.source))
+            return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected

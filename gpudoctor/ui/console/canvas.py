@@ -55,9 +55,13 @@ class Canvas:
         for part in parts:
             longer = f"{line} · {part}" if line else part
             if line and Text(longer).cell_len + 2 > self.width:
-                self._print(Text(line + " ·"))
+                self._joined(line + " ·", hang)
                 longer = " " * hang + part
             line = longer
+        self._joined(line, hang)
+
+    def _joined(self, line: str, hang: int) -> None:
+        """A line of parts; a part may be longer than the line."""
         self.paragraph_raw(line.lstrip(), indent=len(line) - len(line.lstrip()), hang=hang)
 
     def literal(self, text: str, indent: int = 0) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.reading.windows.looks import ENOUGH, job_gpus, percent
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.windows.looks import ENOUGH, job_gpus, percent, watched
+from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 
@@ -64,3 +66,12 @@ def busy_evidence(found: Use) -> tuple[Measurement, ...]:
             for gpu in found.gpus[:8]
         ),
     )
+
+
+def held_by_job(patient: Patient, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """Of these GPUs those that the watched job holds memory on; all of them where nothing is watched."""
+    window = watched(patient)
+    if window is None:
+        return gpus
+    used = {gpu.index for gpu in job_gpus(window)}
+    return tuple(gpu for gpu in gpus if gpu.index in used)

@@ -35,7 +35,7 @@ _IDLE_CPU, _IDLE_GPU = 0.1, 0.05
 _BUSY = frozenset({"evaluation", "checkpoint", "compile", "start"})
 
 
-def straggler(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def late_rank(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     """DIST001: the rank that waits least for the others, and what it does instead."""
     ranks = [rank for rank in window.ranks if rank.alive]
     if len(ranks) < 2:
