@@ -76,13 +76,15 @@ def on_screen(
 
     async def go() -> None:
         async with app.run_test(size=size) as pilot:
-            for _ in range(100):
+            for _ in range(2000):  # a busy machine may take its time for the first tick
                 await pilot.pause(0.02)
                 if source.taken >= len(ticks) and app.tick is not None:
                     break
+            await pilot.pause(0.05)
             await pilot.pause()
             if act is not None:
                 await act(app, pilot)
+                await pilot.pause(0.05)
                 await pilot.pause()
             shown.append(screen_text(app))
 

@@ -35,7 +35,7 @@ def growing(n):
         steps=LiveSteps(step=n, seconds=0.01, phases={"forward": 1.0}),
     )
     gpu = make_gpu_window(busy=0.5, power=series([300.0 + n + i for i in range(60)], end=t), reasons={4: 0.5})
-    window = make_window([rank], [gpu], t=t, events=(DeviceEvent(t=3.0, gpu=0, kind="xid", number=79),),
+    window = make_window([rank], [gpu], t=t, events=(DeviceEvent(t=3.0, gpu=0, kind="unavailable", number=1),),
                          gaps=(Gap(panel="gpu", reason="x"),), host=make_host_window(cpu=series([n], end=t)))  # fmt: skip
     return make_tick(window, number=n)
 
