@@ -204,11 +204,12 @@ class WatchApp(App[None]):
     def on_resize(self, event: Resize) -> None:
         """Too small a terminal gets a sentence in place of a ruin."""
         small = event.size.width < LEAST_WIDTH or event.size.height < LEAST_HEIGHT
-        self.screen_stack[0].set_class(small, "too-small")
+        for screen in self.screen_stack[:1]:
+            screen.set_class(small, "too-small")
 
     def show(self) -> None:
         """Draw the tick in the view."""
-        if self.tick is None:
+        if self.tick is None or not self.screen_stack:  # a last tick may come while the application ends
             return
         base = self.screen_stack[0]
         for panel in base.query(Panel):
