@@ -8,6 +8,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from estimate_litgpt import completed
+from estimate_litgpt import options as litgpt_options
+
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, TrainingJob, device, lookup
 
@@ -18,7 +21,7 @@ STATED = ("input length", "longest")
 
 STACKS = (
     ("a100_80gb.csv", "hf-2024"), ("fms-hf-tuning", "hf-2024-11"), ("transformers 5", "hf"),
-    ("lit-gpt", "litgpt"), ("litgpt", "litgpt"), ("torchtitan 2025", "torchtitan-2025"),
+    ("lit-gpt", "litgpt-2024"), ("litgpt", "litgpt-2024"), ("torchtitan 2025", "torchtitan-2025"),
     ("torchtitan 2026", "torchtitan-2025"), ("training.md", "torchtitan-2025"), ("torchtitan", "torchtitan"),
     ("torchtune", "torchtune"), ("timm", "timm"), ("megatron", "megatron"), ("method_comparison", "hf"),
     ("2022", "hf-2023"), ("2023", "hf-2023"), ("qwen", "hf-2023"), ("swift", "hf-2023"),
@@ -127,6 +130,7 @@ def row_of(cells: dict[str, str]) -> Row:
     """A row as a job; raises `Unmapped`."""
     if cells["task"] not in {"train", "inference"}:
         raise Unmapped(f"task {cells['task']!r} is not a training job")
+    cells = completed(cells)
     shape = shape_of(cells)
     options = _options(cells, shape)
     try:
@@ -157,6 +161,10 @@ def _options(cells: dict[str, str], shape: ModelShape) -> dict[str, Any]:
         options["batch"] = max(options["batch"] // options["pp"], 1)
     if method in {"lora", "qlora", "int8-lora", "gptq-lora"}:
         options |= _adapters(cells, stack)
+    if stack.startswith("litgpt"):
+        options |= litgpt_options(cells, options["gpus"], options["batch"])
+        if shape.family == "gemma2":  # soft-capped scores: litgpt/model.py leaves SDPA there
+            options["attention"] = "eager"
     if method == "qlora":
         options["quant"] = "fp4" if "fp4" in quant else "nf4"
         options["double_quant"] = "double" in quant or "-dq" in quant
@@ -331,7 +339,7 @@ def _checkpointing(cells: dict[str, str], stack: str) -> str:
         return "none"
     if "selective" in text or (text == "config default" and stack.startswith("torchtitan")):
         return "selective"
-    if not text and stack in {"litgpt", "timm", "hf-2023"}:
+    if not text and stack in {"litgpt-2024", "timm", "hf-2023"}:
         return "none"
     return "layer"
 
@@ -341,15 +349,9 @@ def _adapters(cells: dict[str, str], stack: str) -> dict[str, Any]:
     rank = re.search(r"\d+", cells["lora_r"])
     found["lora_rank"] = int(rank.group()) if rank else 16 if stack != "hf-2023" else 8
     targets = cells["lora_targets"]
-    if (
-        stack == "litgpt"
-    ):  # defaults of finetune/lora.py and of config_hub, where phi and gemma adapt everything
-        everything = "phi-2" in cells["model"] or "phi-3" in cells["model"].lower() or "gemma" in cells["model"]
-        found |= {
-            "lora_dtype": "bf16",
-            "lora_dropout": 0.05,
-            "lora_targets": "all-linear" if everything else "q,v",
-        }
+    if stack.startswith("litgpt"):  # finetune/lora.py's defaults where the row and its yaml say nothing
+        found |= {"lora_rank": int(rank.group()) if rank else 8, "lora_dtype": "bf16", "lora_dropout": 0.05}
+        found["lora_targets"] = targets or "q,v"
     elif "all" in targets.lower():
         found["lora_targets"] = "all-linear"
     else:

@@ -29,6 +29,7 @@ STACKS = (
     "hf-2024",
     "hf-2024-11",
     "litgpt",
+    "litgpt-2024",
     "torchtitan",
     "torchtitan-2025",
     "torchtune",
@@ -51,7 +52,7 @@ _ROLES = {
     "c_proj": "o", "dense": "o", "out_proj": "o", "w1": "gate", "w2": "down", "w3": "up", "fc1": "up",
     "fc2": "down", "dense_h_to_4h": "up", "dense_4h_to_h": "down", "gate_up_proj": "gate_up", "c_fc": "up",
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q",
-    "key": "k", "value": "v",
+    "key": "k", "value": "v", "lm_head": "head",
 }  # fmt: skip
 _CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
@@ -301,6 +302,11 @@ class TrainingJob:
             )
         if self.mode == "inference" and shape.kind != "decoder":
             raise UsageError(f"--mode inference is for causal decoders; {shape.name} is an {shape.kind}")
+        if self.adapted and "head" in self.lora_targets and not self.stack.startswith("litgpt"):
+            raise UsageError(
+                f"--lora-targets has head: adapters on the output matrix are counted with --stack litgpt only; "
+                f"it is {self.stack}"
+            )
         if self.adapted:
             present = {bare(linear.role) for linear in shape.linears}
             if not set(wanted(self, shape)) & present:
@@ -326,8 +332,8 @@ def roles(targets: Sequence[str] | str) -> tuple[str, ...]:
     found = []
     for name in (str(name).strip().lower().rsplit(".", 1)[-1] for name in named):
         role = _ROLES.get(name, name)
-        if role not in TARGETS and role not in TARGETS["all-linear"]:
-            allowed = ", ".join((*TARGETS, *TARGETS["all-linear"]))
+        if role not in TARGETS and role not in TARGETS["all-linear"] and role != "head":
+            allowed = ", ".join((*TARGETS, *TARGETS["all-linear"], "head"))
             raise UsageError(
                 f"--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj"
             )

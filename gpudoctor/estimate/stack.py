@@ -50,6 +50,12 @@ class Stack:
     """Whether CUDA loads kernels when first used (CUDA 11.7 with torch 1.13 and later): a smaller context."""
     expandable: bool
     """Whether the recipes turn on expandable segments."""
+    litgpt: bool
+    """Whether litgpt's model and loop run: what that means is in `analytic/litgpt.py`."""
+    keeps_4bit_inputs: bool
+    """Whether 4-bit products keep their inputs (bitsandbytes 0.41 to 0.43), as attributes of the graph's nodes."""
+    stable_embedding: bool
+    """Whether a 4-bit base gets bitsandbytes' StableEmbedding, which is trained but never stepped nor cleared."""
 
 
 @lru_cache(maxsize=1)

@@ -54,7 +54,7 @@ def block(layout: Layout) -> Block:
     job, shape = layout.job, layout.shape
     # k-bit preparation without TRL's return to bf16 keeps what full training in fp32 would (measured so)
     as_full = layout.prepared and layout.stack.kbit_vocab_fp32
-    attention_trained = job.method in {"full", "freeze"} or as_full
+    attention_trained = job.method in {"full", "freeze"} or as_full or layout.mixed_units
     e, r = layout.element, layout.residual
     h, t = shape.hidden, job.tp
     adapters = wanted(job, shape) if job.adapted else frozenset()
@@ -144,13 +144,13 @@ class _Inputs:
         layout = self._layout
         e = layout.element
         amount = 0.0
-        if layout.job.quantized and layout.stack.name == "litgpt":
-            amount = 2.0 * width  # bitsandbytes before 0.43 keeps the inputs of its 4-bit products
+        if layout.job.quantized and layout.stack.keeps_4bit_inputs:
+            amount = 2.0 * width  # bitsandbytes up to 0.43 keeps the inputs of its 4-bit products
         if self._trained:
             # under autocast over fp32 weights, each linear casts its input to 16 bits for itself
             amount = float(2 * width * len(roles)) if layout.autocast_fp32 else float(e * width)
         reading = [role for role in roles if role in self._adapters]
-        if layout.stack.name == "litgpt" and "v" in roles:
+        if layout.stack.litgpt and "v" in roles:
             reading = reading[:1]  # one fused adapter for queries, keys and values
         if reading:
             amount += self._adapter_inputs(len(reading), width)
@@ -199,7 +199,7 @@ def _norm_saved(layout: Layout, *, trained: bool) -> float:
         return float(layout.residual * h) + 8
     if shape.family == "cohere":  # centred and normalized in fp32 by hand
         return 12.0 * h
-    if layout.stack.name == "litgpt" or shape.family in SCALED_IN_FP32:
+    if layout.stack.litgpt or shape.family in SCALED_IN_FP32:
         return 4.0 * h + (4.0 * h if trained else 0.0) + 4
     if layout.residual == 4:  # fp32 stream: the input and, for the weight's gradient, the normalized tensor
         return 4.0 * h + (4.0 * h if trained else 0.0) + 4
@@ -234,7 +234,7 @@ def _attention(layout: Layout, inputs: _Inputs) -> tuple[float, str]:
         text = f"attention {e * 4}dq + {_scores(layout, e):g}as"
     else:
         kept = e * (2.0 * dq + 2.0 * kv) + 4 * a
-        if layout.stack.name == "litgpt":
+        if layout.stack.litgpt:
             kept += _litgpt_extra(layout, repeats)
         elif shape.fused_qkv and shape.positions == "rotary":
             kept += e * (dq + dkv)  # the values are a view, so the whole projection stays

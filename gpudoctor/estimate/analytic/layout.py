@@ -1,6 +1,6 @@
 """How a job lies on its GPUs: which share of the model one GPU holds and in which types."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.estimate.job import TrainingJob, bare, wanted
 from gpudoctor.estimate.shapes import Linear, ModelShape, Parameters, norm_size
@@ -50,10 +50,18 @@ class Layout:
     in_flight: int
     """Micro batches whose activations a pipeline stage holds."""
 
+    @property
+    def mixed_units(self) -> bool:
+        """Whether FSDP1 wraps frozen weights and adapters in one flat parameter (litgpt wraps whole blocks)."""
+        job = self.job
+        return self.stack.litgpt and self.sharded and job.parallel == "fsdp" and job.adapted and not job.quantized
+
 
 def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
     """Types and shares of a checked job."""
     code = stack(job.stack)
+    if code.litgpt:  # it never ties embedding and head, and has gate and up apart (litgpt/model.py)
+        shape = replace(shape, tied=False, fused_gate_up=False)
     sharded = job.parallel in {"zero3", "fsdp", "fsdp2"} and job.shards > 1
     trains_all = job.method in {"full", "freeze"}
     low = 2 if job.mixed_precision != "no" or job.dtype != "fp32" else 4
@@ -123,11 +131,14 @@ def adapter_count(shape: ModelShape, job: TrainingJob) -> int:
 def adapted(shape: ModelShape, job: TrainingJob) -> list[Linear]:
     """Linears that get an adapter."""
     asked = wanted(job, shape)
-    return [
+    found = [
         linear
         for linear in shape.linears
         if linear.adaptable and bare(linear.role) in asked and (not linear.expert or _experts_reached(job))
     ]
+    if "head" in asked:
+        found.append(Linear(role="head", rows=shape.vocab, columns=shape.hidden, count=1))
+    return found
 
 
 def _experts_reached(job: TrainingJob) -> bool:
@@ -138,6 +149,12 @@ def covered(layout: Layout) -> int:
     """Weights that a quantizer turns to few bits, on this GPU."""
     count = layout.own.linear - layout.shape.extra_linear
     return count if _experts_reached(layout.job) else count - layout.own.experts
+
+
+def quantized_head(layout: Layout) -> int:
+    """Weights of the output matrix where it is quantized: Lightning's plugin replaces every nn.Linear, the head
+    too (lightning/fabric/plugins/precision/bitsandbytes.py); transformers leaves it out."""
+    return layout.own.head if layout.stack.litgpt and layout.job.quantized else 0
 
 
 def kbit(job: TrainingJob) -> float:

@@ -1,5 +1,6 @@
 """The loss: logits, their fp32 copies and gradients."""
 
+from gpudoctor.estimate.analytic import litgpt
 from gpudoctor.estimate.analytic.layout import Layout
 from gpudoctor.estimate.result import Line
 
@@ -28,19 +29,9 @@ def loss_lines(layout: Layout) -> list[Line]:
     t, h, v = layout.tokens, shape.hidden, -(-shape.vocab // job.tp)
     norm = final_norm(layout)
     if job.loss == "chunked":
-        if code.name == "litgpt":
-            amount = t * 2 * v * (2 if layout.element == 2 else 4)
-            return [
-                _line(
-                    "loss",
-                    amount,
-                    f"2 x {layout.element} B x {v:,} vocabulary x {t:,} tokens",
-                    "litgpt keeps whole logits in chunks and their gradient",
-                ),
-                _line(
-                    "final-norm", t * norm / job.tp, f"{norm / h:g} B x {h:,} x {t:,} tokens", "tensor count"
-                ),
-            ]
+        if code.litgpt:
+            text = f"{norm / h:g} B x {h:,} x {t:,} tokens"
+            return [*litgpt.loss_lines(layout), _line("final-norm", t * norm / job.tp, text, "tensor count")]
         amount = t * CHUNK_WIDTHS * h
         return [
             _line(
@@ -105,7 +96,9 @@ def _per_entry(layout: Layout) -> tuple[int, str]:
 
 
 def head_width(layout: Layout) -> int:
-    """Bytes of a logit as the head returns it."""
+    """Bytes of a logit as the loop has it: as the head returns it, or in fp32 as Lightning Fabric returns it."""
+    if layout.stack.litgpt:
+        return 4
     prepared = layout.job.quantized and layout.job.kbit_prepare and not layout.sharded
     return 4 if (prepared and layout.stack.kbit_vocab_fp32) or (layout.element == 4 and not prepared) else 2
 

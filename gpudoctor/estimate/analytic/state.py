@@ -1,6 +1,6 @@
 """What stays from step to step beside the optimizer: weights, adapters, workspaces, buckets."""
 
-from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, scales
+from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, quantized_head, scales
 from gpudoctor.estimate.analytic.trained import groups
 from gpudoctor.estimate.result import Line
 
@@ -23,13 +23,15 @@ def weight_lines(layout: Layout) -> list[Line]:
     if not job.quantized:
         count = own.total
         return [_line("weights", width * count / n, f"{width} B x {count:,} parameters{over}", "tensor count")]
-    packed, per = covered(layout), kbit(job)
+    inside, per = covered(layout), kbit(job)
+    packed = inside + quantized_head(layout)
+    vocabulary_rows = own.embedding + own.head - quantized_head(layout)
     whole = scales(job) if n > 1 else 0.0
-    rest = own.total - packed - own.embedding - own.head
+    rest = own.total - inside - own.embedding - own.head
     prepared = layout.prepared
     small = 4 if prepared else 2
     vocabulary = 4 if prepared and layout.stack.kbit_vocab_fp32 else 2
-    small_matrices = own.experts if own.linear - shape.extra_linear != packed else 0
+    small_matrices = own.experts if own.linear - shape.extra_linear != inside else 0
     lines = [
         _line(
             "weights",
@@ -40,9 +42,9 @@ def weight_lines(layout: Layout) -> list[Line]:
         ),
         _line(
             "embeddings",
-            vocabulary * (own.embedding + own.head) / n,
-            f"{vocabulary} B x {own.embedding + own.head:,} weights of embedding and head{over}",
-            "quantizers leave the vocabulary matrices"
+            vocabulary * vocabulary_rows / n,
+            f"{vocabulary} B x {vocabulary_rows:,} weights of {'the embedding' if vocabulary_rows != own.embedding + own.head else 'embedding and head'}{over}",
+            ("Lightning quantizes every nn.Linear, so the head too" if layout.stack.litgpt else "quantizers leave the vocabulary matrices")
             + (" and PEFT's k-bit preparation turns them to fp32" if vocabulary == 4 else ""),
         ),
     ]

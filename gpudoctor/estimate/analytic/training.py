@@ -1,6 +1,7 @@
 """The instants of a training step: load, loss, one block's backward, the end of the backward, the optimizer
 step."""
 
+from gpudoctor.estimate.analytic import litgpt
 from gpudoctor.estimate.analytic import optimizer as optim
 from gpudoctor.estimate.analytic import state
 from gpudoctor.estimate.analytic.activations import Block, block
@@ -22,8 +23,8 @@ def training_instants(
     adapters = state.adapter_lines(layout)
     optimizer = optim.optimizer_lines(layout)
     fixed = state.fixed_lines(layout, capability)
-    gradients = optim.gradient_lines(layout)
-    held = [*weights, *adapters, *optimizer, *fixed]
+    gradients = [*optim.gradient_lines(layout), *litgpt.gradient_lines(layout)]
+    held = [*weights, *adapters, *optimizer, *fixed, *litgpt.held_lines(layout)]
 
     root = _root_lines(layout)
     loss = [
@@ -37,6 +38,7 @@ def training_instants(
         *held,
         *root,
         *_gathered(layout),
+        *litgpt.unit_lines(layout),
         *_head_gradient(layout),
         *_checkpoint_lines(layout, one, layout.in_flight),
         *_kept_twice(layout),
@@ -58,7 +60,7 @@ def training_instants(
             lines = (*held, *embedding_gradient(layout, 3 if shape.tied else 1))
             candidates.append(Instant(name="backward", title="the end of the backward", lines=lines))
         worst = max(candidates, key=lambda instant: instant.bytes)
-        piled = optim.gradient_lines(layout, "accumulated-gradients")
+        piled = litgpt.accumulated_lines(layout)
         instants.insert(
             4,
             Instant(
@@ -200,6 +202,7 @@ def _kept_twice(layout: Layout) -> list[Line]:
         or not layout.sharded
         or not layout.job.adapted
         or layout.job.checkpointing == "none"
+        or layout.mixed_units
     ):
         return []
     h, n, t = layout.shape.hidden, max(layout.layers - 2, 0), layout.tokens
@@ -287,7 +290,7 @@ def _kept_logits(layout: Layout) -> list[Line]:
     """Logits that the training loop keeps through the backward."""
     job, kept = layout.job, layout.job.outputs_kept
     kept = layout.stack.outputs_kept if kept is None else kept
-    if not kept or (job.loss == "chunked" and layout.stack.name != "litgpt") or layout.shape.kind == "vision":
+    if not kept or (job.loss == "chunked" and not layout.stack.litgpt) or layout.shape.kind == "vision":
         return []
     width = head_width(layout)
     amount = width * layout.shape.vocab * layout.tokens / job.tp

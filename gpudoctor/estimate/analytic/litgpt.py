@@ -1,0 +1,135 @@
+"""What litgpt's own model and loop hold beside the tensors of a block (litgpt/finetune/lora.py and full.py).
+
+The sums were checked against litgpt's code on meta tensors with every storage followed from its creation to its
+release, over three iterations (docs/estimate.md).
+"""
+
+from gpudoctor.estimate.analytic import optimizer as optim
+from gpudoctor.estimate.analytic.layout import Layout, quantized_head
+from gpudoctor.estimate.job import wanted
+from gpudoctor.estimate.result import Line
+
+CHUNK = 128
+"""Positions that the head works on at a time (`lm_head_chunk_size`, the same chunk of the loss)."""
+SOFT_CAPPED = frozenset({"gemma2"})
+"""Families whose logits pass a tanh, which is kept (litgpt/config.py, final_logit_softcapping)."""
+
+
+def held_lines(layout: Layout) -> list[Line]:
+    """What stays between steps beside weights and optimizer."""
+    if not (layout.stack.stable_embedding and layout.job.quantized):
+        return []
+    count = layout.own.embedding
+    text = f"2 B x {count:,} weights of the embedding"
+    source = (
+        "litgpt puts in a StableEmbedding after the optimizer was made: it has a gradient that nothing clears"
+    )
+    return [_line("embedding-gradient", 2 * count, text, source)]
+
+
+def loss_lines(layout: Layout) -> list[Line]:
+    """The end of the forward, where the last iteration's logits are still named, or the loss's backward.
+
+    Fabric turns the logits to fp32 when the forward returns, so both types are there at one time. Where 4-bit
+    products keep their inputs, the last iteration's graph holds them until `loss` is named anew, after the
+    forward.
+    """
+    t, v, job = layout.tokens, layout.shape.vocab, layout.job
+    kept = _graph_lines(layout)
+    if not job.adapted:
+        text = f"3 x 4 B x {v:,} vocabulary x {t:,} tokens"
+        source = "litgpt full.py: fp32 logits, their copy without the last position, and a gradient or softmax"
+        return [_line("loss", 12 * v * t, text, source), *kept]
+    rows = job.batch * min(CHUNK, job.seq)
+    low = 0 if layout.element == 4 and not layout.autocast_fp32 else 2
+    unpacked = 4 * quantized_head(layout)  # as fp16, then as bf16 (BitsandbytesPrecision quantizes from fp16)
+    cast = low * v * t + 4 * v * t
+    products = low * v * max(t - rows, 0) + unpacked
+    now, what = (
+        (cast, f"{low} B and 4 B x {v:,} vocabulary x {t:,} tokens")
+        if cast >= products
+        else (products, f"{low} B x {v:,} vocabulary x {max(t - rows, 0):,} tokens + {unpacked:,} B unpacked head")
+    )
+    again = _last_graph(layout)
+    forward = [
+        _line("loss", now, what, "litgpt model.py: the head in chunks; Fabric's copy of all chunks in fp32"),
+        _line("last-logits", 4 * v * t, f"4 B x {v:,} vocabulary x {t:,} tokens",
+              "the loop names its last logits until the forward returns"),
+        *again,
+    ]  # fmt: skip
+    amount = 8 * v * t + max(8 * v * rows, unpacked)
+    text = f"2 x 4 B x {v:,} vocabulary x {t:,} tokens + one chunk of {rows:,}"
+    backward = [_line("loss", amount, text, "litgpt utils.py chunked_cross_entropy: logits and log-softmax in fp32")]
+    return [*max(forward, backward, key=lambda lines: sum(line.bytes for line in lines)), *kept]
+
+
+def _graph_lines(layout: Layout) -> list[Line]:
+    """What the head keeps for its backward."""
+    shape, job, t = layout.shape, layout.job, layout.tokens
+    lines = []
+    if shape.family in SOFT_CAPPED:
+        text = f"{layout.element} B x {shape.vocab:,} vocabulary x {t:,} tokens"
+        lines.append(_line("soft-cap", layout.element * shape.vocab * t, text, "tanh keeps its result"))
+    if job.adapted and "head" in wanted(job, shape):
+        per = 2 * job.lora_rank + (3 if job.lora_dropout else 0) * shape.hidden
+        lines.append(_line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask"))
+    chunks = -(-job.seq // CHUNK)
+    if layout.autocast_fp32 and job.adapted and chunks > 1:
+        head = layout.own.head
+        text = f"2 B x {head:,} weights of the head x {chunks - 1} more chunks"
+        source = "autocast caches copies of trained weights only, so each chunk of the head keeps its own"
+        lines.append(_line("head-copies", 2 * head * (chunks - 1), text, source))
+    return lines
+
+
+def _last_graph(layout: Layout) -> list[Line]:
+    """Inputs of the last iteration's 4-bit products."""
+    shape, job = layout.shape, layout.job
+    if not (layout.stack.keeps_4bit_inputs and job.quantized):
+        return []
+    into = shape.hidden * (1 if shape.block_norms == 1 else 2)  # one norm feeds both where they run in parallel
+    inner = shape.expert_mlp * shape.top_k + shape.shared_mlp if shape.experts else shape.mlp
+    per = 2 * (into + shape.q_width + inner)
+    amount = (per * layout.layers + 2 * shape.hidden) * layout.tokens
+    text = (
+        f"2 B x ({into:,} + {shape.q_width:,} + {inner:,} inputs x {layout.layers} blocks + {shape.hidden:,}) x "
+        f"{layout.tokens:,} tokens"
+    )
+    source = "bitsandbytes 0.41 to 0.43 MatMul4Bit: ctx.tensors lives as long as the loss of the last iteration"
+    return [_line("last-inputs", amount, text, source)]
+
+
+def unit_lines(layout: Layout) -> list[Line]:
+    """FSDP1 over blocks that hold frozen and trained weights: a block's gradient is made whole."""
+    if not layout.mixed_units:
+        return []
+    count = layout.shape.layer_parameters
+    text = f"2 B x {count:,} weights of one block, twice: the next block and the gradient"
+    source = "torch FSDP: one flat parameter a unit, so frozen weights have gradients too (_validate_frozen_params)"
+    return [_line("unit-gradient", 4 * count, text, source)]
+
+
+def gradient_lines(layout: Layout) -> list[Line]:
+    """The frozen weights' share of those gradients, reduced."""
+    if not layout.mixed_units:
+        return []
+    count, n = layout.shape.layer_parameters * layout.layers, layout.shards
+    text = f"2 B x {count:,} weights of the blocks / {n} GPUs"
+    return [_line("frozen-gradients", 2 * count / n, text, "a flat parameter's gradient has its whole size")]
+
+
+def accumulated_lines(layout: Layout) -> list[Line]:
+    """Gradients of earlier micro batches: under `no_backward_sync` FSDP keeps them whole on each GPU."""
+    kind = "accumulated-gradients"
+    if not (layout.stack.litgpt and layout.sharded and layout.job.parallel == "fsdp"):
+        return optim.gradient_lines(layout, kind)
+    own, width = layout.own, layout.gradient_bytes
+    count = own.total - own.embedding - own.head if layout.mixed_units else own.total
+    if layout.job.adapted and not layout.mixed_units:
+        return optim.gradient_lines(layout, kind)
+    source = "torch FSDP.no_sync: gradients are neither reduced nor sharded"
+    return [_line(kind, width * count, f"{width} B x {count:,} weights, whole", source)]
+
+
+def _line(kind: str, amount: float, formula: str, source: str) -> Line:
+    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)
