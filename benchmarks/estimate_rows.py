@@ -167,7 +167,7 @@ def _options(cells: dict[str, str], shape: ModelShape) -> dict[str, Any]:
             options["attention"] = "eager"
     if method == "qlora":
         options["quant"] = "fp4" if "fp4" in quant else "nf4"
-        options["double_quant"] = "double" in quant or "-dq" in quant
+        options["double_quant"] = ("double" in quant and "no double" not in quant) or "-dq" in quant
     if method == "gptq-lora" and "mixtral" in shape.name:
         options["quant_group"] = 0  # TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ, branch main: no groups
     if method in {"qlora", "int8-lora", "gptq-lora"}:

@@ -1,6 +1,6 @@
 """The instants of inference: loading, prefill, decoding."""
 
-from gpudoctor.estimate.analytic import state
+from gpudoctor.estimate.analytic import litgpt, state
 from gpudoctor.estimate.analytic.layout import Layout, lay_out
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line
@@ -18,7 +18,7 @@ def inference_instants(
     fixed = state.fixed_lines(layout, capability)
     cache = cache_line(layout)
     held = [*weights, *fixed, cache]
-    prefill = [*held, _prefill_line(layout)]
+    prefill = [*held, _prefill_line(layout), *litgpt.unpacked_line(layout)]
     decode = [*held, _logits_line(layout, job.concurrency)]
     instants = (
         Instant(name="load", title="loading the model", lines=tuple(weights)),

@@ -63,6 +63,24 @@ def loss_lines(layout: Layout) -> list[Line]:
     return [*max(forward, backward, key=lambda lines: sum(line.bytes for line in lines)), *kept]
 
 
+def step_lines(layout: Layout) -> list[Line]:
+    """What the loop still names at the optimizer's step."""
+    if not layout.stack.litgpt:
+        return []
+    t, v = layout.tokens, layout.shape.vocab
+    text = f"4 B x {v:,} vocabulary x {t:,} tokens"
+    return [_line("logits-kept", 4 * v * t, text, "the loop names its logits until the next forward returns")]
+
+
+def unpacked_line(layout: Layout) -> list[Line]:
+    """Inference: the largest quantized matrix, unpacked for a prompt of more than one token."""
+    count = max([quantized_head(layout), *(linear.rows * linear.columns for linear in layout.shape.linears)])
+    if not (layout.stack.litgpt and layout.job.method == "qlora"):
+        return []
+    source = "bitsandbytes unpacks to fp16, what Lightning quantized from; then it is cast to bf16"
+    return [_line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)]
+
+
 def _graph_lines(layout: Layout) -> list[Line]:
     """What the head keeps for its backward."""
     shape, job, t = layout.shape, layout.job, layout.tokens

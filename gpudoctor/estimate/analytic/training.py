@@ -46,7 +46,7 @@ def training_instants(
         *_kept_logits(layout),
     ]
     end = [*held, *root, *_gathered(layout), *end_lines(layout, _live_lines(layout, one, last=True), gradients)]
-    step = [*held, *gradients, *optim.step_lines(layout)]
+    step = [*held, *gradients, *optim.step_lines(layout), *litgpt.step_lines(layout)]
     instants = [
         Instant(name="load", title="loading the model", lines=(*weights, *adapters)),
         Instant(name="loss", title="the loss", lines=tuple(loss)),
