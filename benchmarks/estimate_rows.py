@@ -30,6 +30,13 @@ STACKS = (
 )  # fmt: skip
 """What stands in source_path or framework, and which releases it means."""
 
+LLAMA_RECIPES: dict[str, Any] = {
+    "batch": 4, "seq": 2048, "checkpointing": "layer", "lora_rank": 8, "lora_targets": "q,v",
+    "lora_dropout": 0.05,
+}  # fmt: skip
+"""What the command of the pull request leaves to the script: configs/training.py, fsdp.py, peft.py and
+ft_datasets/utils.py (chunks of 2048 tokens) of July 2023 (569f8b79)."""
+
 CARDS = {"A100": "A100 40GB", "H100": "H100 80GB", "T4-16GB": "T4", "V100-16GB": "V100 16GB", "": ""}
 SPELLINGS = (
     (r"\(.*\)", ""), (r"\s+(?=b\b)", ""), (r"^phi-1\.5 1\.3b$", "phi-1.5"),
@@ -178,6 +185,8 @@ def _options(cells: dict[str, str], shape: ModelShape) -> dict[str, Any]:
         )
         options["kbit_prepare"] = prepared
         options["lora_fused"] = "peft" in framework and "foak" in framework
+    if cells["source"].endswith("llama-cookbook PR #41"):
+        options |= LLAMA_RECIPES | {"outputs_kept": "not kept" not in cells["notes"]}
     if stack == "hf" and "trainer stack" in framework:
         options["outputs_kept"] = True  # the source's loop: outputs = model(**batch); outputs.loss.backward()
     return options

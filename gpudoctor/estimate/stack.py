@@ -53,9 +53,9 @@ class Stack:
     litgpt: bool
     """Whether litgpt's model and loop run: what that means is in `analytic/litgpt.py`."""
     keeps_4bit_inputs: bool
-    """Whether 4-bit products keep their inputs (bitsandbytes 0.41 to 0.43), as attributes of the graph's nodes."""
+    """Whether 4-bit products keep their inputs (bitsandbytes 0.41 to 0.43), as long as their graph lives."""
     stable_embedding: bool
-    """Whether a 4-bit base gets bitsandbytes' StableEmbedding, which is trained but never stepped nor cleared."""
+    """Whether a 4-bit base gets a StableEmbedding, whose gradient is made but never used nor cleared."""
 
 
 @lru_cache(maxsize=1)

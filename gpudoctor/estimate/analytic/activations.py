@@ -72,6 +72,8 @@ def block(layout: Layout) -> Block:
         h,
     )
     shared_input = single and attention_trained  # parallel blocks: the same normalized tensor feeds both
+    if single and inputs.kept_4bit:
+        mlp_in -= 2 * h
     saved_mlp, worst_mlp = _mlp(layout, inputs)
     adapted_live, again = _adapters_live(layout, adapters, saved_mlp)
     live_mlp = max(saved_mlp, worst_mlp, adapted_live)  # when its backward begins, all that was saved is there
@@ -137,15 +139,14 @@ class _Inputs:
 
     def __init__(self, layout: Layout, adapters: frozenset[str], trained: bool) -> None:
         self._layout, self._adapters, self._trained = layout, adapters, trained
+        self.kept_4bit = layout.job.quantized and layout.stack.keeps_4bit_inputs
         self.total = 0.0
 
     def of(self, roles: tuple[str, ...], width: int) -> float:
         """Bytes per token kept of one input that feeds linears of these roles."""
         layout = self._layout
         e = layout.element
-        amount = 0.0
-        if layout.job.quantized and layout.stack.keeps_4bit_inputs:
-            amount = 2.0 * width  # bitsandbytes up to 0.43 keeps the inputs of its 4-bit products
+        amount = 2.0 * width if self.kept_4bit else 0.0
         if self._trained:
             # under autocast over fp32 weights, each linear casts its input to 16 bits for itself
             amount = float(2 * width * len(roles)) if layout.autocast_fp32 else float(e * width)
@@ -160,6 +161,10 @@ class _Inputs:
     def copy(self, role: str, width: int, kept_anyway: bool) -> float:
         """Bytes per token kept of an input that something else keeps already (attention's output)."""
         layout = self._layout
+        if layout.stack.litgpt:
+            # rotated queries are glued in the order batch, heads, tokens; attention returns its output in the
+            # layout of the queries (flash_attn/flash_api.cpp, empty_like(q)), so its reshape makes a copy
+            return self.of((role,), width)
         if self._trained:
             return 0.0 if kept_anyway else float(layout.element * width)
         if role in self._adapters:

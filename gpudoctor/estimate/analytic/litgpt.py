@@ -28,46 +28,66 @@ def held_lines(layout: Layout) -> list[Line]:
 
 
 def loss_lines(layout: Layout) -> list[Line]:
-    """The end of the forward, where the last iteration's logits are still named, or the loss's backward.
-
-    Fabric turns the logits to fp32 when the forward returns, so both types are there at one time. Where 4-bit
-    products keep their inputs, the last iteration's graph holds them until `loss` is named anew, after the
-    forward.
-    """
-    t, v, job = layout.tokens, layout.shape.vocab, layout.job
+    """The end of the forward, where the last iteration's logits are still named, or the loss's backward."""
+    t, v = layout.tokens, _vocabulary(layout)
     kept = _graph_lines(layout)
-    if not job.adapted:
+    if not layout.job.adapted:
         text = f"3 x 4 B x {v:,} vocabulary x {t:,} tokens"
         source = "litgpt full.py: fp32 logits, their copy without the last position, and a gradient or softmax"
         return [_line("loss", 12 * v * t, text, source), *kept]
-    rows = job.batch * min(CHUNK, job.seq)
+    found = max(_forward(layout), _backward(layout), key=lambda lines: sum(line.bytes for line in lines))
+    return [*found, *kept]
+
+
+def _forward(layout: Layout) -> list[Line]:
+    """The end of a forward after the first.
+
+    Fabric turns the logits to fp32 when the forward returns, so both types are there at one time. Where 4-bit
+    products keep their inputs, the last iteration's graph holds them until `logits` is named anew, after that.
+    """
+    t, v = layout.tokens, _vocabulary(layout)
     low = 0 if layout.element == 4 and not layout.autocast_fp32 else 2
-    unpacked = 4 * quantized_head(layout)  # as fp16, then as bf16 (BitsandbytesPrecision quantizes from fp16)
-    cast = low * v * t + 4 * v * t
-    products = low * v * max(t - rows, 0) + unpacked
-    now, what = (
-        (cast, f"{low} B and 4 B x {v:,} vocabulary x {t:,} tokens")
-        if cast >= products
-        else (products, f"{low} B x {v:,} vocabulary x {max(t - rows, 0):,} tokens + {unpacked:,} B unpacked head")
-    )
-    again = _last_graph(layout)
-    forward = [
-        _line("loss", now, what, "litgpt model.py: the head in chunks; Fabric's copy of all chunks in fp32"),
-        _line("last-logits", 4 * v * t, f"4 B x {v:,} vocabulary x {t:,} tokens",
-              "the loop names its last logits until the forward returns"),
-        *again,
-    ]  # fmt: skip
-    amount = 8 * v * t + max(8 * v * rows, unpacked)
+    before, unpacked = max(t - _chunk(layout), 0), _unpacked(layout)
+    cast, last = (low + 4) * v * t, low * v * before + unpacked
+    text = f"{low} B and 4 B x {v:,} vocabulary x {t:,} tokens"
+    if last > cast:
+        text = f"{low} B x {v:,} vocabulary x {before:,} tokens + {unpacked:,} B unpacked head"
+    source = "litgpt model.py: the head in chunks; Lightning Fabric copies all of them to fp32"
+    old = f"4 B x {v:,} vocabulary x {t:,} tokens"
+    return [
+        _line("loss", max(cast, last), text, source),
+        _line("last-logits", 4 * v * t, old, "the loop names its last logits until the forward returns"),
+        *_last_inputs(layout),
+    ]
+
+
+def _backward(layout: Layout) -> list[Line]:
+    t, v, rows = layout.tokens, _vocabulary(layout), _chunk(layout)
+    amount = 8 * v * t + max(8 * v * rows, _unpacked(layout))
     text = f"2 x 4 B x {v:,} vocabulary x {t:,} tokens + one chunk of {rows:,}"
-    backward = [_line("loss", amount, text, "litgpt utils.py chunked_cross_entropy: logits and log-softmax in fp32")]
-    return [*max(forward, backward, key=lambda lines: sum(line.bytes for line in lines)), *kept]
+    source = "litgpt utils.py chunked_cross_entropy: logits and log-softmax in fp32"
+    return [_line("loss", amount, text, source)]
+
+
+def _vocabulary(layout: Layout) -> int:
+    return -(-layout.shape.vocab // layout.job.tp)
+
+
+def _chunk(layout: Layout) -> int:
+    """Tokens of a micro batch that the head works on at a time."""
+    return layout.job.batch * min(CHUNK, layout.job.seq)
+
+
+def _unpacked(layout: Layout) -> int:
+    """Bytes of the quantized head unpacked: as fp16, which Lightning quantizes from, and cast to bf16."""
+    return 4 * quantized_head(layout)
 
 
 def step_lines(layout: Layout) -> list[Line]:
     """What the loop still names at the optimizer's step."""
     if not layout.stack.litgpt:
         return []
-    t, v = layout.tokens, layout.shape.vocab
+    t, v = layout.tokens, _vocabulary(layout)
     text = f"4 B x {v:,} vocabulary x {t:,} tokens"
     return [_line("logits-kept", 4 * v * t, text, "the loop names its logits until the next forward returns")]
 
@@ -78,7 +98,9 @@ def unpacked_line(layout: Layout) -> list[Line]:
     if not (layout.stack.litgpt and layout.job.method == "qlora"):
         return []
     source = "bitsandbytes unpacks to fp16, what Lightning quantized from; then it is cast to bf16"
-    return [_line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)]
+    return [
+        _line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)
+    ]
 
 
 def _graph_lines(layout: Layout) -> list[Line]:
@@ -90,7 +112,9 @@ def _graph_lines(layout: Layout) -> list[Line]:
         lines.append(_line("soft-cap", layout.element * shape.vocab * t, text, "tanh keeps its result"))
     if job.adapted and "head" in wanted(job, shape):
         per = 2 * job.lora_rank + (3 if job.lora_dropout else 0) * shape.hidden
-        lines.append(_line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask"))
+        lines.append(
+            _line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask")
+        )
     chunks = -(-job.seq // CHUNK)
     if layout.autocast_fp32 and job.adapted and chunks > 1:
         head = layout.own.head
@@ -100,7 +124,7 @@ def _graph_lines(layout: Layout) -> list[Line]:
     return lines
 
 
-def _last_graph(layout: Layout) -> list[Line]:
+def _last_inputs(layout: Layout) -> list[Line]:
     """Inputs of the last iteration's 4-bit products."""
     shape, job = layout.shape, layout.job
     if not (layout.stack.keeps_4bit_inputs and job.quantized):
@@ -110,21 +134,40 @@ def _last_graph(layout: Layout) -> list[Line]:
     per = 2 * (into + shape.q_width + inner)
     amount = (per * layout.layers + 2 * shape.hidden) * layout.tokens
     text = (
-        f"2 B x ({into:,} + {shape.q_width:,} + {inner:,} inputs x {layout.layers} blocks + {shape.hidden:,}) x "
-        f"{layout.tokens:,} tokens"
+        f"2 B x (({into:,} + {shape.q_width:,} + {inner:,}) x {layout.layers} blocks + {shape.hidden:,}) inputs"
     )
-    source = "bitsandbytes 0.41 to 0.43 MatMul4Bit: ctx.tensors lives as long as the loss of the last iteration"
+    text += f" x {layout.tokens:,} tokens"
+    source = (
+        "bitsandbytes 0.41 to 0.43 MatMul4Bit: ctx.tensors lives as long as the logits of the last iteration"
+    )
     return [_line("last-inputs", amount, text, source)]
 
 
+def _units(layout: Layout) -> bool:
+    """Whether whole blocks, and the root with embedding and head, are FSDP1's units, all their weights with
+    gradients."""
+    job = layout.job
+    return layout.stack.litgpt and layout.sharded and job.parallel == "fsdp" and not job.quantized
+
+
 def unit_lines(layout: Layout) -> list[Line]:
-    """FSDP1 over blocks that hold frozen and trained weights: a block's gradient is made whole."""
-    if not layout.mixed_units:
+    """What a block's backward holds of units: the next block, gathered ahead, and its own gradient, whole."""
+    if not _units(layout):
         return []
     count = layout.shape.layer_parameters
-    text = f"2 B x {count:,} weights of one block, twice: the next block and the gradient"
-    source = "torch FSDP: one flat parameter a unit, so frozen weights have gradients too (_validate_frozen_params)"
+    text = f"2 x 2 B x {count:,} weights of one block (the next one, and the gradient)"
+    source = "torch FSDP: BACKWARD_PRE; one flat parameter a unit, so frozen weights in it have gradients too"
     return [_line("unit-gradient", 4 * count, text, source)]
+
+
+def root_gradient_lines(layout: Layout) -> list[Line]:
+    """The root unit's gradient at the end of the backward: those of embedding and head, and the flat one."""
+    if not _units(layout) or layout.job.adapted:
+        return []
+    count = layout.own.embedding + layout.own.head
+    text = f"2 x 2 B x {count:,} weights of embedding and head"
+    source = "torch FSDP: the views' gradients are joined to the flat parameter's"
+    return [_line("root-gradient", 4 * count, text, source)]
 
 
 def gradient_lines(layout: Layout) -> list[Line]:
@@ -139,12 +182,10 @@ def gradient_lines(layout: Layout) -> list[Line]:
 def accumulated_lines(layout: Layout) -> list[Line]:
     """Gradients of earlier micro batches: under `no_backward_sync` FSDP keeps them whole on each GPU."""
     kind = "accumulated-gradients"
-    if not (layout.stack.litgpt and layout.sharded and layout.job.parallel == "fsdp"):
+    if not _units(layout):
         return optim.gradient_lines(layout, kind)
     own, width = layout.own, layout.gradient_bytes
-    count = own.total - own.embedding - own.head if layout.mixed_units else own.total
-    if layout.job.adapted and not layout.mixed_units:
-        return optim.gradient_lines(layout, kind)
+    count = own.total - own.embedding - own.head if layout.job.adapted else own.total
     source = "torch FSDP.no_sync: gradients are neither reduced nor sharded"
     return [_line(kind, width * count, f"{width} B x {count:,} weights, whole", source)]
 

@@ -96,9 +96,7 @@ def _per_entry(layout: Layout) -> tuple[int, str]:
 
 
 def head_width(layout: Layout) -> int:
-    """Bytes of a logit as the loop has it: as the head returns it, or in fp32 as Lightning Fabric returns it."""
-    if layout.stack.litgpt:
-        return 4
+    """Bytes of a logit as the head returns it."""
     prepared = layout.job.quantized and layout.job.kbit_prepare and not layout.sharded
     return 4 if (prepared and layout.stack.kbit_vocab_fp32) or (layout.element == 4 and not prepared) else 2
 

@@ -26,6 +26,7 @@ def weight_lines(layout: Layout) -> list[Line]:
     inside, per = covered(layout), kbit(job)
     packed = inside + quantized_head(layout)
     vocabulary_rows = own.embedding + own.head - quantized_head(layout)
+    what = "the embedding" if quantized_head(layout) else "embedding and head"
     whole = scales(job) if n > 1 else 0.0
     rest = own.total - inside - own.embedding - own.head
     prepared = layout.prepared
@@ -43,8 +44,12 @@ def weight_lines(layout: Layout) -> list[Line]:
         _line(
             "embeddings",
             vocabulary * vocabulary_rows / n,
-            f"{vocabulary} B x {vocabulary_rows:,} weights of {'the embedding' if vocabulary_rows != own.embedding + own.head else 'embedding and head'}{over}",
-            ("Lightning quantizes every nn.Linear, so the head too" if layout.stack.litgpt else "quantizers leave the vocabulary matrices")
+            f"{vocabulary} B x {vocabulary_rows:,} weights of {what}{over}",
+            (
+                "Lightning quantizes every nn.Linear, so the head too"
+                if layout.stack.litgpt
+                else "quantizers leave the vocabulary matrices"
+            )
             + (" and PEFT's k-bit preparation turns them to fp32" if vocabulary == 4 else ""),
         ),
     ]

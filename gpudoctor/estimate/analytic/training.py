@@ -1,9 +1,8 @@
 """The instants of a training step: load, loss, one block's backward, the end of the backward, the optimizer
 step."""
 
-from gpudoctor.estimate.analytic import litgpt
+from gpudoctor.estimate.analytic import litgpt, state
 from gpudoctor.estimate.analytic import optimizer as optim
-from gpudoctor.estimate.analytic import state
 from gpudoctor.estimate.analytic.activations import Block, block
 from gpudoctor.estimate.analytic.ending import embedding_gradient, end_lines, one_by_one
 from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
@@ -58,6 +57,9 @@ def training_instants(
         candidates = instants[1:3]
         if one_by_one(layout):
             lines = (*held, *embedding_gradient(layout, 3 if shape.tied else 1))
+            candidates.append(Instant(name="backward", title="the end of the backward", lines=lines))
+        if ends := litgpt.root_gradient_lines(layout):
+            lines = (*held, *root, *ends, *_kept_logits(layout))
             candidates.append(Instant(name="backward", title="the end of the backward", lines=lines))
         worst = max(candidates, key=lambda instant: instant.bytes)
         piled = litgpt.accumulated_lines(layout)
@@ -292,7 +294,7 @@ def _kept_logits(layout: Layout) -> list[Line]:
     kept = layout.stack.outputs_kept if kept is None else kept
     if not kept or (job.loss == "chunked" and not layout.stack.litgpt) or layout.shape.kind == "vision":
         return []
-    width = head_width(layout)
+    width = 4 if layout.stack.litgpt else head_width(layout)  # Lightning Fabric returns fp32
     amount = width * layout.shape.vocab * layout.tokens / job.tp
     return [
         _line(
