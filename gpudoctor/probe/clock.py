@@ -24,7 +24,10 @@ from .table import AT, EMPTY, OTHER, PHASES
     COLLECTIVE,
 ) = (AT[name] for name in PHASES)
 
-NAMES = {**{AT[name]: name for name in PHASES}, OTHER: "other"}
+PROBE = AT["probe"]
+"""Our own readings: no phase of the training, but time of its."""
+
+NAMES = {**{AT[name]: name for name in (*PHASES, "probe")}, OTHER: "other"}
 
 _OWNERS = {DATA_WAIT, SYNC, LOGGING, CHECKPOINT, EVALUATION, PROFILER}
 OWNS = tuple(place in _OWNERS for place in range(OTHER + 1))

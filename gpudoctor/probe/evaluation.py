@@ -6,6 +6,7 @@ model in eval mode without gradients, and lasts until training goes on. Framewor
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .clock import EVALUATION
@@ -13,9 +14,6 @@ from .table import OTHER
 
 if TYPE_CHECKING:
     from .probe import Probe
-
-_LOOKED_AT = 8
-"""Parameters of a module that are looked up among the trained ones."""
 
 
 class Evaluation:
@@ -30,6 +28,7 @@ class Evaluation:
         self.trained: set[int] = set()
         """Ids of the parameters that optimizers hold."""
         self._streak = 0
+        self._trains: dict[int, tuple[int, Any, bool]] = {}
 
     def begin(self, by_loader: bool = False) -> None:
         """The loop evaluates from now on, unless nothing at all is trained here."""
@@ -64,9 +63,9 @@ class Evaluation:
 
     def trains(self, module: Any) -> bool:
         """Whether a module has parameters that are trained (a frozen teacher has none)."""
-        for looked, parameter in enumerate(module.parameters()):
-            if id(parameter) in self.trained:
-                return True
-            if looked >= _LOOKED_AT:
-                break
-        return False
+        known = self._trains.get(id(module))
+        version = self._probe.models.version
+        if known is None or known[0] != version or known[1]() is not module:
+            trains = any(id(parameter) in self.trained for parameter in module.parameters())
+            known = self._trains[id(module)] = version, weakref.ref(module), trains
+        return known[2]

@@ -7,13 +7,19 @@ import weakref
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .places import where
+from .places import Place, where
 
 if TYPE_CHECKING:
     from .probe import Probe
 
 _MODELS = 32
 """Outermost modules that are remembered."""
+_DDP = (
+    "iteration", "avg_forward_compute_time", "avg_backward_compute_time", "avg_backward_comm_time",
+    "avg_backward_compute_comm_overlap_time", "bucket_sizes", "comm_hook", "backend_name", "world_size",
+)  # fmt: skip
+FEW = 3
+"""Calls in a wrong mode before it is told."""
 _WRAPPERS = {
     "DistributedDataParallel": "DDP",
     "FullyShardedDataParallel": "FSDP",
@@ -24,14 +30,25 @@ _WRAPPERS = {
 class Model:
     """An outermost module that was called."""
 
-    __slots__ = ("calls", "evaluations", "forward_line", "grad_calls", "module", "told")
+    __slots__ = (
+        "calls", "eval_calls", "eval_grads", "eval_trainings", "evaluations", "forward_line",
+        "grad_calls", "module", "told",
+    )  # fmt: skip
 
     def __init__(self, module: Any) -> None:
         self.module = weakref.ref(module)
         self.calls = 0
         self.grad_calls = 0
+        """Calls with gradients, in training."""
+        self.eval_calls = 0
+        """Those of them in eval mode."""
         self.evaluations = 0
-        self.forward_line: tuple[str | None, int | None, str | None] = (None, None, None)
+        """Calls in an evaluation."""
+        self.eval_grads = 0
+        """Those of them with gradients."""
+        self.eval_trainings = 0
+        """Those of them in training mode."""
+        self.forward_line: Place = (None, None, None)
         self.told = False
 
 
@@ -42,7 +59,12 @@ class Models:
         self._probe = probe
         self._models: dict[int, Model] = {}
         self._optimizers: dict[int, tuple[Any, bool]] = {}
-        self.made: dict[int, tuple[str | None, int | None, str | None]] = {}
+        self._eval_places: dict[int, Place] = {}
+        self.autocast: str | None = None
+        """The data type of autocast seen in training."""
+        self.version = 0
+        """Rises whenever a model or an optimizer is new."""
+        self.made: dict[int, Place] = {}
         """Where optimizers were made, by id."""
 
     def called(self, module: Any, grad: bool, evaluation: bool) -> None:
@@ -59,8 +81,26 @@ class Models:
         model.calls += 1
         if evaluation:
             model.evaluations += 1
+            model.eval_grads += grad
+            model.eval_trainings += module.training
         elif grad:
+            if not model.grad_calls:
+                self.version += 1
             model.grad_calls += 1
+            if not module.training:
+                model.eval_calls += 1
+
+    def see_autocast(self) -> None:
+        """A training forward begins, some steps only."""
+        torch = self._probe.torch
+        for device in ("cuda", "cpu"):
+            if _autocast_on(torch, device):
+                self.autocast = str(torch.get_autocast_dtype(device)).replace("torch.", "")
+
+    def put_to_eval(self, module: Any, frame: FrameType | None) -> None:
+        """`module.eval()` was called."""
+        if len(self._eval_places) < 256:
+            self._eval_places[id(module)] = where(self._probe.places.user_frame(frame))
 
     def all(self) -> list[tuple[Any, Model]]:
         """The modules that are still there, the largest first."""
@@ -82,6 +122,7 @@ class Models:
         if known is not None and known[0]() is optimizer:
             return
         self._optimizers[id(optimizer)] = (weakref.ref(optimizer), False)
+        self.version += 1
         trained = self._probe.evaluation.trained
         for group in optimizer.param_groups:
             trained.update(map(id, group["params"]))
@@ -109,12 +150,68 @@ class Models:
                     "optimizer", {**fields, **_line(self.made.get(id(optimizer), (None, None, None)))}
                 )
 
+    def parallel_facts(self) -> dict[str, Any]:
+        """What the `torch` record says of autocast and of DDP."""
+        facts: dict[str, Any] = {"autocast": self.autocast}
+        for module, _ in self.all():
+            if wrapper(module) == "DDP" and hasattr(module, "find_unused_parameters"):
+                data = module._get_ddp_logging_data()
+                facts["find_unused"] = bool(module.find_unused_parameters)
+                facts["unused"] = bool(data.get("unused_parameter_size"))
+        return facts
 
-def _line(place: tuple[str | None, int | None, str | None]) -> dict[str, Any]:
+    def tell_ddp(self) -> None:
+        """Write down what DDP measures of itself on some steps, in nanoseconds."""
+        for module, _ in self.all():
+            if wrapper(module) == "DDP" and hasattr(module, "_get_ddp_logging_data"):
+                data = module._get_ddp_logging_data()
+                fields = {name: data[name] for name in _DDP if data.get(name)}
+                if fields:
+                    self._probe.record("ddp", {"step": self._probe.steps.index, **fields})
+
+    def tell_modes(self) -> None:
+        """Write down models that ran in a mode, or with gradients, that does not go with what they were for."""
+        pairs = self.all()
+        trains = {id(module): self._probe.evaluation.trains(module) for module, _ in pairs}
+        for module, model in pairs:
+            place, eval_place = model.forward_line, self._eval_places.get(id(module), model.forward_line)
+            facts = {"model": type(unwrapped(module)).__name__, "affected": _mode_dependent(module)}
+            if trains[id(module)] and facts["affected"]:
+                if model.eval_calls >= FEW:
+                    self._tell_mode("eval-training", model.eval_calls, model.grad_calls, eval_place, facts)
+                if model.eval_trainings >= FEW:
+                    self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, place, facts)
+            if trains[id(module)] and model.eval_grads >= FEW:
+                self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, place, facts)
+            learns = any(parameter.requires_grad for parameter in module.parameters())
+            if any(trains.values()) and not trains[id(module)] and learns and model.grad_calls >= FEW:
+                self._tell_mode("teacher-grad", model.grad_calls, model.calls, place, facts)
+
+    def _tell_mode(self, kind: str, steps: int, of: int, place: Place, facts: dict[str, Any]) -> None:
+        fields = {"kind": "mode", "kind_of": kind, "step": self._probe.steps.index, "steps": steps, "of": of}
+        self._probe.record("numeric", {**fields, **facts, **_line(place)})
+
+
+def _autocast_on(torch: Any, device: str) -> bool:
+    return hasattr(torch, "get_autocast_dtype") and bool(torch.is_autocast_enabled(device))
+
+
+def _mode_dependent(module: Any) -> list[str]:
+    """Kinds of its parts that behave otherwise in training: dropout that drops, normalisation by the batch."""
+    names = set()
+    for part in module.modules():
+        name = type(part).__name__
+        rate: Any = getattr(part, "p", None)
+        if "BatchNorm" in name or ("Dropout" in name and rate):
+            names.add(name)
+    return sorted(names)
+
+
+def _line(place: Place) -> dict[str, Any]:
     return {"path": place[0], "line": place[1]}
 
 
-def maker(probe: Probe, frame: FrameType | None) -> tuple[str | None, int | None, str | None]:
+def maker(probe: Probe, frame: FrameType | None) -> Place:
     """Where the user's code made something."""
     return where(probe.places.user_frame(frame))
 

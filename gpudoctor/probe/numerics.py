@@ -1,31 +1,143 @@
-"""Loss, rate, gradients and weights, read at a price that is kept small and never by waiting for a device."""
+"""Loss, gradients and weights, read at a price that is kept small and never by waiting for a device.
+
+Every step: the loss, and a canary (the sum of one early, small gradient: what goes bad later in the network
+comes through it). At a cadence that its own cost sets: the norms of all gradients, and whether weights
+move. When loss or canary go bad, all gradients are looked at in that very step.
+"""
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .budget import Budget
+from .clearing import Clearing
+from .clock import PROBE
+from .late import PATIENCE, Late
+from .parameters import Parameters
+from .places import Place, where
+from .readings import Readings
 from .table import AT
 
 if TYPE_CHECKING:
     from .probe import Probe
 
-_LOSS, _LR = AT["loss"], AT["lr"]
+_LOSS, _LR, _NORM, _SCALE = (AT[name] for name in ("loss", "lr", "grad_norm", "scale"))
+_SMALL = 1 << 16
+"""Elements of a gradient that is summed every step."""
+_TIMES = 8
+"""Records of one kind of badness; it may come and go."""
+_FORCED = 16
+"""Readings that badness may ask for."""
+SHARE = 0.003
+"""Share of the time for readings of all gradients."""
+BURST, DEAREST = 26, 0.25
+"""The first readings are by steps, so many and so many seconds of them."""
 
 
 class Numerics:
-    """Reads numbers of the training at the ends of its steps."""
+    """Reads numbers of the training around its backward passes and steps."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._clock = probe.clock
+        self._steps = probe.steps
+        self._torch = probe.torch
         self._tensor = probe.torch.Tensor
         self._item = probe.torch._C.TensorBase.item
+        self._always_late = bool(probe.settings.get("late"))
+        self.renew()
+
+    def renew(self) -> None:
+        """In a new process, or at the start."""
+        self.budget = Budget(SHARE)
+        self.parameters = Parameters(self._probe)
+        self.readings = Readings(self._probe, self)
+        self.clearing = Clearing()
+        self.delay = 0.0
+        """Seconds that rows wait for their numbers."""
+        self._late: dict[Any, Late] = {}
+        self._bad = {"nan-loss": 0, "nan-gradients": 0}
+        self._worse: set[str] = set()
+        self._suspicious = False
+        self._forced = 0
+        self._bad_step = 0
+        self._raw: Any = None
+        self._place: Place = (None, None, None)
+        self._canaries: dict[int, Any] = {}
+        self._skipped = 0
+        self._told_scale = 0.0
+
+    def read(self, number: Any, note: Callable[[float], None]) -> None:
+        """`note` the value of a tensor of one element: at once on the CPU, else when it has arrived."""
+        if number.is_cpu and not self._always_late:
+            note(self._item(number.detach()))
+        elif not self._capturing(number):
+            self._of(number.device).put(number, note)
+
+    def read_all(self, vector: Any, note: Callable[[list[float]], None]) -> None:
+        """The same of a vector."""
+        if vector.is_cpu and not self._always_late:
+            note(vector.tolist())
+        elif not self._capturing(vector):
+            self._of(vector.device).send(vector, note)
+
+    def _capturing(self, tensor: Any) -> bool:
+        """While a CUDA graph is captured, whatever is called becomes part of it."""
+        return bool(tensor.is_cuda and self._torch.cuda.is_current_stream_capturing())
+
+    def _of(self, device: Any) -> Late:
+        late = self._late.get(device)
+        if late is None:
+            late = self._late[device] = Late(self._torch, device)
+            self.delay = 3 * PATIENCE
+        return late
+
+    def _set(self, column: int, step: int, value: float) -> None:
+        """A number of a step, which may be over."""
+        if step == self._steps.index or not self._probe.table.patch(step, column, value):
+            self._clock.row[column] = value
+
+    # -- the loss
+
+    def scaled(self, outputs: Any) -> None:
+        """`GradScaler.scale` was called on these: the loss as it was before."""
+        self._raw = outputs
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
+        self.clearing.backward_begins()
         root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
-        if type(root) is self._tensor and root.is_cpu and root.numel() == 1:
-            self._clock.row[_LOSS] = self._item(root.detach())
+        if self._raw is not None:
+            root, self._raw = self._raw, None
+        if type(root) is self._tensor and root.numel() == 1:
+            step = self._steps.index
+            self.read(root, lambda value: self._loss(value, step))
+
+    def _loss(self, value: float, step: int) -> None:
+        self._set(_LOSS, step, value)
+        if value - value == 0.0:  # finite
+            self._worse.discard("nan-loss")
+            return
+        self._suspicious = True
+        if self._first("nan-loss"):
+            self._find_place()
+            self._tell("nan-loss", {"value": word(value), "step": step})
+
+    def backward_ended(self) -> None:
+        """A backward pass is over."""
+        self.clearing.backward_ended()
+        if self._steps.index < 2:
+            self._find_place()
+
+    def _find_place(self) -> None:
+        frame = self._probe.places.user_frame(sys._getframe(1))
+        if frame is not None:
+            self._place = where(frame)
+
+    # -- the step
 
     def before_step(self, optimizer: Any) -> None:
         """An outermost optimizer is about to make its step."""
@@ -33,6 +145,140 @@ class Numerics:
         rate = groups[0].get("lr") if groups else None
         if type(rate) is float:
             self._clock.row[_LR] = rate
+        self.clearing.before_step(optimizer)
+        self._canary(optimizer)
+        bad, self._suspicious = self._suspicious, False
+        forced = bad and "nan-gradients" not in self._worse and self._forced < _FORCED
+        if not bad:
+            self._worse.discard("nan-gradients")
+        if forced or self._due():
+            self._forced += forced
+            before = self._clock.switch(PROBE)
+            start = self._clock.mark
+            self.parameters.refresh()
+            self.readings.before(optimizer)
+            self._clock.switch(before)
+            self.readings.cost = self._clock.mark - start
+
+    def _due(self) -> bool:
+        """Whether a reading is due: at first every other step, for short runs; then by its price."""
+        budget = self.budget
+        if budget.count < BURST and budget.spent < DEAREST:
+            return self._steps.index < 2 or not self._steps.index & 1
+        return budget.due()
 
     def after_step(self, optimizer: Any) -> None:
         """It has made it."""
+        self.clearing.after_step(optimizer)
+        if self._steps.index < 2:
+            self.clearing.place = where(self._probe.places.user_frame(sys._getframe(1)))
+        if self.readings.open:
+            before = self._clock.switch(PROBE)
+            start = self._clock.mark
+            self.readings.after()
+            self._clock.switch(before)
+            self.budget.charge(self.readings.cost + self._clock.mark - start)
+
+    def ended(self) -> None:
+        """A step has ended."""
+        for late in self._late.values():
+            late.poll()
+
+    def _canary(self, optimizer: Any) -> None:
+        """Look at one early gradient."""
+        parameter = self._canaries.get(id(optimizer))
+        if parameter is None:
+            parameter = self._canaries[id(optimizer)] = self._choose(optimizer)
+        gradient = parameter.grad if parameter is not None else None
+        if gradient is None or type(gradient) is not self._tensor:
+            self._canaries.pop(id(optimizer), None)
+            return
+        with self._torch.no_grad():
+            total = gradient.sum()
+        step = self._steps.index
+        self.read(total, lambda value: self._sung(value, step))
+
+    def _choose(self, optimizer: Any) -> Any:
+        """The first small parameter of an optimizer with a plain gradient (held by the optimizer anyway)."""
+        torch = self._torch
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad
+                plain = type(gradient) is self._tensor and gradient.layout is torch.strided
+                if plain and gradient.numel() <= _SMALL and gradient.dtype is not torch.float16:
+                    return parameter
+        return None
+
+    def _sung(self, value: float, step: int) -> None:
+        if value - value == 0.0:
+            return
+        self._suspicious = True
+        if step == self._steps.index:
+            return  # all gradients are read now
+        # Known late: its gradients are gone, and a reading of a later step may have come before it.
+        if self._first("nan-gradients") or step < self._bad_step:
+            self._bad_step = step
+            self._tell("nan-gradients", {"value": word(value), "step": step, "parameters": [], "all": None})
+
+    def bad_gradients(self, step: int, names: list[str], value: float, everything: bool) -> None:
+        """A reading found gradients that are not finite."""
+        if self._first("nan-gradients"):
+            fields = {"value": word(value), "parameters": names[:16], "count": len(names), "all": everything}
+            self._bad_step = step
+            weights = self.readings.bad_weights() if step == self._steps.index else []
+            # Weights that are no numbers are the last step's work: its gradients were bad, though its loss
+            # was not.
+            more = {"weights": weights[:16]} if weights else {}
+            self._tell("nan-gradients", {**fields, **more, "step": step})
+
+    def _first(self, kind: str) -> bool:
+        """Whether this badness is new."""
+        if kind in self._worse or self._bad[kind] >= _TIMES:
+            return False
+        self._worse.add(kind)
+        self._bad[kind] += 1
+        return True
+
+    def _tell(self, kind: str, fields: dict[str, Any]) -> None:
+        path, line, _ = self._place
+        self._probe.record("numeric", {"kind": kind, **fields, "path": path, "line": line})
+
+    # -- norms and scale
+
+    def clipped(self, norm: Any) -> None:
+        """`clip_grad_norm_` has returned the norm before clipping."""
+        if type(norm) is self._tensor and norm.numel() == 1:
+            step = self._steps.index
+            self.read(norm, lambda value: self._set(_NORM, step, value))
+
+    def normed(self, step: int, norm: float) -> None:
+        """A reading of all gradients: their norm, if clipping has not told it."""
+        row = self._clock.row
+        if step != self._steps.index or row[_NORM] != row[_NORM]:
+            self._set(_NORM, step, norm)
+
+    def scaler_updated(self, scaler: Any, skipped: bool) -> None:
+        """`GradScaler.update`: the scale, and whether this step was skipped."""
+        self._skipped += skipped
+        scale = getattr(scaler, "_scale", None)
+        if type(scale) is self._tensor:
+            step = self._steps.index
+            self.read(scale, lambda value: self._scale(value, step))
+
+    def _scale(self, value: float, step: int) -> None:
+        self._set(_SCALE, step, value)
+        if value != self._told_scale:
+            self._told_scale = value
+            fields = {"kind": "scaler", "step": step, "scale": value, "skipped": self._skipped}
+            self._probe.record("numeric", fields)
+
+    def end(self) -> None:
+        """The process ends: what is known by now is told. (Nothing is waited for.)"""
+        self.ended()
+        self.readings.tell()
+        self.clearing.tell(self._probe)
+
+
+def word(value: float) -> str:
+    """`nan` or `inf`."""
+    return "nan" if math.isnan(value) else "inf"

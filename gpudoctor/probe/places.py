@@ -6,7 +6,10 @@ import os
 import sys
 import sysconfig
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Optional, Tuple
+
+Place = Tuple[Optional[str], Optional[int], Optional[str]]
+"""Path, line and function; all None where they are not known."""
 
 PROBE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -88,8 +91,8 @@ def _installed_program() -> str:
     return ""
 
 
-def where(frame: FrameType | None) -> tuple[str | None, int | None, str | None]:
-    """Path, line and function of a frame; three None where there is none."""
+def where(frame: FrameType | None) -> Place:
+    """The place of a frame."""
     if frame is None:
         return None, None, None
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name

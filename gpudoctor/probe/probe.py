@@ -7,11 +7,13 @@ import sys
 from typing import Any
 
 from .clock import Clock
+from .compiling import Compiling
 from .deaths import Deaths
 from .evaluation import Evaluation
 from .frames import FrameFile
 from .guard import Guard
 from .identity import Identity
+from .memory import Memory
 from .models import Models
 from .numerics import Numerics
 from .places import Places, Sites
@@ -46,10 +48,12 @@ class Probe:
         self.evaluation = Evaluation(self)
         self.models = Models(self)
         self.numerics = Numerics(self)
-        self.backward_begins = self.guard.safely("loss", self.numerics.backward_begins)
+        self.memory = Memory(self)
+        self.compiling = Compiling(self)
         self.sampler = Sampler(self)
         self.deaths = Deaths(self)
         self.loaders: Any = None
+        self.windows: Any = None
         self.worker: Any = None
         """Of a loader's worker: its counts."""
         self.recent: list[list[float]] = []
@@ -119,6 +123,8 @@ class Probe:
         self.identity.renew()
         self.clock.renew()
         self.steps.renew()
+        self.numerics.renew()
+        self.memory.renew()
         self.table.take(everything=True)
         self.sites.renew()
         self.sampler.renew()
@@ -137,7 +143,7 @@ class Probe:
         """Write the rows that are complete and the places that have grown (or everything)."""
         if self.file is None:
             return
-        columns = self.table.take(everything)
+        columns = self.table.take(everything, self.clock.now() - self.numerics.delay)
         if columns:
             self.recent = columns
             self.file.columns("steps", COLUMNS, columns)
@@ -151,6 +157,13 @@ class Probe:
             return
         self.sampler.last()
         self.deaths.close()
+        self.guard.safely("numerics", self.numerics.end)()
+        self.guard.safely("modes", self.models.tell_modes)()
+        self.guard.safely("ddp", self.models.tell_ddp)()
+        self.guard.safely("memory", self.memory.end)()
+        self.guard.safely("compile", self.compiling.look)()
+        if self.windows is not None:
+            self.guard.safely("windows", self.windows.end)()
         self.flush(everything=True)
         self.record("end", {"clean": True, "steps": self.steps.index, "dropped": self.file.dropped})
         self.file.close()

@@ -43,6 +43,7 @@ class Sampler:
         self._paused = False
         self._tick = probe.guard.safely("sampler", self._look)
         self._write = probe.guard.safely("writer", self._write_all)
+        self._compiles = probe.guard.safely("compile", probe.compiling.look)
         self._latest = probe.guard.safely("exception", self._death)
         self.renew()
 
@@ -93,7 +94,7 @@ class Sampler:
             self._tick()
             if perf_counter() - self._read >= MEMORY:
                 self._read = perf_counter()
-                self._probe.steps.rss = rss()
+                self._probe.steps.rss = self._probe.memory.rss = rss()
             if perf_counter() - self._written >= WRITE:
                 self._written = perf_counter()
                 self._write()
@@ -127,6 +128,7 @@ class Sampler:
         probe = self._probe
         if probe.file is None:
             return
+        self._compiles()
         probe.flush()
         if probe.worker is not None:
             probe.worker.write()

@@ -7,10 +7,10 @@ import os
 import sys
 from typing import Any
 
-from .hooks import backward, calls, ends, forward, loader, modes, optimizer, reads, workers
+from .hooks import backward, calls, ends, forward, loader, modes, optimizer, reads, windows, workers
 from .probe import Probe
 
-HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, calls, ends)
+HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, windows, calls, ends)
 
 
 def begin(waiting: Any) -> Probe:
@@ -26,6 +26,11 @@ def begin(waiting: Any) -> Probe:
         util = sys.modules.get("multiprocessing.util")
         if util is not None:  # a child of multiprocessing ends without atexit
             util.register_after_fork(probe, lambda _: util.Finalize(None, end, exitpriority=-1000))
+    probe.steps.before.append(probe.guard.safely("memory", probe.memory.fill))
+    probe.steps.after.append(probe.guard.safely("numerics", probe.numerics.ended))
+    probe.steps.after.append(probe.guard.safely("memory", probe.memory.ended))
+    if probe.windows is not None:
+        probe.steps.after.append(probe.guard.safely("windows", probe.windows.ended))
     probe.steps.after.append(probe.guard.safely("facts", Facts(probe).stepped))
     atexit.register(end)
     return probe
@@ -36,20 +41,31 @@ class Facts:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
+        self._told: dict[str, Any] = {}
 
     def stepped(self) -> None:
         """A step has ended."""
         index = self._probe.steps.index
-        if index == 1:
-            self._probe.record("torch", torch_facts(self._probe.torch))
+        if index in (1, 4, 64):
+            self.tell_torch()
+        if index in (32, 128, 1024, 8192):
+            self._probe.models.tell_modes()
+            self._probe.models.tell_ddp()
         if index <= 2 or (index & (index - 1)) == 0:
             self._probe.models.tell()
             if self._probe.loaders is not None:
                 self._probe.loaders.trained()
 
+    def tell_torch(self) -> None:
+        """Write what is known of torch, if it is more than was told before."""
+        facts = {**torch_facts(self._probe.torch), **self._probe.models.parallel_facts()}
+        if facts != self._told:
+            self._told = facts
+            self._probe.record("torch", facts)
+
 
 def torch_facts(torch: Any) -> dict[str, Any]:
-    """The `torch` record. The device is asked only when the program has started it: asking would start it."""
+    """Most of the `torch` record. A device that is not in use is not asked: that would start it."""
     cuda = torch.cuda.is_initialized()
     device = torch.cuda.get_device_properties(torch.cuda.current_device()) if cuda else None
     return {

@@ -48,6 +48,8 @@ class Steps:
         self._probe = probe
         self._clock = probe.clock
         self._table = probe.table
+        self.before: list[Callable[[], None]] = []
+        """Called in the training thread when a step is about to end."""
         self.after: list[Callable[[], None]] = []
         """Called in the training thread when a step has ended."""
         self._stop_after = _positive(os.environ.get("GPUDOCTOR_STEPS"))
@@ -64,6 +66,8 @@ class Steps:
         """Backward passes so far."""
         self.batches = 0
         """Batches drawn so far."""
+        self.optimizer_calls = 0
+        """Steps of optimizers so far."""
         self.optimizers = 0
         """Optimizers made so far."""
         self.rss = NAN
@@ -123,6 +127,7 @@ class Steps:
     def optimizer_ended(self, optimizer: Any, frame: FrameType | None) -> None:
         """An outermost `optimizer.step()` is over (or was skipped by the scaler)."""
         self._idle_backwards = 0
+        self.optimizer_calls += 1
         if self._clock.phase == BACKWARD:  # one optimizer a parameter, stepped by hooks of the backward pass
             self._deferred = True
             return
@@ -154,6 +159,8 @@ class Steps:
 
     def close(self, frame: FrameType | None) -> None:
         """The step in the making is over."""
+        for call in self.before:
+            call()
         clock = self._clock
         clock.switch(clock.phase)
         row = clock.row

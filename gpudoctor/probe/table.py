@@ -25,7 +25,7 @@ _STATES = (
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("index", "I"), ("count", "I"), ("t", "d"), ("duration", "f"), ("longest", "f"),
-    *((name, "f") for name in PHASES + _DEVICE + _COUNTS), *_STATES,
+    *((name, "f") for name in PHASES + _DEVICE + _COUNTS), *_STATES, ("probe", "f"),
 )  # fmt: skip
 """Name and type code of every column, in the order of a row."""
 
@@ -43,6 +43,7 @@ FULL_ROWS = 16384
 """Rows of one step each; after them a row covers 2 steps for 8,192 rows, then 4, and so on."""
 MERGED_ROWS = 8192
 
+_T = AT["t"]
 _LAST = {AT["index"], AT["t"], *(AT[name] for name, _ in _STATES)} - {AT["peak"]}
 _LARGEST = {AT["longest"], AT["peak"]}
 
@@ -97,13 +98,29 @@ class StepTable:
         if self.rows >= FULL_ROWS:
             self._per_row = steps_in_row(self.rows)
 
-    def take(self, everything: bool = False) -> list[list[float]]:
-        """The columns of the rows that are complete (or of all), and forget them; [] where there are none."""
+    def patch(self, step: int, column: int, value: float) -> bool:
+        """Set a value of a step that is over; whether its row was still here."""
+        values = self._values
+        if self._per_row > 1 or not values:
+            return False
+        at = (step - int(values[0])) * WIDTH
+        if not 0 <= at < len(values):
+            return False
+        values[at + column] = value
+        return True
+
+    def take(self, everything: bool = False, until: float = float("inf")) -> list[list[float]]:
+        """The columns of the rows that are complete (or of all), and forget them; [] where there are none.
+
+        Rows that ended after `until` stay: numbers of theirs are on their way.
+        """
         if everything and self._steps:
             self._values += self._open
             self._steps = 0
         values = self._values
         size = len(values) // WIDTH * WIDTH
+        while size and not everything and values[size - WIDTH + _T] > until:
+            size -= WIDTH
         if not size:
             return []
         taken = values[:size]  # the training thread only ever appends, and each of these is one C call

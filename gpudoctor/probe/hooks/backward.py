@@ -16,6 +16,8 @@ HOOK = "backward"
 def install(probe: Probe) -> None:
     """Replace `torch.autograd.backward` and `torch.autograd.grad`."""
     guard, clock, steps, evaluation = probe.guard, probe.clock, probe.steps, probe.evaluation
+    backward_begins = guard.safely("numerics", probe.numerics.backward_begins)
+    backward_ended = guard.safely("numerics", probe.numerics.backward_ended)
 
     def begin(args: Any, kwargs: Any) -> Any:
         phase = clock.phase
@@ -25,12 +27,13 @@ def install(probe: Probe) -> None:
         if not steps.backwards:
             probe.show()
         roots = args[0] if args else kwargs.get("tensors")
-        probe.backward_begins(roots)
+        backward_begins(roots)
         return clock.switch(BACKWARD)
 
     def end(token: Any, _result: Any, failed: bool) -> None:
         clock.switch(token)
         if not failed:
+            backward_ended()
             steps.backward_ended(sys._getframe(2))
 
     def begin_grad(_args: Any, _kwargs: Any) -> Any:

@@ -12,7 +12,6 @@ import dis
 import functools
 import sys
 import threading
-from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
@@ -23,31 +22,36 @@ if TYPE_CHECKING:
 HOOK = "forward"
 
 _TEMPLATE = """
-def _wrapped_call_impl(self, *args, **kwargs):
-    if _state.deep or _compiling():
-        if self._compiled_call_impl is not None:
-            return self._compiled_call_impl(*args, **kwargs)
-        else:
-            return self._call_impl(*args, **kwargs)
-    token = _begin(self)
-    try:
-        if self._compiled_call_impl is not None:
-            return self._compiled_call_impl(*args, **kwargs)
-        else:
-            return self._call_impl(*args, **kwargs)
-    finally:
-        _end(token)
+def make(_state, _compiling, _begin, _end):
+    def _wrapped_call_impl(self, *args, **kwargs):
+        if _state.deep or _compiling():
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            else:
+                return self._call_impl(*args, **kwargs)
+        token = _begin(self)
+        try:
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            else:
+                return self._call_impl(*args, **kwargs)
+        finally:
+            _end(token)
+    return _wrapped_call_impl
 """
 _OLDER = """
-def _call_impl(self, *args, **kwargs):
-    if _state.deep or _compiling():
-        return _original(self, *args, **kwargs)
-    token = _begin(self)
-    try:
-        return _original(self, *args, **kwargs)
-    finally:
-        _end(token)
+def make(_state, _compiling, _begin, _end, _original):
+    def _call_impl(self, *args, **kwargs):
+        if _state.deep or _compiling():
+            return _original(self, *args, **kwargs)
+        token = _begin(self)
+        try:
+            return _original(self, *args, **kwargs)
+        finally:
+            _end(token)
+    return _call_impl
 """
+"""For a torch whose `Module.__call__` is another."""
 
 
 class _State:
@@ -64,13 +68,8 @@ def install(probe: Probe) -> None:
     guard = probe.guard
     state = _State()
     begin, end = _ends(probe, state)
-    names = {
-        "_state": state,
-        "_compiling": guard.compiling,
-        "_begin": guard.safely(HOOK, begin),
-        "_end": guard.safely(HOOK, end),
-    }
-    guard.replace(HOOK, probe.torch.nn.Module, "__call__", lambda original: _replacement(original, names))
+    parts = (state, guard.compiling, guard.safely(HOOK, begin), guard.safely(HOOK, end))
+    guard.replace(HOOK, probe.torch.nn.Module, "__call__", lambda original: _replacement(original, parts))
 
 
 def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
@@ -94,6 +93,8 @@ def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
         if phase == BACKWARD:  # a checkpointed part is computed again
             return -1
         steps.forward_begins()
+        if not steps.index & 63 or steps.index < 4:
+            models.see_autocast()
         models.called(module, grad, False)
         return clock.switch(FORWARD)
 
@@ -110,24 +111,27 @@ def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
     return begin, end
 
 
-def _replacement(original: Any, names: dict[str, Any]) -> Any:
+def _replacement(original: Any, parts: tuple[Any, ...]) -> Any:
     code = getattr(original, "__code__", None)
     if code is not None and code.co_names == ("_compiled_call_impl", "_call_impl"):
-        made = _made(_TEMPLATE, code)
+        function = _made(_TEMPLATE, original)(*parts)
     else:
-        made = _made(_OLDER, code)
-    function = FunctionType(made, {**names, "_original": original}, original.__name__)
+        function = _made(_OLDER, original)(*parts, original)
     functools.update_wrapper(function, original)
-    del function.__wrapped__  # type: ignore[attr-defined]
+    del function.__wrapped__
     return function
 
 
-def _made(template: str, like: CodeType | None) -> CodeType:
-    """The function of a template, its statements on the lines of the function that it stands in for."""
+def _made(template: str, original: Any) -> Any:
+    """The template's `make`, in the original's module and file, its statements on the original's lines."""
     tree = ast.parse(template)
-    if like is not None:
-        lines = [line for _, line in dis.findlinestarts(like) if line is not None]
-        first = like.co_firstlineno
+    code = getattr(original, "__code__", None)
+    if code is None:
+        file, scope = "<gpudoctor>", {"__name__": __name__}
+    else:
+        file, scope = code.co_filename, original.__globals__
+        lines = [line for _, line in dis.findlinestarts(code) if line is not None]
+        first = code.co_firstlineno
         calls = {"_compiled_call_impl": lines[1] if len(lines) > 1 else first, "_call_impl": lines[-1]}
         _place(tree, first)
         for node in ast.walk(tree):
@@ -135,8 +139,9 @@ def _made(template: str, like: CodeType | None) -> CodeType:
                 target = node.value.func
                 line = calls.get(target.attr, lines[-1]) if isinstance(target, ast.Attribute) else lines[-1]
                 _place(node, line)
-    module = compile(tree, like.co_filename if like is not None else "<gpudoctor>", "exec")
-    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+    names: dict[str, Any] = {}
+    exec(compile(tree, file, "exec"), scope, names)
+    return names["make"]
 
 
 def _place(tree: ast.AST, line: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..models import maker
+from ..places import Place
 from ..table import AT
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Loaders:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._by_id: dict[int, tuple[Any, Loader]] = {}
-        self.made: dict[int, tuple[str | None, int | None, str | None]] = {}
+        self.made: dict[int, Place] = {}
         self._known: dict[tuple[Any, ...], Loader] = {}
         self.last: Loader | None = None
         self._trains: Loader | None = None
@@ -121,7 +122,7 @@ class Loaders:
             self._probe.record("loader", {**entry.facts, "id": entry.number, "role": role})
 
 
-def _facts(loader: Any, place: tuple[str | None, int | None, str | None]) -> dict[str, Any]:
+def _facts(loader: Any, place: Place) -> dict[str, Any]:
     dataset = getattr(loader, "dataset", None)
     return {
         "dataset": type(dataset).__name__,

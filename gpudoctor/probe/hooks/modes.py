@@ -1,7 +1,10 @@
-"""`Module.train`: going back to training ends an evaluation that nobody declared."""
+"""`Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called
+last.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,18 +14,24 @@ HOOK = "modes"
 
 
 def install(probe: Probe) -> None:
-    """Replace `Module.train` (which `Module.eval` calls)."""
-    evaluation = probe.evaluation
+    """Replace `Module.train` (which `Module.eval` calls, and which calls itself for every part)."""
+    guard, evaluation, models = probe.guard, probe.evaluation, probe.models
+    inside = [False]
 
     def begin(args: Any, kwargs: Any) -> Any:
-        mode = args[1] if len(args) > 1 else kwargs.get("mode", True)
-        if mode and evaluation.undeclared() and evaluation.trains(args[0]):
+        if inside[0]:
+            return None
+        inside[0] = True
+        return args[0], args[1] if len(args) > 1 else kwargs.get("mode", True)
+
+    def end(token: Any, _result: Any, _failed: bool) -> None:
+        inside[0] = False
+        module, mode = token
+        if not mode:
+            models.put_to_eval(module, sys._getframe(2))
+        elif evaluation.undeclared() and evaluation.trains(module):
             evaluation.finish()
 
-    def end(_token: Any, _result: Any, _failed: bool) -> None:
-        """Never called: `begin` gives no token."""
-
-    guard = probe.guard
     guard.replace(
         HOOK, probe.torch.nn.Module, "train", lambda original: guard.around(HOOK, original, begin, end)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,17 @@ def install(probe: Probe) -> None:
         (probe.torch.nn.utils, "clip_grad_norm_"),
         (probe.torch.nn.utils, "clip_grad_value_"),
     ):
-        guard.replace(HOOK, owner, name, lambda original: _phase(probe, original))
+        guard.replace(HOOK, owner, name, functools.partial(_phase, probe, name))
+    for path in ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler"):
+        scaler = getattr(sys.modules.get(path), "GradScaler", None)
+        if scaler is not None and "step" in scaler.__dict__:
+            _scaler(probe, scaler)
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
-    clock, steps, models, evaluation, numerics = (
-        probe.clock, probe.steps, probe.models, probe.evaluation, probe.numerics,
-    )  # fmt: skip
+    clock, steps, models, evaluation = probe.clock, probe.steps, probe.models, probe.evaluation
+    read_before = probe.guard.safely("numerics", probe.numerics.before_step)
+    read_after = probe.guard.safely("numerics", probe.numerics.after_step)
     compiling = probe.guard.compiling
     ident = threading.get_ident
     running: list[tuple[int, int]] = []
@@ -58,7 +63,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
             return
         models.stepped(optimizer)
         if phase != BACKWARD:
-            numerics.before_step(optimizer)
+            read_before(optimizer)
         running.append((key, clock.switch(OPTIMIZER)))
 
     def after(optimizer: Any) -> None:
@@ -72,7 +77,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if phase >= 0:
             clock.switch(phase)
             if phase != BACKWARD:
-                numerics.after_step(optimizer)
+                read_after(optimizer)
             steps.optimizer_ended(optimizer, sys._getframe(2))
 
     safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
@@ -101,7 +106,7 @@ def _made(probe: Probe, original: Any) -> Any:
     return probe.guard.around(HOOK, original, begin, end)
 
 
-def _phase(probe: Probe, original: Any) -> Any:
+def _phase(probe: Probe, name: str, original: Any) -> Any:
     """Clearing and clipping are the optimizer's work."""
     clock = probe.clock
 
@@ -109,7 +114,48 @@ def _phase(probe: Probe, original: Any) -> Any:
         phase = clock.phase
         return None if phase in (OPTIMIZER, BACKWARD) or OWNS[phase] else clock.switch(OPTIMIZER)
 
-    def end(token: Any, _result: Any, _failed: bool) -> None:
+    def end(token: Any, result: Any, _failed: bool) -> None:
         clock.switch(token)
+        if name == "clip_grad_norm_":
+            probe.numerics.clipped(result)
 
     return probe.guard.around(HOOK, original, begin, end)
+
+
+def _scaler(probe: Probe, scaler: Any) -> None:
+    """`GradScaler`: the loss before scaling, steps that it skips, the scale."""
+    guard, clock, steps, numerics = probe.guard, probe.clock, probe.steps, probe.numerics
+    skipped = [False]
+
+    def scales(args: Any, _kwargs: Any) -> Any:
+        numerics.scaled(args[1] if len(args) > 1 else None)
+
+    def begin(args: Any, _kwargs: Any) -> Any:
+        phase = clock.phase
+        if OWNS[phase] or len(args) < 2:
+            return None
+        return clock.switch(OPTIMIZER), steps.optimizer_calls, args[1]
+
+    def end(token: Any, _result: Any, failed: bool) -> None:
+        phase, calls, optimizer = token
+        clock.switch(phase)
+        if not failed:
+            skipped[0] = steps.optimizer_calls == calls
+            if skipped[0]:
+                steps.optimizer_ended(optimizer, sys._getframe(2))
+
+    def updated(args: Any, _kwargs: Any) -> Any:
+        was, skipped[0] = skipped[0], False
+        return args[0], was
+
+    def after_update(token: Any, _result: Any, _failed: bool) -> None:
+        numerics.scaler_updated(*token)
+
+    def nothing(_token: Any, _result: Any, _failed: bool) -> None:
+        """Never called: `scales` gives no token."""
+
+    guard.replace(HOOK, scaler, "scale", lambda original: guard.around("scaler", original, scales, nothing))
+    guard.replace(HOOK, scaler, "step", lambda original: guard.around("scaler", original, begin, end))
+    guard.replace(
+        HOOK, scaler, "update", lambda original: guard.around("scaler", original, updated, after_update)
+    )

@@ -1,0 +1,154 @@
+"""Containers that the program has a name for: globals, the locals of its stack, attributes.
+
+A leak in Python is nearly always a container with a name that grows with the steps, and looking through the
+names is a thousand times cheaper than looking through all objects.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections import deque
+from inspect import CO_OPTIMIZED
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .places import Place
+
+if TYPE_CHECKING:
+    from .probe import Probe
+
+CONTAINERS = (list, dict, set, deque)
+_LARGE = 16
+"""Length from which on a container is remembered."""
+_LOOKS = 4000
+"""Values that one look goes through."""
+_DEEPEST = 4000
+"""Additions of a sum that are followed."""
+_ADDS = r"\s*(\.(append|extend|add|appendleft|update|insert|setdefault)\(|\+=|\[[^]]*\]\s*=[^=])"
+
+
+class Holder:
+    """One container, by id; nothing of it is kept alive."""
+
+    __slots__ = ("contents", "graph", "length", "name", "size")
+
+    def __init__(self, name: str, length: int, contents: tuple[str, int, bool]) -> None:
+        self.name = name
+        self.length = length
+        self.contents, self.size, self.graph = contents
+
+
+class Holders:
+    """One look at all of them."""
+
+    def __init__(self, probe: Probe, frame: FrameType | None) -> None:
+        self.step = probe.steps.index
+        self.found: dict[tuple[Any, type], Holder] = {}
+        self._tensor = probe.torch.Tensor
+        self._module = probe.torch.nn.Module
+        self._left = _LOOKS
+        main = sys.modules.get("__main__")
+        seen = {id(vars(main))} if main is not None else set()
+        if main is not None:
+            self._scope(vars(main))
+        while frame is not None:
+            if probe.places.is_user(frame.f_code):
+                if id(frame.f_globals) not in seen:
+                    seen.add(id(frame.f_globals))
+                    self._scope(frame.f_globals)
+                self._locals(frame)
+            frame = frame.f_back
+
+    def _locals(self, frame: FrameType) -> None:
+        if not frame.f_code.co_flags & CO_OPTIMIZED or sys.gettrace() is not None:
+            return  # a module's are its globals; a debugger's view is left alone
+        scope = frame.f_locals
+        self._scope(scope)
+        if sys.version_info < (3, 13):
+            # It is a copy that the frame keeps: it would hold on to the tensors of this step.
+            scope.clear()
+
+    def _scope(self, scope: Any) -> None:
+        for name, value in list(scope.items()):
+            if not name.startswith("__"):
+                self._look(name, value, 2)
+
+    def _look(self, name: str, value: Any, deep: int) -> None:
+        self._left -= 1
+        kind = type(value)
+        if self._left < 0 or kind in (int, float, str, bool):
+            return
+        if kind in CONTAINERS and len(value) >= _LARGE:
+            holder = Holder(name, len(value), _contents(value, self._tensor))
+            self.found.setdefault((id(value), kind), holder)
+        elif kind is self._tensor:
+            terms = _terms(value)
+            if terms >= _LARGE:
+                self.found.setdefault((name, kind), Holder(name, terms, (", a sum with its graph", 0, True)))
+        elif deep and kind in (list, tuple, dict):
+            for element in list(value.values() if kind is dict else value)[:_LARGE]:
+                self._look(name, element, 0)
+        elif deep and not isinstance(value, (ModuleType, type, self._tensor, self._module)):
+            inside = getattr(value, "__dict__", None)
+            if type(inside) is dict:
+                for attribute, element in list(inside.items())[:100]:
+                    self._look(f"{name}.{attribute}", element, deep - 1)
+
+
+def grown(before: Holders, now: Holders) -> list[Holder]:
+    """Those that grew by at least an element in three steps; their length is by how much."""
+    least = max(6, (now.step - before.step) // 3)
+    found = []
+    for key, holder in now.found.items():
+        old = before.found.get(key)
+        more = holder.length - (old.length if old is not None else 0)
+        if more >= least and (old is not None or holder.length <= 2 * (now.step + 1)):
+            holder.length = more
+            found.append(holder)
+    return found
+
+
+def row(probe: Probe, holder: Holder) -> list[Any]:
+    """`[what, count, bytes, path, line]` of one that grew."""
+    path, line, _ = adding_line(probe, holder.name.rpartition(".")[2])
+    return [f"`{holder.name}`{holder.contents}", holder.length, holder.size * holder.length, path, line]
+
+
+def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
+    """What a container holds, in words; bytes of one element; whether it is a tensor with its graph."""
+    try:
+        last = container[-1] if isinstance(container, (list, deque)) else next(reversed(list(container)))
+        if isinstance(container, dict):
+            last = container[last]
+    except Exception:  # it changes in another thread, or a class of its own
+        return "", 0, False
+    if type(last) is not tensor:
+        return f", {type(container).__name__} of {type(last).__name__}", sys.getsizeof(last), False
+    graph = last.grad_fn is not None
+    held = "with their graphs" if graph else "without graphs"
+    what = f", {type(container).__name__} of {last.device.type} tensors {tuple(last.shape)} {held}"
+    return what, last.numel() * last.element_size(), graph
+
+
+def _terms(tensor: Any) -> int:
+    """How many tensors were added up to this one with their graphs (`total += loss`); 0 for others."""
+    node, terms = tensor.grad_fn, 0
+    while node is not None and terms < _DEEPEST and type(node).__name__ == "AddBackward0":
+        terms += 1
+        node = next(
+            (before for before, _ in node.next_functions if type(before).__name__ == "AddBackward0"), None
+        )
+    return terms
+
+
+def adding_line(probe: Probe, name: str) -> Place:
+    """The line of the user's that adds to something of this name."""
+    word = re.escape(name)
+    adds = re.compile(rf"\b{word}{_ADDS}|\b{word}\s*=\s*\(?\s*(\w+\.)*{word}\s*\+")
+    for path in dict.fromkeys(code.co_filename for code in probe.steps.stack):
+        for number, text in enumerate(linecache.getlines(path), 1):
+            if adds.search(text):
+                return path, number, None
+    return None, None, None

@@ -1,0 +1,180 @@
+"""Things that are on for a while and cost while they are: profilers, anomaly mode, recorders of memory."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..places import Place, where
+
+if TYPE_CHECKING:
+    from ..guard import Guard
+    from ..probe import Probe
+
+HOOK = "windows"
+_GAP = 3
+"""Steps that a window may be shut and still be the same window."""
+
+
+class Window:
+    """One thing, once."""
+
+    __slots__ = ("begin", "end", "on", "place", "steps", "what")
+
+    def __init__(self, what: str, step: int, place: Place) -> None:
+        self.what = what
+        self.begin = self.end = step
+        self.place = place
+        self.steps = 0
+        """Steps in which it was on."""
+        self.on = 0
+        """How often it is on now."""
+
+
+class Windows:
+    """What is on, and what was."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._steps = probe.steps
+        self._known: dict[tuple[str, Any, Any], Window] = {}
+        self._anomaly = probe.torch.is_anomaly_enabled
+        self._anomaly_place: Place = (None, None, None)
+
+    def open(self, what: str, place: Place) -> None:
+        """Something goes on."""
+        key = (what, place[0], place[1])
+        window = self._known.get(key)
+        step = self._steps.index
+        if window is not None and not window.on and step > window.end + _GAP:
+            self._tell(self._known.pop(key))
+            window = None
+        if window is None:
+            if len(self._known) >= 32:
+                return
+            window = self._known[key] = Window(what, step, place)
+        if not window.on:
+            window.steps += step != window.end or not window.steps
+        window.on += 1
+        window.end = step
+
+    def shut(self, what: str) -> None:
+        """Something goes off."""
+        for window in self._known.values():
+            if window.what == what and window.on:
+                window.on -= 1
+                window.end = self._steps.index
+
+    def mode_was_set(self, frame: Any) -> None:
+        """`set_detect_anomaly` or `detect_anomaly` was called."""
+        self._anomaly_place = where(self._probe.places.user_frame(frame))
+
+    def ended(self) -> None:
+        """A step has ended."""
+        on = self._anomaly()
+        step = self._steps.index
+        if self._known:
+            for window in self._known.values():
+                if window.what == "detect_anomaly" and window.on and not on:
+                    window.on = 0
+                if window.on and window.end < step:
+                    window.end = step
+                    window.steps += 1
+        if on and not any(window.what == "detect_anomaly" and window.on for window in self._known.values()):
+            self.open("detect_anomaly", self._anomaly_place)
+        if step in (32, 256, 2048, 16384):
+            for window in self._known.values():
+                self._tell(window)
+
+    def _tell(self, window: Window) -> None:
+        path, line, _ = window.place
+        fields = {"what": window.what, "begin": window.begin, "end": window.end, "steps": window.steps}
+        self._probe.record("window", {**fields, "on": window.on > 0, "path": path, "line": line})
+
+    def end(self) -> None:
+        """The process ends."""
+        for window in self._known.values():
+            self._tell(window)
+
+
+_ENTERED = (
+    ("torch.profiler.profiler", "profile", "torch.profiler"),
+    ("torch.autograd.profiler", "profile", "torch.autograd.profiler"),
+    ("torch.autograd.profiler", "emit_nvtx", "nvtx"),
+    ("torch.utils.flop_counter", "FlopCounterMode", "flop_counter"),
+)
+"""Context managers: module, class, what their windows are called."""
+_STARTED = (("torch.profiler.profiler", "profile", "torch.profiler"),)
+"""Those that may also be started and stopped."""
+
+
+def install(probe: Probe) -> None:
+    """Listen to them."""
+    windows = probe.windows = Windows(probe)
+    for module, owner, what in _ENTERED:
+        probe.when_imported(module, _Pair(probe, windows, owner, what, "__enter__", "__exit__"))
+    for module, owner, what in _STARTED:
+        probe.when_imported(module, _Pair(probe, windows, owner, what, "start", "stop"))
+    guard = probe.guard
+    anomaly: Any = sys.modules["torch.autograd.anomaly_mode"]
+
+    def set_mode(_args: Any, _kwargs: Any) -> Any:
+        windows.mode_was_set(sys._getframe(2))
+
+    for owner in ("detect_anomaly", "set_detect_anomaly"):
+        guard.replace(
+            HOOK,
+            getattr(anomaly, owner),
+            "__init__",
+            partial(_listening, guard, set_mode),
+        )
+    _memory_history(probe, windows)
+    probe.when_imported("wandb", lambda module: _once(probe, windows, module, "watch", "wandb.watch"))
+
+
+def _never(_token: Any, _result: Any, _failed: bool) -> None:
+    """The end of hooks that have none."""
+
+
+class _Pair:
+    """Installs the two ends of a window on a class."""
+
+    def __init__(self, probe: Probe, windows: Windows, owner: str, what: str, begin: str, end: str) -> None:
+        self._probe, self._windows, self._owner, self._what = probe, windows, owner, what
+        self._names = begin, end
+
+    def __call__(self, module: Any) -> None:
+        owner = getattr(module, self._owner, None)
+        if owner is None:
+            return
+        guard, windows, what = self._probe.guard, self._windows, self._what
+        user_frame = self._probe.places.user_frame
+
+        def opens(_args: Any, _kwargs: Any) -> Any:
+            windows.open(what, where(user_frame(sys._getframe(2))))
+
+        def shuts(_args: Any, _kwargs: Any) -> Any:
+            windows.shut(what)
+
+        for name, begin in zip(self._names, (opens, shuts)):
+            guard.replace(HOOK, owner, name, partial(_listening, guard, begin))
+
+
+def _listening(guard: Guard, begin: Any, original: Any) -> Any:
+    return guard.around(HOOK, original, begin, _never)
+
+
+def _once(probe: Probe, windows: Windows, owner: Any, name: str, what: str) -> None:
+    """Something that is on from its call to the end."""
+
+    def begin(_args: Any, _kwargs: Any) -> Any:
+        windows.open(what, where(probe.places.user_frame(sys._getframe(2))))
+
+    probe.guard.replace(HOOK, owner, name, partial(_listening, probe.guard, begin))
+
+
+def _memory_history(probe: Probe, windows: Windows) -> None:
+    module = sys.modules.get("torch.cuda.memory")
+    if module is not None and hasattr(module, "_record_memory_history"):
+        _once(probe, windows, module, "_record_memory_history", "memory-history")

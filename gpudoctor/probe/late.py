@@ -1,0 +1,90 @@
+"""Numbers that a device computed, read when they have arrived: nothing ever waits for them.
+
+A single number is copied into a slot of a small buffer on its device; a full (or old) buffer, and a vector
+at once, is copied to the host without blocking. An event tells when that is done; it is asked at the ends
+of later steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+SLOTS = 64
+PATIENCE = 0.5
+"""Seconds after which a buffer is sent to the host although it has room."""
+FLIGHTS = 16
+"""Copies that may be on their way at a time."""
+
+
+class Late:
+    """One device's numbers on their way to the host."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._torch = torch
+        self._device = device
+        self._slots: Any = None
+        self._notes: list[Callable[[float], None]] = []
+        self._since = 0.0
+        self._flights: list[tuple[Any, Any, Callable[[list[float]], None]]] = []
+        self._spare: list[Any] = []
+
+    def put(self, number: Any, note: Callable[[float], None]) -> None:
+        """Take a tensor of one element; `note(value)` is called when it is known, if there was room."""
+        place = len(self._notes)
+        if place >= SLOTS:
+            return
+        torch = self._torch
+        with torch.no_grad():
+            if self._slots is None:
+                self._slots = torch.zeros(SLOTS, device=self._device)
+            self._slots[place].copy_(number.detach().reshape(()), non_blocking=True)
+        if not place:
+            self._since = perf_counter()
+        self._notes.append(note)
+
+    def send(self, vector: Any, note: Callable[[list[float]], None]) -> None:
+        """Take a vector of floats; `note(values)` is called when they are known, if there was room."""
+        if len(self._flights) >= FLIGHTS:
+            return
+        torch = self._torch
+        size = 1 << max(6, (vector.numel() - 1).bit_length())
+        host = next((spare for spare in self._spare if spare.numel() == size), None)
+        here = self._device.type == "cpu"
+        if host is None:
+            host = torch.empty(size, pin_memory=not here)
+        else:
+            self._spare = [spare for spare in self._spare if spare is not host]
+        event = _Done() if here else torch.get_device_module(self._device).Event()
+        with torch.no_grad():
+            host[: vector.numel()].copy_(vector, non_blocking=True)
+        event.record()
+        count = vector.numel()
+        self._flights.append((host, event, lambda values: note(values[:count])))
+
+    def poll(self) -> None:
+        """At the end of a step: hand out what has arrived, send what is full."""
+        while self._flights and self._flights[0][1].query():
+            host, _, note = self._flights.pop(0)
+            self._spare.append(host)
+            note(host.tolist())
+        if self._notes and (len(self._notes) >= SLOTS or perf_counter() - self._since >= PATIENCE):
+            notes, self._notes = self._notes, []
+            self.send(self._slots, lambda values: _hand_out(notes, values))
+
+
+def _hand_out(notes: list[Callable[[float], None]], values: list[float]) -> None:
+    for note, value in zip(notes, values):
+        note(value)
+
+
+class _Done:
+    """The event of a copy from the host to the host."""
+
+    def record(self) -> None:
+        """The copy was made."""
+
+    def query(self) -> bool:
+        """It is done."""
+        return True

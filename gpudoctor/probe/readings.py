@@ -1,0 +1,220 @@
+"""One reading of all gradients and of some weights, around one step of an optimizer."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from .parameters import SAMPLE, Parameter, local, sample
+
+if TYPE_CHECKING:
+    from .numerics import Numerics
+    from .probe import Probe
+
+WINDOW = 64
+"""Parameters whose weights are compared at one reading; the next reading takes the next ones."""
+SWALLOWED = 1e-6
+"""Size of a step relative to the weights below which single precision may lose it."""
+TOLD = (12, 25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
+"""Readings after which what was counted is told."""
+_NAMES = 64
+
+
+class Readings:
+    """Takes readings and counts what they show."""
+
+    def __init__(self, probe: Probe, numerics: Numerics) -> None:
+        self._probe = probe
+        self._numerics = numerics
+        self._torch = probe.torch
+        self.open = False
+        """Between `before` and `after`."""
+        self.cost = 0.0
+        self.count = 0
+        self._samples: list[tuple[Parameter, Any, Any]] = []
+        self._window = 0
+        self._pairs: list[tuple[Parameter, Any]] = []
+        self._told = 0.0
+        self._rates: list[float] = []
+        self._rate = 0.0
+        self._adaptive = False
+
+    def before(self, optimizer: Any) -> None:
+        """Look at the gradients that a step is about to use."""
+        pairs = self._numerics.parameters.of(optimizer)
+        if not any(parameter.grad is not None for _, parameter in pairs):
+            return  # sharded elsewhere (ZeRO), or nothing was computed
+        torch = self._torch
+        self.open = True
+        self.count += 1
+        with torch.no_grad():
+            self._pairs = pairs
+            self._read_norms(pairs)
+            rates = [group.get("lr") for group in optimizer.param_groups]
+            still = all(isinstance(rate, (int, float)) and rate == 0 for rate in rates)
+            plain = all(type(parameter) in (torch.Tensor, torch.nn.Parameter) for _, parameter in pairs[:4])
+            self._samples = self._take(pairs) if plain and not still else []
+            self._rate = max((rate for rate in rates if isinstance(rate, float)), default=0.0)
+            self._adaptive = not isinstance(optimizer, torch.optim.SGD)
+
+    def _read_norms(self, pairs: list[tuple[Parameter, Any]]) -> None:
+        """Ask for the norm of every gradient; what is asked for is judged when it is known."""
+        torch = self._torch
+        groups: dict[Any, list[tuple[Parameter, Any]]] = {}
+        for entry, parameter in pairs:
+            gradient = parameter.grad
+            if gradient is None:
+                entry.looked += 1
+                entry.nones += 1
+                entry.zeros += 1
+                continue
+            gradient = local(gradient)
+            if gradient.layout is torch.strided and gradient.numel():
+                groups.setdefault((gradient.device, gradient.dtype), []).append((entry, gradient))
+        parts: dict[Any, list[Any]] = {}
+        order: dict[Any, list[Parameter]] = {}
+        for (device, dtype), members in groups.items():
+            tensors = [gradient for _, gradient in members]
+            if dtype in (torch.float16, torch.bfloat16):  # the norm of half precision overflows
+                norms = [gradient.norm(dtype=torch.float32) for gradient in tensors]
+            else:
+                norms = list(torch._foreach_norm(tensors))
+            parts.setdefault(device, []).extend(norm.float() for norm in norms)
+            order.setdefault(device, []).extend(entry for entry, _ in members)
+        step = self._probe.steps.index
+        for device, norms in parts.items():
+            self._numerics.read_all(torch.stack(norms), partial(self._judge, step, order[device]))
+
+    def _judge(self, step: int, entries: list[Parameter], norms: list[float]) -> None:
+        wrong = [place for place, norm in enumerate(norms) if not math.isfinite(norm)]
+        if wrong:
+            names = [entries[place].name for place in wrong]
+            value = float("nan") if any(math.isnan(norms[place]) for place in wrong) else float("inf")
+            self._numerics.bad_gradients(step, names, value, len(wrong) == len(norms))
+            return
+        for entry, norm in zip(entries, norms):
+            entry.looked += 1
+            entry.zeros += norm == 0.0
+            entry.norm = norm
+        total = math.sqrt(sum(norm * norm for norm in norms))
+        self._numerics.normed(step, total)
+        self._tell_norms(step, entries, norms, total)
+
+    def bad_weights(self) -> list[str]:
+        """Weights that are not finite, while a reading is open on the CPU."""
+        pairs = [(entry, local(parameter.detach())) for entry, parameter in self._pairs]
+        if not pairs or not all(weight.is_cpu for _, weight in pairs):
+            return []
+        sums = self._torch.stack([weight.float().sum() for _, weight in pairs]).tolist()
+        return [entry.name for (entry, _), total in zip(pairs, sums) if not math.isfinite(total)]
+
+    def _tell_norms(self, step: int, entries: list[Parameter], norms: list[float], total: float) -> None:
+        now = perf_counter()
+        if self.count not in (1, 2, 4, 8, 16) and now - self._told < 10.0:
+            return
+        self._told = now
+        layers: dict[str, float] = {}
+        for entry, norm in zip(entries, norms):
+            layers[entry.layer] = layers.get(entry.layer, 0.0) + norm * norm
+        names = list(layers)
+        fields = {
+            "norm": total,
+            "first": math.sqrt(layers[names[0]]),
+            "last": math.sqrt(layers[names[-1]]),
+            "first_name": names[0],
+            "last_name": names[-1],
+            "mean": total / math.sqrt(sum(entry.numel for entry in entries)),
+        }
+        self._record("norms", fields, step)
+
+    # -- weights
+
+    def _take(self, pairs: list[tuple[Parameter, Any]]) -> list[tuple[Parameter, Any, Any]]:
+        """A few elements of some weights, before the step; only of those that have a gradient."""
+        taken: list[tuple[Parameter, Any, Any]] = []
+        size = len(pairs)
+        for offset in range(min(WINDOW, size)):
+            entry, parameter = pairs[(self._window + offset) % size]
+            if parameter.grad is not None and parameter.is_floating_point():
+                before = sample(parameter)
+                if before is not None:
+                    taken.append((entry, parameter, before))
+        self._window = (self._window + WINDOW) % size if size > WINDOW else 0
+        return taken
+
+    def after(self) -> None:
+        """Compare weights with what they were before the step."""
+        self.open = False
+        self._pairs = []
+        samples, self._samples = self._samples, []
+        if samples:
+            with self._torch.no_grad():
+                self._compare(samples)
+        if self.count in TOLD:
+            self.tell()
+
+    def _compare(self, samples: list[tuple[Parameter, Any, Any]]) -> None:
+        torch = self._torch
+        by_device: dict[Any, list[tuple[Parameter, Any, Any]]] = {}
+        for member in samples:
+            by_device.setdefault(member[2].device, []).append(member)
+        for members in by_device.values():
+            before = [taken.float() for _, _, taken in members]
+            after = [sample(parameter).float() for _, parameter, _ in members]
+            changes = torch._foreach_norm(torch._foreach_sub(after, before))
+            entries = [entry for entry, _, _ in members]
+            values = torch.stack([*changes, *torch._foreach_norm(before)])
+            self._numerics.read_all(values, partial(self._compared, entries))
+
+    def _compared(self, entries: list[Parameter], values: list[float]) -> None:
+        changes, sizes = values[: len(entries)], values[len(entries) :]
+        for entry, change, size in zip(entries, changes, sizes):
+            if change != 0.0:
+                entry.moved += 1
+            elif self._should_move(entry, size):
+                entry.stood += 1
+        pairs = zip(changes, sizes)
+        ratios = sorted(change / size for change, size in pairs if size > 0 and math.isfinite(change))
+        if ratios:
+            self._rates.append(ratios[len(ratios) // 2])
+
+    def _should_move(self, entry: Parameter, size: float) -> bool:
+        """Whether a step with this gradient and rate is larger than what rounding swallows."""
+        gradient = entry.norm / math.sqrt(entry.numel)
+        if not entry.held or not gradient:
+            return gradient > 0.0
+        step = self._rate if self._adaptive else self._rate * gradient
+        weight = size / math.sqrt(min(SAMPLE, entry.numel))
+        return step > SWALLOWED * weight
+
+    # -- what is told
+
+    def tell(self) -> None:
+        """Write what was counted so far."""
+        entries = [entry for entry in self._numerics.parameters.list if entry.looked]
+        elements = sum(entry.numel for entry in entries)
+        if not elements:
+            return
+        dead = [entry for entry in entries if entry.zeros == entry.looked]
+        if dead:
+            none = [entry.name for entry in dead if entry.nones == entry.looked]
+            self._tell_some("dead", dead, elements, min(entry.looked for entry in dead), none=none[:_NAMES])
+        # What has no gradient in it does not move either, and is told as dead.
+        frozen = [entry for entry in entries if entry.stood and not entry.moved and entry.zeros < entry.looked]
+        if frozen:
+            self._tell_some("frozen", frozen, elements, min(entry.stood for entry in frozen))
+        if self._rates:
+            middle = sorted(self._rates)[len(self._rates) // 2]
+            self._rates = []
+            self._record("updates", {"ratio": middle})
+
+    def _tell_some(self, kind: str, some: list[Parameter], elements: int, steps: int, **more: Any) -> None:
+        count = sum(entry.numel for entry in some)
+        fields = {"parameters": [entry.name for entry in some][:_NAMES], "elements": count, "count": len(some)}
+        self._record(kind, {**fields, "share": count / elements, "steps": steps, **more})
+
+    def _record(self, kind: str, fields: dict[str, Any], step: int | None = None) -> None:
+        step = self._probe.steps.index if step is None else step
+        self._probe.record("numeric", {"kind": kind, "step": step, **fields})

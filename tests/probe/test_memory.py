@@ -1,0 +1,169 @@
+"""What grows with the steps, what is on for a while, what is compiled."""
+
+import pytest
+from probed import run_script
+
+pytest.importorskip("torch")
+
+LOOP = """
+{before}
+def main():
+    {first}
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (x, y) in enumerate(DataLoader(data(1024), batch_size=8)):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {each}
+main()
+"""
+
+
+def growth(tmp_path, first, each, before=""):
+    run = run_script(tmp_path, LOOP.format(first=first, each=each, before=before))
+    assert not run.rank.of("lost")
+    return run, [row for record in run.rank.of("memory") for row in record["growth"]]
+
+
+@pytest.mark.parametrize(
+    ("first", "each", "name"),
+    [
+        ("seen = []", "seen.append(torch.ones(64, 1024))  # grows", "`seen`"),
+        ("seen = {}", "seen[step] = torch.ones(64, 1024)  # grows", "`seen`"),
+        (
+            "class Box: pass\n    box = Box(); box.seen = []",
+            "box.seen.append(torch.ones(64, 1024))  # grows",
+            "`box.seen`",
+        ),
+    ],
+)
+def test_a_container_that_grows_is_named_with_its_line(tmp_path, first, each, name):
+    run, rows = growth(tmp_path, first, each)
+    assert rows
+    for what, count, size, path, line in rows:
+        assert what.startswith(name)
+        assert (path, line) == (str(run.script), run.line("grows"))
+        assert size == count * 64 * 1024 * 4
+    assert max(row[1] for row in rows) >= 72
+
+
+def test_losses_kept_with_their_graphs(tmp_path):
+    run, rows = growth(tmp_path, "losses = []", "losses.append(loss)  # grows")
+    assert rows[0][0] == "`losses`, list of cpu tensors () with their graphs"
+    assert rows[0][4] == run.line("grows")
+
+
+def test_a_sum_kept_with_its_graph(tmp_path):
+    run, rows = growth(tmp_path, "total = 0", "total = total + loss  # grows")
+    assert rows[0][0] == "`total`, a sum with its graph"
+    assert rows[0][4] == run.line("grows")
+
+
+@pytest.mark.parametrize(
+    ("first", "each"),
+    [
+        ("losses = []", "losses.append(loss.detach())\n        del losses[:-8]"),
+        ("total = 0", "total = total + loss.item()"),
+        ("table = list(range(10_000))", "pass"),
+        ("losses = []", "losses.append(loss.item())"),
+    ],
+)
+def test_what_stays_small_is_no_growth_while_training_runs(tmp_path, first, each):
+    _, rows = growth(tmp_path, first, each)
+    assert all(size is not None and size < 10_000 for _, _, size, _, _ in rows)
+
+
+def test_looking_for_names_keeps_nothing_alive(tmp_path):
+    """A frame's `f_locals` is a copy that lives on: it would hold the tensors of the step that was looked at."""
+    run, _ = growth(
+        tmp_path,
+        "first = []",
+        "import weakref; first.append(weakref.ref(loss)); del loss; print(sum(r() is not None for r in first))",
+    )
+    assert set(run.result.stdout.split()) == {"0"}
+
+
+def test_anomaly_mode_is_a_window(tmp_path):
+    run = run_script(
+        tmp_path, LOOP.format(before="", first="torch.autograd.set_detect_anomaly(True)  # on", each="pass")
+    )
+    window = run.rank.of("window")[-1]
+    assert (window["what"], window["line"], window["begin"], window["end"]) == (
+        "detect_anomaly",
+        run.line("on"),
+        1,
+        128,
+    )
+    assert window["steps"] >= 127
+
+
+def test_a_profiler_every_step_is_one_window(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(data(160), batch_size=8):
+            optimizer.zero_grad()
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):  # on
+                F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        """,
+    )
+    window = run.rank.of("window")[-1]
+    assert (window["what"], window["line"], window["steps"]) == ("torch.profiler", run.line("on"), 20)
+    assert not window["on"]
+
+
+def test_a_profiler_once_is_a_short_window(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step, (x, y) in enumerate(DataLoader(data(320), batch_size=8)):
+            if step == 5:
+                profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+                profiler.start()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if step == 7:
+                profiler.stop()
+        """,
+    )
+    window = run.rank.of("window")[-1]
+    assert (window["begin"], window["end"], window["on"]) == (5, 8, False)
+
+
+def test_compiles_and_recompiles_and_breaks_are_told(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        import time
+        model = net()
+        def broken(x):
+            y = model(x)
+            torch._dynamo.graph_break()
+            return y * 2
+        compiled = torch.compile(broken, backend="eager", dynamic=False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(30):
+            size = 8 + step // 10
+            optimizer.zero_grad()
+            compiled(torch.randn(size, 8)).sum().backward()
+            optimizer.step()
+        """,
+    )
+    told = run.rank.of("compile")
+    kinds = [record["kind"] for record in told]
+    assert "compile" in kinds
+    assert "recompile" in kinds
+    assert "graph-break" in kinds
+    again = next(record for record in told if record["kind"] == "recompile")
+    assert again["path"] == str(run.script)
+    assert "size" in again["reason"]
+    assert next(record for record in told if record["kind"] == "compile")["seconds"] > 0
+    assert not run.rank.of("lost")

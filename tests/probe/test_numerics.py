@@ -1,0 +1,275 @@
+"""Loss, gradients and weights: what is read of them, when it is known, and that nothing waits for it."""
+
+import math
+
+import pytest
+from probed import run_script
+
+pytest.importorskip("torch")
+
+LOOP = """
+{before}
+model = {model}
+optimizer = {optimizer}
+for step, (x, y) in enumerate(DataLoader(data({rows}), batch_size=8)):
+    {clear}
+    out = model(x)
+    loss = {loss}
+    loss.backward()  # backward
+    {after}
+    optimizer.step()  # step
+"""
+HEALTHY = {
+    "before": "", "model": "net()", "optimizer": "torch.optim.SGD(model.parameters(), lr=0.1)", "rows": 320,
+    "clear": "optimizer.zero_grad()", "loss": "F.cross_entropy(out, y)", "after": "",
+}  # fmt: skip
+
+
+def train(tmp_path, settings=None, **places):
+    return run_script(tmp_path, LOOP.format(**{**HEALTHY, **places}), settings=settings)
+
+
+def numeric(told, kind):
+    return [record for record in told.of("numeric") if record["kind"] == kind]
+
+
+def test_a_healthy_training_has_norms_and_updates_and_nothing_else(tmp_path):
+    told = train(tmp_path).rank
+    norms = numeric(told, "norms")
+    assert norms[0]["step"] == 0
+    assert (norms[0]["first_name"], norms[0]["last_name"]) == ("0", "2")
+    assert norms[0]["norm"] == pytest.approx(math.hypot(norms[0]["first"], norms[0]["last"]), rel=1e-5)
+    assert norms[0]["mean"] == pytest.approx(norms[0]["norm"] / math.sqrt(195), rel=1e-5)
+    assert 1e-4 < numeric(told, "updates")[-1]["ratio"] < 1
+    assert {record["kind"] for record in told.of("numeric")} == {"norms", "updates"}
+    read = [norm for norm in told.steps("grad_norm") if norm == norm]
+    assert len(read) >= 12
+    assert not told.of("lost")
+
+
+def test_the_norm_is_the_gradients(tmp_path):
+    run = train(
+        tmp_path,
+        after="if step == 0: print(torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item())",
+    )
+    assert numeric(run.rank, "norms")[0]["norm"] == pytest.approx(float(run.result.stdout), rel=1e-4)
+
+
+def test_clipping_tells_the_norm_before_it(tmp_path):
+    run = train(tmp_path, after="print(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01).item())")
+    told = run.rank
+    assert told.steps("grad_norm") == pytest.approx(
+        [float(word) for word in run.result.stdout.split()], rel=1e-5
+    )
+    assert sum(told.steps("optimizer")) > 0
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_bad_gradient_is_found_in_its_step(tmp_path, late):
+    """The loss of that step is finite, and so are the weights before it."""
+    run = train(
+        tmp_path,
+        loss="F.cross_entropy(out, y) + (((out - out) ** 2).sum().sqrt() if step >= 21 else 0)",
+        settings={"late": late},
+        rows=960,
+        before="import time",
+        after="time.sleep(0.01)" if late else "",
+    )
+    first = min(numeric(run.rank, "nan-gradients"), key=lambda record: record["step"])
+    assert (first["step"], first["value"], first["line"]) == (21, "nan", run.line("backward"))
+    if not late:
+        assert first["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+        assert first["all"] is True
+    assert numeric(run.rank, "nan-loss")[0]["step"] == 22
+
+
+def test_only_the_bad_parameters_are_named(tmp_path):
+    run = train(
+        tmp_path,
+        after="if step == 5: model[2].weight.grad[0, 0] = float('inf')\n    if step == 5: model[0].bias.grad[0] = float('nan')",
+    )
+    first = numeric(run.rank, "nan-gradients")[0]
+    # the canary is the first small gradient, 0.weight: it sings one step later, when the weights are bad
+    assert first["step"] in (5, 6)
+
+
+def test_a_loss_that_is_no_number_is_told_once_a_time(tmp_path):
+    run = train(
+        tmp_path,
+        loss="F.cross_entropy(out, y) + (0 * torch.tensor(float('inf')) if step in (7, 8, 9, 20) else 0)",
+    )
+    told = run.rank
+    assert [record["step"] for record in numeric(told, "nan-loss")] == [7, 20]
+    assert math.isnan(told.steps("loss")[7])
+    assert told.steps("loss")[6] == told.steps("loss")[6]
+
+
+def test_late_numbers_find_their_steps(tmp_path):
+    run = train(
+        tmp_path,
+        settings={"late": True},
+        rows=640,
+        before="import time",
+        after="print(loss.item()); time.sleep(0.02)",
+    )
+    losses = run.rank.steps("loss")
+    said = [float(word) for word in run.result.stdout.split()]
+    assert len(losses) == 80
+    known = [(found, truth) for found, truth in zip(losses, said, strict=True) if found == found]
+    assert len(known) >= 30  # what is on its way at the end is not waited for
+    assert all(found == pytest.approx(truth, rel=1e-6) for found, truth in known)
+    assert numeric(run.rank, "norms")
+    assert not run.rank.of("lost")
+
+
+def test_dead_parameters_are_named(tmp_path):
+    told = train(
+        tmp_path,
+        before="class Two(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a, self.b = net(), net()\n"
+        "        self.c = nn.Linear(3, 3)\n    def forward(self, x):\n        return self.a(x) + self.c(self.b(x)).mul(0)\n",
+        model="Two()",
+        loss="F.cross_entropy(out, y)",
+        rows=800,
+    ).rank
+    dead = numeric(told, "dead")[-1]
+    assert dead["parameters"] == [f"b.{n}" for n in ("0.weight", "0.bias", "2.weight", "2.bias")] + [
+        "c.weight",
+        "c.bias",
+    ]
+    assert dead["none"] == []
+    assert dead["steps"] >= 20
+    assert dead["share"] == pytest.approx((195 + 12) / (2 * 195 + 12))
+    assert not numeric(told, "frozen")
+
+
+def test_an_optimizer_of_a_copy_leaves_weights_frozen(tmp_path):
+    told = train(
+        tmp_path, before="import copy", optimizer="torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)"
+    ).rank
+    frozen = numeric(told, "frozen")[-1]
+    assert frozen["share"] == 1.0
+    assert frozen["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert told.one("optimizer")["missing"] == frozen["parameters"]
+
+
+def test_a_rate_of_zero_is_no_frozen_weight(tmp_path):
+    told = train(tmp_path, optimizer="torch.optim.SGD(model.parameters(), lr=0.0)").rank
+    assert not numeric(told, "frozen")
+
+
+@pytest.mark.parametrize(
+    ("clear", "after", "found"),
+    [
+        ("pass", "", True),
+        ("optimizer.zero_grad()", "", False),
+        ("optimizer.zero_grad(set_to_none=False)", "", False),
+        ("model.zero_grad()", "", False),
+        ("[p.grad.zero_() for p in model.parameters() if p.grad is not None]", "", False),
+        ("pass", "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", True),
+    ],
+)
+def test_gradients_that_are_never_cleared(tmp_path, clear, after, found):
+    run = train(tmp_path, clear=clear, after=after)
+    uncleared = numeric(run.rank, "uncleared")
+    if found:
+        (record,) = uncleared
+        assert record["found"] == record["steps"] == 39
+        assert record["line"] == run.line("step")
+    else:
+        assert not uncleared
+
+
+def test_accumulation_and_two_optimizers_clear_their_gradients(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        g, d = net(), net()
+        first, second = torch.optim.Adam(d.parameters()), torch.optim.Adam(g.parameters())
+        for number, (x, y) in enumerate(DataLoader(data(320), batch_size=8)):
+            (F.cross_entropy(d(x), y) / 2).backward()
+            if number % 2:
+                first.step()
+                first.zero_grad(set_to_none=False)
+                second.zero_grad()
+                F.cross_entropy(g(x) + d(x), y).backward()  # adds to d's gradients as well
+                second.step()
+                first.zero_grad()
+        """,
+    ).rank
+    assert not numeric(told, "uncleared")
+    assert set(told.steps("backwards")[2:]) == {3}
+
+
+def test_the_scaler_is_followed(tmp_path):
+    run = train(
+        tmp_path,
+        before="scaler = torch.amp.GradScaler('cpu', init_scale=1024.0, growth_interval=10)",
+        loss="F.cross_entropy(out, y) + (out.sum() * float('inf') if step == 15 else 0); plain = loss; loss = scaler.scale(loss)",
+        after="scaler.step(optimizer); scaler.update(); print(plain.item()); continue",
+    )
+    told = run.rank
+    assert len(told.steps("index")) == 40  # the skipped step is one, too
+    said = [float(word) for word in run.result.stdout.split()]
+    assert told.steps("loss")[:15] == pytest.approx(said[:15], rel=1e-6)  # not scaled
+    scales = [record["scale"] for record in numeric(told, "scaler")]
+    assert scales[0] == 1024.0
+    assert 2048.0 in scales
+    assert numeric(told, "scaler")[-1]["skipped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "kinds"),
+    [
+        (
+            "model.eval()\n    with torch.no_grad():\n        [model(x) for x, y in validation]\n    model.train()",
+            set(),
+        ),
+        (
+            "model.eval()  # eval\n    with torch.no_grad():\n        [model(x) for x, y in validation]",
+            {"eval-training"},
+        ),
+        ("with torch.no_grad():\n        [model(x) for x, y in validation]", {"train-evaluation"}),
+        ("model.eval()\n    [model(x) for x, y in validation]\n    model.train()", {"grad-evaluation"}),
+    ],
+)
+def test_modes_that_do_not_go_with_their_work(tmp_path, evaluate, kinds):
+    run = run_script(
+        tmp_path,
+        f"""
+model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+training, validation = DataLoader(data(64), batch_size=8), DataLoader(data(256), batch_size=16)
+for epoch in range(4):
+    for x, y in training:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    {evaluate}
+""",
+    )
+    modes = numeric(run.rank, "mode")
+    assert {record["kind_of"] for record in modes} == kinds
+    if "eval-training" in kinds:
+        assert modes[-1]["line"] == run.line("eval")
+        assert modes[-1]["affected"] == ["Dropout"]
+        assert (modes[-1]["steps"], modes[-1]["of"]) == (24, 32)
+    assert sum(run.rank.steps("evaluation")) > 0
+
+
+def test_a_teacher_with_gradients_is_told(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model, teacher = net(), net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(data(320), batch_size=8):
+            target = teacher(x).softmax(dim=1)  # teacher
+            optimizer.zero_grad()
+            F.kl_div(model(x).log_softmax(dim=1), target, reduction="batchmean").backward()
+            optimizer.step()
+        """,
+    )
+    (mode, *_) = numeric(run.rank, "mode")
+    assert (mode["kind_of"], mode["line"]) == ("teacher-grad", run.line("teacher"))
+    assert not numeric(run.rank, "frozen")
+    assert not numeric(run.rank, "dead")
