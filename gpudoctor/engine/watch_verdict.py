@@ -33,7 +33,8 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
     if not window.samples:
         return ended + _unseen(window)
     said = _margins(window) if window.samples >= ENOUGH else _too_few(window)
-    return ended + said + _bias(window)
+    noted = f" {len(ranked)} {'note' if len(ranked) == 1 else 'notes'} worth knowing." if ranked else ""
+    return ended + said + noted + _bias(window)
 
 
 def _unseen(window: ProcessWindow) -> str:

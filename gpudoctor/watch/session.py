@@ -54,7 +54,7 @@ class Session:
     def _examine(self, window: ProcessWindow) -> Report:
         began = time.process_time()
         patient = self._patient(window, self._watcher.survey())
-        report = examine(patient, self._request)
+        report = examine(patient, self._request, _unseen(window))
         cost = time.process_time() - began
         self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
         return replace(report, run=summarise(window))
@@ -73,6 +73,12 @@ class Session:
         return Patient(
             PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks)
         )
+
+
+def _unseen(window: ProcessWindow) -> list[str]:
+    """What makes the examination incomplete: a job of which no stack at all can be read."""
+    gaps = [gap for gap in window.gaps if gap.panel == "stacks"]
+    return [f"no stacks: {gap.reason}" for gap in gaps[:1]] if not window.samples else []
 
 
 def title(window: ProcessWindow) -> str:

@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Threshold,
+    Unavailable,
+)
 from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
 from gpudoctor.model.reading.recordings.numbers import reasons
@@ -65,6 +75,8 @@ class Throttled(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
+            if not window.gpus:
+                raise Unavailable("no GPU answers")
             yield from self._watched(held_down(window, int(self.limit("bad_reasons"))))
             return
         recording = recorded(patient)

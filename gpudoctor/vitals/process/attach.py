@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.family import Member, member, ranks_under, worker_owner
+from gpudoctor.vitals.process.family import Member, jobs_under, member, worker_owner
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})
 
@@ -28,9 +28,12 @@ def attach(pids: Sequence[int], pyspy: str | None) -> Attachment:
     notes: list[str] = []
     for pid in pids:
         root = _root(pid, pyspy, notes)
-        found = ranks_under(root, pyspy)
-        if not found:
+        jobs = jobs_under(root, pyspy)
+        if not jobs:
             raise IncompleteError(_no_training(root))
+        if len(jobs) > 1:
+            raise IncompleteError(_several(root, jobs))
+        found = jobs[0]
         if [one.pid for one in found] != [root]:
             names = ", ".join(str(one.pid) for one in found[:8]) + (", ..." if len(found) > 8 else "")
             notes.append(f"pid {root} leads to {len(found)} training process{'es' * (len(found) > 1)}: {names}")
@@ -66,6 +69,13 @@ def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
     return pid
 
 
+def _several(pid: int, jobs: Sequence[Sequence[Member]]) -> str:
+    item = procfs.usage(pid)
+    who = f"process {pid} ({item.name if item else '?'})"
+    first = ", ".join(str(job[0].pid) for job in jobs[:8]) + (", ..." if len(jobs) > 8 else "")
+    return f"{who} has {len(jobs)} training jobs under it; name one: {first}"
+
+
 def _no_training(pid: int) -> str:
     item = procfs.usage(pid)
     name = item.name if item else "?"
@@ -77,8 +87,12 @@ def _no_training(pid: int) -> str:
 
 
 def training_processes() -> list[tuple[int, list[Member]]]:
-    """Every job on this machine that has loaded torch: its topmost process and its ranks."""
+    """Every job on this machine that has loaded torch: the process to name, and its ranks."""
     known = procfs.parents()
     pythons = {pid: one for pid in known if (one := member(pid)) and one.torch and pid != os.getpid()}
     tops = [pid for pid in pythons if known.get(pid) not in pythons]
-    return [(top, found) for top in sorted(tops) if (found := ranks_under(top, None))]
+    found = []
+    for top in sorted(tops):
+        jobs = jobs_under(top, None)
+        found += [(top if len(jobs) == 1 else job[0].pid, job) for job in jobs]
+    return found

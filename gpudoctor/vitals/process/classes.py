@@ -42,7 +42,10 @@ TABLE = (
     StackClass("save", "checkpoint", "lightning", ("save_checkpoint", "_save_checkpoint",
                "dump_checkpoint"), ALL),
     StackClass("profile", "profiler", "torch/profiler/", (), ALL),
-    StackClass("profile", "profiler", "torch/autograd/profiler.py", (), ALL),
+    # `record_function` of that file is entered by every optimizer step, profiler or not.
+    StackClass("profile", "profiler", "torch/autograd/profiler.py", ("_parse_kineto_results", "_start_trace",
+               "_prepare_trace", "_ensure_function_events", "key_averages", "table", "total_average",
+               "export_chrome_trace", "export_stacks"), ALL),
     StackClass("profile", "profiler", "torch/autograd/profiler_util.py", (), ALL),
     StackClass("flops", "profiler", "fvcore/nn/", (), ALL),
     StackClass("flops", "profiler", "torch/utils/flop_counter.py", (), ALL),

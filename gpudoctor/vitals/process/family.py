@@ -12,6 +12,7 @@ from gpudoctor.vitals.process.classify import is_worker, last_part
 from gpudoctor.vitals.process.dump import dump
 
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_JOBS = ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID")
 _HELPERS = re.compile(r"resource_tracker|resource_sharer|forkserver|compile_worker|wandb[-_](service|core)")
 _WORKER_NAMES = ("pt_data_worker", "pt_data_pin")
 _SPAWNED = re.compile(r"multiprocessing[.-](spawn|fork)|spawn_main")
@@ -27,6 +28,8 @@ class Member:
     ticks: int
     command: tuple[str, ...]
     rank: int | None
+    job: str
+    """What its launcher calls the job; "" where none does."""
     torch: bool
     """Whether it has loaded torch; True also where we may not look."""
 
@@ -39,13 +42,15 @@ def member(pid: int) -> Member | None:
     words = procfs.command(pid)
     if not _is_python(words, item.name, pid):
         return None
+    environment = variables(pid)
     return Member(
         pid=pid,
         ppid=item.ppid,
         name=item.name,
         ticks=item.ticks,
         command=words,
-        rank=rank_of(variables(pid)),
+        rank=rank_of(environment),
+        job=" ".join(environment.get(name, "") for name in _JOBS),
         torch=bool(procfs.maps(pid, "libtorch")) or not os.access(f"/proc/{pid}/maps", os.R_OK),
     )
 
@@ -75,21 +80,28 @@ def rank_of(environment: dict[str, str]) -> int | None:
     return None
 
 
-def ranks_under(root: int, pyspy: str | None) -> list[Member]:
-    """The training processes at and below a process, by rank; empty where there is no Python."""
+def jobs_under(root: int, pyspy: str | None) -> list[list[Member]]:
+    """The training jobs at and below a process, each by rank; empty where there is no Python."""
     members = [
         one for one in map(member, procfs.tree(root)) if one and not _HELPERS.search(" ".join(one.command))
     ]
     trained = [one for one in members if one.torch] or members
     by_pid = {one.pid: one for one in trained}
-    tops = [one for one in trained if _over(one, by_pid) is None or _over(one, by_pid).rank != one.rank]  # type: ignore[union-attr]
-    ranked = [one for one in tops if one.rank is not None]
-    if ranked:
-        return sorted(_leading(ranked), key=lambda one: (one.rank or 0, one.pid))
-    found: list[Member] = []
-    for top in tops:
-        found += _spawned_by(top, trained, pyspy) or [top]
-    return found
+    above = {one.pid: _over(one, by_pid) for one in trained}
+    tops = [one for one in trained if (over := above[one.pid]) is None or over.rank != one.rank]
+    jobs: dict[str, list[Member]] = {}
+    for one in tops:
+        if one.rank is not None:
+            jobs.setdefault(one.job, []).append(one)
+    launchers = {over.pid for one in tops if one.rank is not None and (over := above[one.pid])}
+    found = [sorted(_leading(job), key=lambda one: (one.rank or 0, one.pid)) for job in jobs.values()]
+    alone = [one for one in tops if one.rank is None and one.pid not in launchers]
+    return found + [_spawned_by(top, trained, pyspy) or [top] for top in alone]
+
+
+def ranks_under(root: int, pyspy: str | None) -> list[Member]:
+    """The processes of every job at and below a process."""
+    return [one for job in jobs_under(root, pyspy) for one in job]
 
 
 def _over(one: Member, members: dict[int, Member]) -> Member | None:

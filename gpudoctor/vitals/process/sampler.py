@@ -10,6 +10,8 @@ from gpudoctor.vitals.process.stacks import StackRing
 
 BURST_SECONDS, BURST_INTERVAL = 10.0, 0.2
 INTERVAL = 1.0
+_REST = 0.05
+"""Seconds between the end of a look and the next one at least."""
 _SHARE, _BURST_SHARE = 0.02, 0.15
 """Of one core, the most that dumps take: where one costs more they get rarer."""
 _WORKER_TURN = 4
@@ -84,10 +86,11 @@ class Sampler:
 
     def _work(self) -> None:
         while not self._stop.is_set():
+            began = self._clock()
             target = None if self._paused.is_set() else self._next()
             if target is not None:
                 self._take(target)
-            self._stop.wait(self._interval())
+            self._stop.wait(max(_REST, self._interval() - (self._clock() - began)))
 
     def _interval(self) -> float:
         burst = self._clock() < self._burst_until

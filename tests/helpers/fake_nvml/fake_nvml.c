@@ -6,6 +6,7 @@
  *   RETURN  an NVML return code, or "hang", or "crash"
  *   VALUE   what is written to the output arguments, in their order
  * The last line that fits wins; a question that no line answers is "not supported" (3).
+ * The file is read again when it changes, so a driver can fall ill while it is watched.
  * Compiled with -DOLD_DRIVER, the functions that came after r470 are not exported at all.
  */
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef unsigned int uint;
@@ -27,24 +29,36 @@ typedef void *device;
 
 static char *lines[MAX_LINES];
 static int count_of_lines = -1;
+static struct stat seen;
+static int loading;
 
+/* Old lines are never freed: another thread may be reading them. */
 static void load(void) {
     char buffer[4096];
+    struct stat now;
     const char *path = getenv("FAKE_NVML");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    count_of_lines = 0;
-    while (file && count_of_lines < MAX_LINES && fgets(buffer, sizeof buffer, file)) {
+    FILE *file;
+    int count = 0;
+    if (!path || stat(path, &now)) { if (count_of_lines < 0) count_of_lines = 0; return; }
+    if (count_of_lines >= 0 && now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec && now.st_mtime == seen.st_mtime
+        && now.st_size == seen.st_size) return;
+    if (__sync_lock_test_and_set(&loading, 1)) return;
+    seen = now;
+    file = fopen(path, "r");
+    while (file && count < MAX_LINES && fgets(buffer, sizeof buffer, file)) {
         buffer[strcspn(buffer, "\n")] = 0;
-        if (buffer[0] && buffer[0] != '#') lines[count_of_lines++] = strdup(buffer);
+        if (buffer[0] && buffer[0] != '#') lines[count++] = strdup(buffer);
     }
     if (file) fclose(file);
+    count_of_lines = count;
+    __sync_lock_release(&loading);
 }
 
 /* The return code of the last line that fits; *values points at the text behind it. */
 static int ask(int gpu, const char *key, const char **values) {
     char who[16], name[128], code[16];
     int consumed;
-    if (count_of_lines < 0) load();
+    load();
     for (int i = count_of_lines - 1; i >= 0; i--) {
         consumed = 0;
         if (sscanf(lines[i], "%15s %127s %15s %n", who, name, code, &consumed) < 3) continue;
@@ -323,3 +337,27 @@ static int processes(device gpu, const char *key, uint *count, process *out) {
 #endif
 int PROCESSES(Compute)(device gpu, uint *count, process *out) { return processes(gpu, "ComputeProcesses", count, out); }
 int PROCESSES(Graphics)(device gpu, uint *count, process *out) { return processes(gpu, "GraphicsProcesses", count, out); }
+
+/* ---- events: "- Event 0 GPU TYPE DATA" is delivered once ---- */
+typedef struct { device gpu; ull type, data; uint gpu_instance, compute_instance; } event_data;
+
+int nvmlEventSetCreate(void **set) { *set = (void *)1; return 0; }
+int nvmlEventSetFree(void *set) { (void)set; return 0; }
+int nvmlDeviceGetSupportedEventTypes(device gpu, ull *types) {
+    *types = 0xffff;
+    return ask(index_of(gpu), "SupportedEventTypes", NULL) == 4 ? 4 : 0;
+}
+int nvmlDeviceRegisterEvents(device gpu, ull types, void *set) { (void)gpu; (void)types; (void)set; return 0; }
+int nvmlEventSetWait_v2(void *set, event_data *out, uint timeout) {
+    static int delivered;
+    const char *values;
+    (void)set;
+    usleep((timeout > 100 ? 100 : timeout) * 1000);
+    if (delivered || ask(SYSTEM, "Event", &values)) return 10;
+    delivered = 1;
+    memset(out, 0, sizeof *out);
+    out->gpu = (device)(uintptr_t)(number(&values) + 1);
+    out->type = number(&values);
+    out->data = number(&values);
+    return 0;
+}

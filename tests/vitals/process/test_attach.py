@@ -86,6 +86,21 @@ def test_a_launcher_leads_to_its_ranks_in_order(tmp_path):
                 os.kill(rank.pid, 9)
 
 
+def test_a_shell_with_several_jobs_wants_one_of_them_named():
+    quiet = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    shell = subprocess.Popen(["bash", "-c", f"{quiet} & {quiet} & wait"], start_new_session=True)
+    try:
+        for _ in range(100):
+            time.sleep(0.1)
+            if len(procfs.tree(shell.pid)) == 3:
+                break
+        time.sleep(0.3)
+        assert f"process {shell.pid} (bash) has 2 training jobs under it; name one: " in refused(shell.pid)
+    finally:
+        os.killpg(shell.pid, 9)
+        shell.wait()
+
+
 def test_forked_workers_belong_to_their_process(tmp_path):
     text = (
         "import os, time\n"
