@@ -1,6 +1,7 @@
 """Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
 
-The order: what breaks the run first, then expected gain times confidence, then severity, then effort. Two
+The order: what breaks the run first, then expected gain times confidence (half of it for a note, on which no one
+has to act), then severity, then effort. Two
 remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
 apart here and nowhere else: the lower one is set aside with the reason.
 """
@@ -19,12 +20,14 @@ from gpudoctor.model import (
     Severity,
 )
 
-UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.05, Severity.NOTE: 0.01}
+UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.10, Severity.NOTE: 0.01}
 """Share of step time that an unmeasured finding stands for when it is ordered among measured ones.
 
 A convention, not a measurement: a warning is by definition worth acting on, and the catalogue's thresholds call
 5 to 20 % of a step a warning. It is never shown as a number.
 """
+NOTED = 0.5
+"""The factor on the gain of a note: its share lies below what the catalogue calls worth acting on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,7 @@ def _place(case: Case) -> tuple[bool, float, int, int, str, str, str, int, str]:
     span = finding.span
     return (
         finding.cost.breaks is None,
-        -_gain(case).share * finding.confidence.weight,
+        -_gain(case).share * finding.confidence.weight * (NOTED if finding.severity is Severity.NOTE else 1.0),
         -finding.severity.rank,
         min((remedy.effort.rank for remedy in case.remedies), default=99),
         finding.code,

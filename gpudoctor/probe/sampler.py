@@ -23,6 +23,12 @@ INTERVAL = 0.02
 """Seconds between two looks at the stack."""
 WRITE = 1.0
 """Seconds between two writes."""
+SWITCH = 0.0001
+"""Seconds that the sampler waits for the interpreter's lock before it asks for it.
+
+With Python's own 5 ms a loop that is shorter is never seen: the look always falls on the next call that gives
+the lock away, and a line that takes 58 % of a 13 ms step gets 26 % of the looks (measured; 57 % with this).
+"""
 MEMORY = 0.1
 """Seconds between two readings of the resident memory (15 µs each): a leak is to be seen in 50 steps."""
 LINES = ((4, 1.0), (1024, 5.0), (2048, 20.0), (3072, 120.0), (1 << 30, 600.0))
@@ -88,6 +94,16 @@ class Sampler:
         self._live.remove()
 
     def _run(self) -> None:
+        before = sys.getswitchinterval()
+        if before > SWITCH:
+            sys.setswitchinterval(SWITCH)
+        try:
+            self._sample()
+        finally:
+            if abs(sys.getswitchinterval() - SWITCH) < SWITCH / 2:  # the program may have set its own meanwhile
+                sys.setswitchinterval(before)
+
+    def _sample(self) -> None:
         wake, interval = self._wake, self._interval
         self._seen = perf_counter()
         while not wake.wait(interval):

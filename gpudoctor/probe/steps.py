@@ -207,6 +207,7 @@ class Steps:
         path, line, function = where(self._probe.places.user_frame(frame))
         place = {"path": path, "line": line, "function": function}
         self._probe.record("loop", {"marker": marker, **place, "engine": _engine(frame), "step": self.index})
+        self._probe.sampler.lines.write()  # what was seen before the steps is told apart from what comes
 
     def _stop(self) -> None:
         identity = self._probe.identity

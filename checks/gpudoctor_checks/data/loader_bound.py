@@ -85,6 +85,14 @@ class LoaderBound(Check):
             meaning="Waiting for data for this share of a recorded run is a warning.",
         ),
         Threshold(
+            name="workers_busy",
+            default=0.5,
+            unit="1",
+            source="convention: workers that are idle for half of their time keep up",
+            meaning="Where workers are busy for less of their time, a wait is a note: more of them do not "
+            "help.",
+        ),
+        Threshold(
             name="wait_seconds",
             default=0.001,
             unit="s",
@@ -107,10 +115,11 @@ class LoaderBound(Check):
         severity = level(wait.always, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
-        if wait.per_step < self.limit("wait_seconds"):
-            severity = Severity.NOTE
         process = run.lead.process
         loader, busy = training_loader(process), workers(run.recording, process.rank)
+        idle = busy is not None and busy.busy < self.limit("workers_busy")
+        if wait.always * run.lead.step_seconds < self.limit("wait_seconds") or idle:
+            severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
@@ -187,4 +196,7 @@ def _how(loader: LoaderFacts | None, busy: Workers | None) -> str:
         return "; it prepares them itself (num_workers=0)"
     if busy is None:
         return f"; {loader.workers} workers do not keep up"
+    if busy.busy < 0.5:
+        share = percent(busy.busy)
+        return f"; its {loader.workers} workers are busy {share} of their time: the hand-over takes it"
     return f"; {loader.workers} workers do not keep up, {percent(busy.busy)} of their time busy"

@@ -19,7 +19,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.program import enclosing, switched_off
 from gpudoctor.model.reading.recordings.blame import calling
-from gpudoctor.model.reading.recordings.costs import by_line, start_lines
+from gpudoctor.model.reading.recordings.costs import by_line, start
 from gpudoctor.model.reading.recordings.judged import (
     best_match,
     duration,
@@ -30,7 +30,6 @@ from gpudoctor.model.reading.recordings.judged import (
     processes,
     spot,
 )
-from gpudoctor.model.reading.recordings.numbers import first_step
 from gpudoctor.model.reading.recordings.pricing import at, suspicions
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -48,10 +47,6 @@ _LARGE = re.compile(
 """Names of public sets with hundreds of thousands of texts and more."""
 _TOKENISER = re.compile(r"tok\w*(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-_OWN = 0.3
-"""Share of the samples before the first step that its three dearest lines must take to be its cause."""
 
 
 class SlowStart(Check):
@@ -125,25 +120,22 @@ class SlowStart(Check):
         yield from suspected if process is None else self._measured(patient, process, suspected)
 
     def _measured(self, patient: Patient, process: Process, suspected: list[Finding]) -> Iterator[Finding]:
-        """The time between the end of torch's import and the first step, when it is the user's own doing."""
-        torch, first = process.first("torch"), first_step(process)
-        begun = torch.t if torch is not None else 0.0
-        took = (first or 0.0) - process.steps.column("duration")[0] - begun
-        whole = process.steps.column("t")[-1] - begun
+        """The time before the first step, and what of it is the user's own doing."""
+        ends, own = process.steps.column("t"), start(process)
+        whole, took = ends[-1], ends[0] - process.steps.column("duration")[0]
         long = took >= self.limit("start_noted")
-        short_run = took >= self.limit("start_floor") and took >= self.limit("run_share") * whole
-        lines = by_line(start_lines(process))[:3]
-        if not long and not (short_run and sum(item.share for item in lines) >= _OWN):
+        if not long and own.seconds < max(self.limit("start_floor"), self.limit("run_share") * whole):
             return
+        took = took if long else own.seconds
+        lines = by_line(own.lines)[:3]
         spans = [spot(patient, item.place) for item in lines]
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         severity = Severity.WARNING if took >= self.limit("start_warned") else Severity.NOTE
         evidence: tuple[Evidence, ...] = (*spans, measured("start_seconds", took, "s", patient.recording))
         message = (
-            f"The first step begins {duration(took)} after torch is there, {percent(took / whole)} of the run"
-            f"{at(spans)}."
+            f"{duration(took)} go by before the first step, {percent(took / whole)} of the run{at(spans)}."
         )
-        cost = Cost(step_share=took / whole)
+        cost = Cost(step_share=took / whole if long else None)  # a short run is not what one pays for
         base = best_match(suspected, spans)
         if base is not None:
             yield grown(base, message, evidence=evidence, severity=severity, cost=cost)

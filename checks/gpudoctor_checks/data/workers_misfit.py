@@ -107,13 +107,20 @@ class WorkersMisfit(Check):
         severity = level(wait.starts, self.limit("gap_noted"), self.limit("gap_warned"))
         if severity is None or wait.epochs < self.limit("starts"):
             return
-        if loader is None or loader.persistent or loader.workers == 0:
+        if loader is None or loader.workers == 0:
             return
+        if loader.persistent:
+            severity = Severity.NOTE  # they live on; it is the short epochs that cost
         spans = [spot(patient, loader.place)] if loader.place is not None else []
         yield confirmed(
             self,
             suspected,
-            f"{loader.workers} workers are started again for each epoch, and the first batch of an epoch is "
+            (
+                f"{loader.workers} workers begin each epoch with empty queues"
+                if loader.persistent
+                else f"{loader.workers} workers are started again for each epoch"
+            )
+            + ", and the first batch of an epoch is "
             f"waited for {duration(wait.start_seconds)} longer than the others: {percent(wait.starts)} of the "
             f"time, {wait.epochs} times{at(spans)}.",
             share=wait.starts,
@@ -122,7 +129,11 @@ class WorkersMisfit(Check):
             run=run,
             name="epoch_start_share",
             numbers=(measured("seconds_per_epoch_start", wait.start_seconds, "s", run.recording),),
-            facts=(("kind", "respawned"), ("workers", loader.workers), ("settable", False)),
+            facts=(
+                ("kind", "short" if loader.persistent else "respawned"),
+                ("workers", loader.workers),
+                ("settable", False),
+            ),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.program import bound_to, steady
-from gpudoctor.model.reading.recordings.growth import growth, readings
+from gpudoctor.model.reading.recordings.growth import readings, rise
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured
 from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
@@ -73,10 +73,17 @@ class GraphRetained(Check):
     thresholds = (
         Threshold(
             name="grown",
-            default=4 * 2**20,
+            default=64 * 2**20,
             unit="B",
-            source="resident memory of a process at rest varies by one or two MiB",
-            meaning="Memory that grew by this much over a recorded run confirms what the source suspects.",
+            source="free blocks that do not fit make a healthy process grow by tens of MiB",
+            meaning="Growth by this much over a recorded run makes what the source suspects an error.",
+        ),
+        Threshold(
+            name="per_step",
+            default=1024,
+            unit="B",
+            source="a graph of two nodes; sums and lists of numbers grow by 8 to 32 bytes a step",
+            meaning="Less growth a step in a recorded run refutes what the source suspects.",
         ),
         Threshold(
             name="steps",
@@ -97,11 +104,15 @@ class GraphRetained(Check):
         process = run.lead.process
         device = readings(process, "allocated") > 0
         column = "allocated" if device else "rss"
-        found = growth(process, column)
-        if found is None or found.bytes < self.limit("grown"):
-            if run.lead.steps < self.limit("steps") or not readings(process, column):
+        found = rise(process, column)
+        if found is None:
+            yield from suspected
+            return
+        if found.per_step < self.limit("per_step"):
+            if run.lead.steps < self.limit("steps"):
                 yield from suspected
             return
+        much = found.bytes >= self.limit("grown")
         kind = "device" if device else "host"
         for finding in suspected:
             yield confirmed(
@@ -111,10 +122,10 @@ class GraphRetained(Check):
                 f"{size(found.per_step)} a step.",
                 share=None,
                 spans=(),
-                severity=Severity.ERROR,
+                severity=Severity.ERROR if much else finding.severity,
                 run=run,
                 numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
-                breaks=f"the {kind} runs out of memory",
+                breaks=f"the {kind} runs out of memory" if much else None,
             )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:

@@ -68,6 +68,13 @@ class AllocatorFlushInLoop(Check):
             meaning="A flush at least this often is noted; rarer ones are silent.",
         ),
         Threshold(
+            name="events",
+            default=3,
+            unit="{times}",
+            source="convention: once or twice is no period",
+            meaning="Fewer calls in a recording say nothing about their price.",
+        ),
+        Threshold(
             name="share_noted",
             default=0.01,
             unit="1",
@@ -91,7 +98,8 @@ class AllocatorFlushInLoop(Check):
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         cost = price(patient, run, owners=(Owner.COLLECTING,), wanted=lambda site: collects(site.what))
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        if severity is None:
+        calls = sum(site.calls for site in cost.sites)
+        if severity is None or (cost.sites and calls < self.limit("events")):
             return
         what = cost.what or "Flushing memory"
         yield confirmed(

@@ -9,7 +9,7 @@ from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import is_metric, samples_around
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.blame import Owner, loop_heads
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.costs import metrics
@@ -101,6 +101,9 @@ class PerSampleMetrics(Check):
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
+        spans = list(
+            dict.fromkeys((*cost.spans, *(head for span in cost.spans for head in loop_heads(patient, span))))
+        )
         yield confirmed(
             self,
             suspected,
@@ -108,7 +111,7 @@ class PerSampleMetrics(Check):
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
             f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
             share=cost.share,
-            spans=cost.spans,
+            spans=spans,
             severity=severity,
             run=run,
             name="metrics_share",

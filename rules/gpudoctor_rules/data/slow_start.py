@@ -34,6 +34,9 @@ class SlowStartRule(Rule):
     answers = Code("DATA012")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        if finding.fact("how") == "recording":
+            yield _store()
+            return
         processes, why = processes_for(patient)
         edits = _in_config(finding, patient, processes) if finding.fact("how") == "config" else _in_source(
             finding, patient, processes
@@ -65,6 +68,23 @@ class SlowStartRule(Rule):
             edits=edits,
             references=("https://huggingface.co/docs/datasets/cache",),
         )
+
+
+def _store() -> Remedy:
+    """For work that a recording saw before the first step, whatever it is."""
+    return Remedy(
+        id="DATA012-store",
+        title="prepare once and store the result; the next start reads it",
+        steps=(
+            "if not path.exists(): numpy.save(path, prepare())      # or torch.save, datasets' own cache",
+            "data = numpy.load(path, mmap_mode='r')                 # there at once, shared by all ranks "
+            "and workers",
+            "what must be prepared each time: multiprocessing.Pool().map, one rank for all of them",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        uses=frozenset({Resource.DISK}),
+    )
 
 
 def processes_for(patient: Patient) -> tuple[int, str]:

@@ -32,6 +32,8 @@ class WorkersMisfitRule(Rule):
         elif kind == "without":
             yield self._drop(finding)
             yield self._workers(finding, patient)
+        elif kind == "short":
+            yield self._longer()
         elif kind == "respawned":
             yield self._persistent(finding)
         else:
@@ -99,6 +101,18 @@ class WorkersMisfitRule(Rule):
             uses=frozenset({Resource.HOST_MEMORY}),
             edits=_edits(finding, (("persistent_workers", "True"),)),
             override=(("DataLoader.persistent_workers", "True"),),
+        )
+
+    def _longer(self) -> Remedy:
+        return Remedy(
+            id="DATA003-longer",
+            title="longer epochs: one pass of the loader over several of the data set",
+            steps=(
+                "torch.utils.data.ConcatDataset([dataset] * 10), or a sampler that never ends",
+                "where the set fits into memory: no loader at all, indices into its tensors",
+            ),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.SMALL_EDIT,
         )
 
     def _once(self) -> Remedy:

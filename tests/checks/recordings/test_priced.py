@@ -260,7 +260,8 @@ def test_workers_that_start_again_each_epoch():
     assert finding.severity is Severity.WARNING and finding.span.line == 13
     assert finding.cost.step_share == pytest.approx(0.27, abs=0.03)
     assert findings("DATA001", None, respawning()) == []  # the cause is told once
-    assert findings("DATA003", None, respawning(persistent=True)) == []
+    [short] = findings("DATA003", None, respawning(persistent=True))
+    assert (short.severity, short.fact("kind")) == (Severity.NOTE, "short")
     assert findings("DATA003", None, make_process(make_steps(400))) == []
 
 

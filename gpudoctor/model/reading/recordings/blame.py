@@ -33,6 +33,7 @@ _WRITES = re.compile(
     r"^(print|pprint|write|writelines|writerow|writerows|log|log_dict|log_metrics?|add_scalars?|add_text|add_image|"
     r"add_images|add_figure|info|warning|debug|error|critical|track|report_scalar|dump|dumps|to_csv|savetxt)$"
 )
+_ARITHMETIC = frozenset({"log"})
 _SAVES = re.compile(r"^(save|save_file|save_model|save_pretrained|save_checkpoint|save_state|async_save)$")
 _FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
 _COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
@@ -164,9 +165,16 @@ def _by_syntax(script: Script, whole: ast.stmt) -> Owner:
     if any(map(is_metric, calls)) or (methods & _READS and over_samples(script, whole)):
         return Owner.METRICS
     for pattern, owner in _BY_NAME:
-        if any(pattern.match(method) for method in methods):
+        if any(pattern.match(call.method) and not _arithmetic(call) for call in calls):
             return owner
     return Owner.COMPUTE if _computes(script, whole, calls) else Owner.NOBODY
+
+
+def _arithmetic(call: Call) -> bool:
+    """Whether a call that is named like one that writes is arithmetic: `torch.log`, `x.log()`."""
+    if call.method not in _ARITHMETIC:
+        return False
+    return call.name.startswith(("torch.", "numpy.", "math.")) and "tensorboard" not in call.name
 
 
 def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
@@ -200,6 +208,16 @@ def inner_loop(script: Script, node: ast.stmt) -> ast.For | ast.While | None:
         if isinstance(above, ast.For | ast.While):
             return above if above.lineno not in training and not _holds(above, training) else None
     return None
+
+
+def loop_heads(patient: Patient, span: SourceSpan) -> list[SourceSpan]:
+    """The head of the Python loop around a line, as evidence; empty without one, or without the source."""
+    script = script_at(patient, span.path)
+    whole = statement_at(script, span.line)
+    loop = inner_loop(script, whole) if script is not None and whole is not None else None
+    if script is None or loop is None or loop.lineno == span.line:
+        return []
+    return [SourceSpan(path=script.path, line=loop.lineno, text=script.text_lines[loop.lineno - 1].strip())]
 
 
 def _holds(loop: ast.For | ast.While, training: Iterable[int]) -> bool:
@@ -273,20 +291,27 @@ def _calls_by_line(script: Script) -> Mapping[int, list[Call]]:
     return found
 
 
-def calling(patient: Patient, span: SourceSpan, most: int = 2) -> list[Place]:
-    """Where the user's code calls the function that a hot line stands in; empty without the source."""
+def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -> list[Place]:
+    """Where the user's code calls the function that a line stands in, and where those who call are called.
+
+    Empty without the source; a function that is called from many places leads nowhere.
+    """
     source = source_of(patient)
-    script = script_at(patient, span.path)
-    last = function_at(script, span.line) if script is not None else ""
-    if source is None or not last:
-        return []
-    found = [
-        Place(path=script.path, line=call.span.line, function=call.function)
-        for script in source.scripts
-        for call in script.calls
-        if call.method == last and call.function.rpartition(".")[2] != last
-    ]
-    return found[:most] if len(found) <= 2 * most else []
+    found: dict[tuple[str, int], Place] = {}
+    wanted = [Place(path=span.path, line=span.line)]
+    for _ in range(depth if source is not None else 0):
+        homes = [(script_at(patient, place.path), place.line) for place in wanted]
+        names = {function_at(script, line) for script, line in homes if script is not None} - {""}
+        wanted = [
+            Place(path=script.path, line=call.span.line, function=call.function)
+            for script in (source.scripts if source is not None else ())
+            for call in script.calls
+            if call.method in names and call.function.rpartition(".")[2] != call.method
+        ]
+        if len(wanted) > most:
+            break
+        found |= {(place.path, place.line): place for place in wanted}
+    return list(found.values())[:most]
 
 
 def function_at(script: Script, line: int) -> str:

@@ -100,12 +100,61 @@ def lines(process: Process) -> tuple[LineCost, ...]:
     return _lines(records if stable.rows else process.of("lines"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What the user's own lines did before the first step."""
+
+    seconds: float
+    """Of all their lines, imports left out."""
+    lines: tuple[LineCost, ...]
+    """Most first; `share` is of these seconds."""
+
+
 @once
-def start_lines(process: Process) -> tuple[LineCost, ...]:
-    """The user's lines that the sampler saw before the first step ended, most first."""
+def start(process: Process) -> Start:
+    """The user's lines before the first step, as the sampler saw them; those that import are left out."""
     ends = process.steps.column("t")
-    records = process.of("lines")
-    return _lines(item for item in records if not len(ends) or item.t <= ends[0]) or _lines(records[:1])
+    spent: dict[tuple[str, str, int, str], float] = {}
+    imports: dict[tuple[str, str, int, str], float] = {}
+    for record in process.of("lines"):
+        if len(ends) and record.t > ends[0] + _LATE:
+            break
+        interval, below = float(record.get("interval") or 0.0), _imports(record)
+        for index, (phase, path, line, function, count) in enumerate(record.get("counts") or ()):
+            if path is not None and phase == "other":
+                key = (str(phase), str(path), int(line or 0), str(function or ""))
+                spent[key] = spent.get(key, 0.0) + count * interval
+                imports[key] = imports.get(key, 0.0) + below.get(index, 0.0) * interval
+    spent = {key: seconds for key, seconds in spent.items() if imports[key] < _IMPORTS * seconds}
+    total = sum(spent.values())
+    found = [
+        LineCost(
+            phase=phase,
+            place=Place(path=path, line=line, function=function),
+            samples=seconds,
+            share=seconds / total,
+        )
+        for (phase, path, line, function), seconds in spent.items()
+        if total > 0
+    ]
+    return Start(seconds=total, lines=tuple(sorted(found, key=lambda item: -item.samples)))
+
+
+_LATE = 0.05
+"""Seconds after the end of the first step by which the record of what came before it is written."""
+
+
+_IMPORTS = 0.03
+"""Share of a line's looks in the import system from which on it imports: two of its leaves are known."""
+
+
+def _imports(record: Record) -> dict[int, float]:
+    """Position among a record's counts to its looks in the import system, or in a module's body."""
+    below: dict[int, float] = {}
+    for index, path, function, count in record.get("leaves") or ():
+        if "importlib" in str(path) or function == "<module>":
+            below[index] = below.get(index, 0.0) + count
+    return below
 
 
 def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.recordings.costs import Place
@@ -21,6 +22,10 @@ _SURE = 1e-3
 """Mann-Kendall p-value above which an order may be chance."""
 _RISING = 0.6
 """Kendall's tau below which a series goes up and down."""
+_SMALL = 64 * 2.0**20
+"""Bytes of growth below which it must be even: an allocator whose free blocks do not fit grows in jumps."""
+_EVEN = 0.7
+"""Share of the readings that must each have grown by a third of the mean growth."""
 _STILL_GROWING = 0.35
 """Slope of the second half against that of the whole: less is a quantity that comes to rest."""
 
@@ -47,6 +52,14 @@ class Growth:
         return max(0.0, (limit - self.last) / self.per_second) if self.per_second > 0 else math.inf
 
 
+def _even(values: Sequence[float]) -> bool:
+    """Whether a quantity grows by about the same amount from reading to reading."""
+    known = [value for value in values if math.isfinite(value)]
+    risen = [later - earlier for earlier, later in pairwise(known)]
+    mean = (known[-1] - known[0]) / len(risen)
+    return sum(rise >= 0.3 * mean for rise in risen) >= _EVEN * len(risen)
+
+
 def readings(process: Process, column: str) -> int:
     """Rows of the steady state in which a column was read."""
     return sum(math.isfinite(value) for value in steady(process).values(column))
@@ -69,6 +82,17 @@ def growth(process: Process, column: str) -> Growth | None:
     return grown(indices[skip:], values[skip:], times[skip:])
 
 
+def rise(process: Process, column: str) -> Growth | None:
+    """How a column of bytes goes, sure or not, growing or not: for a suspicion that has its own reasons.
+
+    None where there are too few steps or readings to tell.
+    """
+    state = steady(process)
+    indices, times, values = state.values("index"), state.values("t"), state.values(column)
+    found = trend(indices, values) if values and state.steps >= LEAST_STEPS else None
+    return _as_growth(found, indices, times) if found is not None else None
+
+
 def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) -> Growth | None:
     """Steady growth of values along steps xs at seconds `times`; None as for `growth`."""
     found = trend(xs, values)
@@ -76,6 +100,12 @@ def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) 
         return None
     if found.late_slope < _STILL_GROWING * found.slope:
         return None
+    if found.growth < _SMALL and not _even(values):
+        return None
+    return _as_growth(found, xs, times)
+
+
+def _as_growth(found: Trend, xs: Sequence[float], times: Sequence[float]) -> Growth | None:
     steps, seconds = xs[-1] - xs[0], times[-1] - times[0]
     if steps <= 0 or seconds <= 0:
         return None

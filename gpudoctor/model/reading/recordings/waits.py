@@ -13,6 +13,8 @@ from gpudoctor.model.signs.recording import Process, Record, Recording
 
 _BURST = 10.0
 """A wait this many times the median is one for a whole pipeline to start."""
+_BURST_IN_TIME = 3.0
+"""The same where it comes when an epoch begins."""
 _STEP = frozenset({"forward", "backward", "optimizer"})
 _LEAST_BURST = 0.002
 """Seconds below which a wait is no start of processes: a fork takes longer."""
@@ -107,24 +109,27 @@ def waiting(process: Process) -> Wait:
 def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int]:
     """Positions in the steady rows of the waits with which epochs begin.
 
-    Where the loader's length is known they come once in so many batches, the longest of the neighbours; else
-    every wait that towers over the usual one counts.
+    Where the loader's length is known, the rows that draw an epoch's first batch (or their neighbours), as far
+    as they wait long; else every wait that towers over the usual one.
     """
-    long = [i for i, wait in enumerate(waits) if wait > max(_BURST * usual, _LEAST_BURST)]
     loader = training_loader(state.process)
-    batches = state.values("batches")
-    if loader is None or not loader.batches or not any(batches):
-        return long
-    per_row = median(value for value in batches if math.isfinite(value)) or 1.0
-    period = loader.batches / per_row
-    if period < 2:
-        return []
+    drawn = state.process.steps.column("batches")
+    if loader is None or not loader.batches or not any(drawn):
+        return [i for i, wait in enumerate(waits) if wait > max(_BURST * usual, _LEAST_BURST)]
+    begins: set[int] = set()
+    before = 0.0
+    for row, count in enumerate(drawn):
+        after = before + (count if math.isfinite(count) else 0.0)
+        if math.ceil(before / loader.batches) * loader.batches < after:
+            begins.add(row)
+        before = after
     rows: list[int] = []
-    for i in long:
-        if not rows or i - rows[-1] > period / 2:
-            rows.append(i)
-    expected = len(waits) / period
-    return rows if len(rows) <= expected + 1 else []
+    for i, row in enumerate(state.rows):
+        if row in begins:
+            near = max((k for k in (i - 1, i, i + 1) if 0 <= k < len(waits)), key=waits.__getitem__)
+            if waits[near] > max(_BURST_IN_TIME * usual, _LEAST_BURST) and near not in rows[-1:]:
+                rows.append(near)
+    return rows
 
 
 @once
