@@ -1,8 +1,8 @@
 """Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
 
-The order: what breaks the run first, then expected gain times confidence (half of it for a note, on which no one
-has to act), then severity, then effort. Two
-remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
+The order: what breaks the run first, then expected gain times confidence (half of it for a note, on which
+nobody has to act), then severity, then effort. Two remedies that turn the same knob differently, or one that
+uses what another finding says is scarce, are told
 apart here and nowhere else: the lower one is set aside with the reason.
 """
 
