@@ -58,6 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="note where every rank is once no step ends for S seconds",
     )
+    run.add_argument(
+        "--allow-watch",
+        action="store_true",
+        help="let `gpudoctor watch` look at the ranks under Yama; any process of yours may then",
+    )
     add_alarm_flags(run)
     add_report_flags(parser)
 
@@ -122,6 +127,13 @@ def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _settings(arguments: argparse.Namespace) -> dict[str, object]:
+    """What the probe is told."""
+    after = arguments.hang_after
+    settings: dict[str, object] = {"hang_after": after, "heartbeat": min(after, _HEARTBEAT)} if after else {}
+    return settings | ({"allow_watch": True} if arguments.allow_watch else {})
+
+
 def _record(
     command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, alarm: Alarm | None
 ) -> "Ending":
@@ -137,7 +149,7 @@ def _record(
         folder=folder,
         steps=arguments.steps,
         seconds=arguments.seconds,
-        settings={"hang_after": after, "heartbeat": min(after, _HEARTBEAT)} if after else {},
+        settings=_settings(arguments),
     )
 
     def observe(now: "Now", passed: float) -> None:

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from .hooks import backward, calls, ends, forward, loader, modes, optimizer, reads, windows, workers
+from .permit import permit
 from .probe import Probe
 
 HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, windows, calls, ends)
@@ -18,6 +19,7 @@ def begin(waiting: Any) -> Probe:
     probe = Probe(sys.modules["torch"], waiting)
     for module in HOOKS:
         probe.guard.safely(module.__name__.rpartition(".")[2], module.install)(probe)
+    probe.guard.safely("permit", permit)(probe.settings)
     end = probe.guard.safely("end", probe.end)
     if hasattr(os, "register_at_fork"):
         # Python 3.12 and later warn at a fork beside threads; and a child must not write into our file.
