@@ -84,12 +84,15 @@ class WatchApp(App[None]):
     #low { height: 1fr; }
     #findings {
         height: auto; min-height: 4; max-height: 40%; border: none; border-top: solid $foreground 30%;
-        padding: 0; background: transparent;
+        border-title-color: $foreground; padding: 0; background: transparent;
     }
     Panel { padding: 0 1 0 0; }
-    #gpus, #phases, #places, #ranks, #host { border-top: solid $foreground 30%; height: 1fr; width: 1fr; }
+    #gpus, #phases, #places, #ranks, #host {
+        border-top: solid $foreground 30%; border-title-color: $foreground; height: 1fr; width: 1fr;
+    }
     #side { width: 1fr; height: 1fr; }
     #host { height: 1fr; }
+    #findings > .option-list--option-highlighted { background: $foreground 15%; text-style: bold; }
     #keys { height: 1; color: $text-muted; }
     #small { display: none; padding: 1; }
     .too-small > * { display: none; }

@@ -66,8 +66,9 @@ def finding_text(item: Ranked, width: int) -> Text:
     aside = f"{finding.severity.value}, {confidence_text(finding)}"
     subject = f"  {plain(finding.subject)}" if finding.subject else ""
     room = width - len(head) - len(aside) - 2
-    text = Text(head, style=style, no_wrap=True, overflow="crop")
-    text.append(clip(subject, room).ljust(room) if room > 0 else "  ", style="")
+    text = Text(no_wrap=True, overflow="crop")
+    text.append(head, style=style)
+    text.append(clip(subject, room).ljust(room) if room > 0 else "  ")
     text.append(f" {aside}", style=style)
     if item.remedies:
         best = item.remedies[0]

@@ -1,5 +1,8 @@
 """The hottest lines of the user's code."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from rich.text import Text
 
 from gpudoctor.model.signs.process import Place
@@ -23,7 +26,7 @@ class Places(Panel):
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line a place."""
         total, _ = counted(tick.window, view)
-        places = sorted(shown_places(tick.window, view), key=_KEYS[view.sort])
+        places = sorted(_by_line(shown_places(tick.window, view)), key=_KEYS[view.sort])
         named = [place for place in places if place.path]
         if not named:
             return Text("no line of your own code has been seen yet" if total else "", overflow="fold")
@@ -36,6 +39,16 @@ class Places(Panel):
         """The order that they stand in."""
         del tick
         return f"hottest lines (by {view.sort})"
+
+
+def _by_line(places: Iterable[Place]) -> list[Place]:
+    """Places of the same line and phase added up, whatever library function they were in."""
+    merged: dict[tuple[str, str, int], Place] = {}
+    for place in places:
+        key = (place.phase, place.path, place.line)
+        same = merged.get(key)
+        merged[key] = place if same is None else replace(same, count=same.count + place.count)
+    return list(merged.values())
 
 
 def _row(place: Place, total: int, wide: int, width: int) -> str:

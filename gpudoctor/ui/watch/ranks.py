@@ -1,5 +1,8 @@
 """Ranks and their loader workers: who stands where."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from gpudoctor.model.signs.process import Rank, Worker
@@ -29,7 +32,7 @@ class Ranks(Panel):
         """Ranks where there are several and none is chosen."""
         ranks = shown_ranks(tick.window, view)
         if len(ranks) > 1:
-            return lines_text([_rank_line(rank, width) for rank in ranks], height)
+            return lines_text([_rank_line(rank, width) for rank in _odd_first(ranks)], height)
         rank = ranks[0]
         lines = [_rank_line(rank, width), _summary(rank, width)]
         lines += [_worker_line(worker, width) for worker in sorted(rank.workers, key=_trouble)]
@@ -39,6 +42,13 @@ class Ranks(Panel):
         """`8 ranks`, or the chosen one."""
         ranks = shown_ranks(tick.window, view)
         return f"{len(ranks)} ranks" if len(ranks) > 1 else f"{ranks[0].title} and its workers"
+
+
+def _odd_first(ranks: Sequence[Rank]) -> list[Rank]:
+    """Those that are gone or stand elsewhere than most come first: they must not fall off the panel."""
+    newest = {rank.pid: rank.trail[-1][1] if rank.trail else "" for rank in ranks}
+    usual = Counter(newest.values()).most_common(1)[0][0]
+    return sorted(ranks, key=lambda rank: rank.alive and newest[rank.pid] == usual)
 
 
 def _trouble(worker: Worker) -> tuple[bool, float]:

@@ -10,6 +10,8 @@ from gpudoctor.vitals.host.mounts import read_mounts
 from gpudoctor.vitals.host.tree import Tree
 from gpudoctor.vitals.process.history import Recent, Thinned
 
+SHORTEST = 0.25
+"""Seconds between two looks below which a rate would be noise: CPU time is counted in hundredths."""
 _SECTOR = 512
 _WHOLE_DISK = re.compile(r"^(sd[a-z]+|vd[a-z]+|xvd[a-z]+|nvme\d+n\d+|mmcblk\d+|dasd[a-z]+)$")
 _RATES = ("cpu", "io_wait", "disk_read", "disk_write", "net_rx", "net_tx")
@@ -24,6 +26,7 @@ class HostMeter:
         self._recent = {name: Recent() for name in (*_RATES, "swap")}
         self._memory = Thinned()
         self._before: dict[str, float] = {}
+        self._known: dict[str, float] = {}
         self._at = 0.0
         self._total = 0
         self._cpus = _allowed_cpus(pid, self._group)
@@ -44,8 +47,10 @@ class HostMeter:
         return HostWindow(cpus=self._cpus, memory_total=self._total, memory=self._memory.series(), **made)
 
     def _rates(self, t: float) -> dict[str, float]:
-        counters = _counters()
         seconds = t - self._at
+        if self._known and seconds < SHORTEST:
+            return self._known
+        counters = _counters()
         rates = {
             name: max(0.0, value - self._before[name]) / seconds
             for name, value in counters.items()
@@ -55,6 +60,7 @@ class HostMeter:
         every = rates.pop("every", 0.0)
         if "io_wait" in rates:
             rates["io_wait"] = rates["io_wait"] / every if every else NAN
+        self._known = rates
         return rates
 
 

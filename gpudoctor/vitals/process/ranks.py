@@ -11,6 +11,7 @@ from gpudoctor.model.signs.process import NAN, LostWorker, Rank, Worker
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.family import Member, variables, workers_of
 from gpudoctor.vitals.process.history import Thinned
+from gpudoctor.vitals.process.host import SHORTEST
 from gpudoctor.vitals.process.lines import SourceLines
 from gpudoctor.vitals.process.live import live_steps, recording_folder
 from gpudoctor.vitals.process.procfs import Usage
@@ -32,9 +33,11 @@ class _Worker:
         self.looks: deque[bool] = deque(maxlen=_LOOKS)
 
     def take(self, item: Usage, seconds: float) -> Worker:
-        if self.before is not None and seconds > 0:
+        if self.before is None:
+            self.before = item
+        elif seconds >= SHORTEST:
             self.cpu = max(0.0, item.cpu - self.before.cpu) / seconds
-        self.before = item
+            self.before = item
         self.looks.append(item.state == "D")
         channel = procfs.wait_channel(self.pid) if item.state == "D" else ""
         share = sum(self.looks) / len(self.looks)
@@ -58,7 +61,7 @@ class WatchedRank:
         self.target = Target(member.pid, lines, uses_gpu(member.pid), length)
         self.alive = True
         self._before: Usage | None = None
-        self._at = 0.0
+        self._at = -1.0
         self._cpu = NAN
         self._io: tuple[float, int, int] | None = None
         self._rates = (NAN, NAN)
@@ -89,14 +92,16 @@ class WatchedRank:
             workers = tuple(self._look_at_workers(t))
             self._memory.add(t, item.rss + sum(worker.rss for worker in workers))
             self._device.add(t, device_memory)
-            self._at = t
+            if t - self._at >= SHORTEST:
+                self._at = t
         return self._snapshot(t, item, workers, gpus)
 
     def _usage(self, t: float, item: Usage) -> None:
-        seconds = t - self._at
-        if self._before is not None and seconds > 0:
-            self._cpu = max(0.0, item.cpu - self._before.cpu) / seconds
-        self._before = item
+        if self._before is None:
+            self._before = item
+        elif t - self._at >= SHORTEST:
+            self._cpu = max(0.0, item.cpu - self._before.cpu) / (t - self._at)
+            self._before = item
         if not self.target.device and t - self._device_at > _DEVICE_EVERY:
             self._device_at, self.target.device = t, uses_gpu(self.member.pid)
 
