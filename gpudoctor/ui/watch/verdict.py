@@ -22,12 +22,12 @@ class Verdict(Panel):
         words = plain(tick.report.summary.verdict)
         if view.error:
             words = f"This tick failed: {plain(view.error)}. {words}"
-        text = Text(words, style=style, overflow="ellipsis")
         lines = _wrapped(words, width)
         if len(lines) > height:
             lines = lines[:height]
             lines[-1] = lines[-1][: width - 1] + "…"
-            text = Text("\n".join(lines), style=style, no_wrap=True)
+        # A span and no style of the whole text: only spans follow the theme, and yellow on white cannot be read.
+        text = Text(no_wrap=True).append("\n".join(lines), style=style)
         return text
 
 
