@@ -26,9 +26,8 @@ class Verdict(Panel):
         if len(lines) > height:
             lines = lines[:height]
             lines[-1] = lines[-1][: width - 1] + "…"
-        # A span and no style of the whole text: only spans follow the theme, and yellow on white cannot be read.
-        text = Text(no_wrap=True).append("\n".join(lines), style=style)
-        return text
+        # A span, no style of the whole text: only spans follow the theme, and yellow on white is unreadable.
+        return Text(no_wrap=True).append("\n".join(lines), style=style)
 
 
 def _wrapped(words: str, width: int) -> list[str]:
