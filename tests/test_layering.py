@@ -29,7 +29,10 @@ ALLOWED = {
         "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report", "gpudoctor.ui",
     },
-    "gpudoctor/trial": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.trial"},
+    "gpudoctor/trial": {
+        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
+        "gpudoctor.vitals", "gpudoctor.trial",
+    },
     "checks/gpudoctor_checks": {"gpudoctor.model", "gpudoctor_checks"},
     "rules/gpudoctor_rules": {"gpudoctor.model", "gpudoctor.estimate", "gpudoctor_rules"},
 }  # fmt: skip

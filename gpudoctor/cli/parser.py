@@ -22,6 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.run",
         "run a command as it is, record its training, name the cause of what is slow or broken",
     ),
+    "verify": (
+        "gpudoctor.cli.verify",
+        "try the remedies on a command, in pairs of bounded runs: what is proven, and the patch",
+    ),
     "report": (
         "gpudoctor.cli.report",
         "a recorded run again: any format, later, elsewhere; several nodes joined",

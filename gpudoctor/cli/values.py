@@ -1,6 +1,9 @@
 """Types of flags, shared by the commands: each turns a word into a number or says why it cannot."""
 
 import argparse
+import re
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 
 def count(text: str) -> int:
@@ -30,4 +33,16 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return number
+
+
+def duration(text: str) -> float:
+    """Seconds from `90`, `90s`, `10m`, `1h30m`."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if not found or not any(found.groups()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 10m or 1h30m")
+    hours, minutes, rest = (float(part) if part else 0.0 for part in found.groups())
+    number = 3600 * hours + 60 * minutes + rest
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no time to work with")
     return number

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gpudoctor.model.finding import Resource
+from gpudoctor.model.proof import Proof
 
 
 class Applicability(Enum):
@@ -130,3 +131,5 @@ class Remedy:
     """Runtime overrides for a trial: the probe's names and values."""
     references: tuple[str, ...] = field(default_factory=tuple)
     """Documents and threads."""
+    proof: Proof | None = None
+    """What a trial of it has shown; None where there was none."""

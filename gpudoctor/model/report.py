@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from gpudoctor.model.finding import Code, Finding
 from gpudoctor.model.outcome import Outcome
+from gpudoctor.model.proof import TrialSummary
 from gpudoctor.model.remedy import Remedy
 from gpudoctor.model.run import RunSummary
 
@@ -111,3 +112,5 @@ class Report:
     """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
     run: RunSummary | None = None
     """The recording's numbers (DESIGN 6); None when nothing was run."""
+    trial: TrialSummary | None = None
+    """What trials have shown; None when there were none."""

@@ -31,6 +31,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.report.closed import assert_never
 from gpudoctor.report.run_json import run_object
+from gpudoctor.report.trial_json import proof_object, trial_object
 
 JsonObject = dict[str, Json]
 
@@ -62,6 +63,7 @@ def as_object(report: Report) -> JsonObject:
         "problems": list(report.problems),
         "remarks": list(report.remarks),
         "run": finite(run_object(report.run)) if report.run else None,
+        "trial": finite(trial_object(report.trial)) if report.trial else None,
     }
 
 
@@ -184,7 +186,7 @@ def _remedy(remedy: Remedy) -> JsonObject:
         "edits": [_edit(edit) for edit in remedy.edits],
         "references": list(remedy.references),
         "patch": remedy.patch,
-        "proof": None,  # a trial's work
+        "proof": proof_object(remedy.proof),
     }
 
 

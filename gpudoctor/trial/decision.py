@@ -13,7 +13,7 @@ Verdict = Literal["faster", "slower", "no clear difference"]
 
 SMALLEST_EFFECT = 0.02
 """Below it nobody cares, and differences between machines hide it."""
-LOOKS = (4, 6, 8, 12, 16)
+LOOKS = (3, 4, 6, 8, 12, 16)
 """Numbers of pairs at which a trial may stop."""
 ERROR = 0.05
 """Chance that any of the looks has an interval that misses the truth: divided among them (Bonferroni)."""

@@ -8,7 +8,9 @@ from pathlib import Path
 TIMEOUT = 60
 
 
-def gpudoctor(*words: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+def gpudoctor(
+    *words: str, cwd: Path | None = None, timeout: float = TIMEOUT, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """`gpudoctor WORDS` with extra environment variables; output captured as text."""
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     return subprocess.run(
@@ -17,6 +19,6 @@ def gpudoctor(*words: str, cwd: Path | None = None, **variables: str) -> subproc
         text=True,
         env=environment,
         cwd=cwd,
-        timeout=TIMEOUT,
+        timeout=timeout,
         check=False,
     )

@@ -34,6 +34,7 @@ from gpudoctor.report.units import (
 )
 from gpudoctor.ui.console.canvas import STYLES, Canvas
 from gpudoctor.ui.console.run_text import phase_bars, run_details, where_recorded
+from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
@@ -58,6 +59,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         phase_bars(canvas, shown.run)
     if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
         run_details(canvas, shown.run)
+    if shown.trial:
+        trial_table(canvas, shown.trial, verbose)
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
@@ -69,6 +72,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         _all_silenced(canvas, shown)
     if shown.findings:
         _next_step(canvas, shown)
+    if shown.trial:
+        trial_ending(canvas, shown.trial)
     if shown.run:
         canvas.literal(where_recorded(shown.run))
     return canvas.text()

@@ -88,6 +88,7 @@ class WorkersMisfitRule(Rule):
             sets=(("DataLoader.num_workers", str(workers)),),
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
             edits=_edits(finding, ((keyword, str(workers)),)),
+            override=(("DataLoader.num_workers", str(workers)),),
         )
 
     def _persistent(self, finding: Finding) -> Remedy:

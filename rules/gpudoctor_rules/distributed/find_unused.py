@@ -30,6 +30,7 @@ class FindUnusedRule(Rule):
             ),
             applicability=Applicability.UNSAFE,  # a run with an unused parameter would stop
             effort=Effort.ONE_LINE,
+            override=(("ddp.find_unused_parameters", "False"),),
             edits=edits,
             references=("https://pytorch.org/docs/stable/notes/ddp.html#internal-design",),
         )

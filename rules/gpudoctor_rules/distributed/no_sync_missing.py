@@ -34,6 +34,7 @@ class NoSyncMissingRule(Rule):
             ),
             applicability=Applicability.UNSAFE,  # sums in another order
             effort=Effort.SMALL_EDIT,
+            override=(("ddp.no_sync", str(number)),) if number > 1 else (),
             effect=Effect(quantity="throughput", low=1.0, high=1.7, unit="x", provenance=EffectOrigin.PUBLISHED)
             if number
             else None,

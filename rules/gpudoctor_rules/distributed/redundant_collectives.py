@@ -44,6 +44,7 @@ class RedundantCollectivesRule(Rule):
             steps=tuple(_STEPS[kind].format(every=_EVERY) for kind in kinds),
             applicability=Applicability.UNSAFE,
             effort=Effort.SMALL_EDIT,
+            override=(("every", "0"),) if kinds != ["value"] else (("every", str(_EVERY)),),
             effect=None,  # the wait is a run's to measure
             edits=edits,
             references=("https://pytorch.org/docs/stable/notes/ddp.html#internal-design",),

@@ -37,6 +37,7 @@ class CpuBudgetRule(Rule):
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("OMP_NUM_THREADS", str(threads)),),
+            override=(("env.OMP_NUM_THREADS", str(threads)),),
             references=(_OMP,),
         )
 
@@ -48,6 +49,7 @@ class CpuBudgetRule(Rule):
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(fewer)),),
+            override=(("DataLoader.num_workers", str(fewer)),),
             uses=frozenset[Resource](),
             references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
         )

@@ -28,6 +28,7 @@ class CheckpointTooOftenRule(Rule):
             # The files that a run leaves behind are other ones: not the same result.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
+            override=(("every", str(EVERY)),),
             sets=(("save_period", str(EVERY)),),
             edits=edits,
         )

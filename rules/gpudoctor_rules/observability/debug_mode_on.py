@@ -54,6 +54,7 @@ class DebugModeOnRule(Rule):
             applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             effect=_ANOMALY if "anomaly" in (facility + keyword) else None,
+            override=(("autograd.detect_anomaly", "False"),) if "anomaly" in (facility + keyword) else (),
             sets=((facility, "off"),),
             edits=edits,
             references=("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",),

@@ -29,6 +29,7 @@ class EvaluationTooOftenRule(Rule):
             # Early stopping and schedulers that look at the metric see it less often.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
+            override=(("every", str(EVERY)),),
             sets=(("evaluation_period", str(EVERY)),),
             edits=edits,
         )

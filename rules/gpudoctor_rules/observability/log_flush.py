@@ -42,6 +42,7 @@ class LogFlushRule(Rule):
             steps=(_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, where it must be."),
             applicability=Applicability.SAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if kind == "open" else Effort.ONE_LINE,
+            override=(("every", "50"),) if kind in {"sync", "flush"} else (),
             edits=edits if whole else (),
         )
 

@@ -45,6 +45,7 @@ class LoggingTooOftenRule(Rule):
             ),
             applicability=Applicability.SAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE if len(places) == 1 else Effort.SMALL_EDIT,
+            override=(("every", str(EVERY)),),
             sets=(("log_period", str(EVERY)),),
             edits=edits if whole else (),
         )

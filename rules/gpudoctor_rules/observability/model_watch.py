@@ -51,6 +51,7 @@ class ModelWatchRule(Rule):
             ),
             applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
+            override=(("every", str(EVERY)),) if how == "loop" else (),
             sets=(("watch_period", str(EVERY)),),
             edits=edits,
         )

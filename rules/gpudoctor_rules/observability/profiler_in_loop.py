@@ -25,6 +25,9 @@ PERIOD = 500
 
 SCHEDULE = "torch.profiler.schedule(wait=5, warmup=2, active=5, repeat=1)"
 
+_OFF = (("profiler.enabled", "False"),)
+"""What a trial shows: the run without the profiler, which such a schedule comes close to."""
+
 _REFERENCES = ("https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",)
 
 
@@ -81,6 +84,7 @@ def _count_once() -> Remedy:
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
+        override=_OFF,
         sets=(("profile_period", "once"),),
     )
 
@@ -129,6 +133,7 @@ def _schedule(finding: Finding, patient: Patient) -> Remedy:
         ),
         applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+        override=_OFF,
         sets=(("profile_period", "once"),),
         edits=edits,
         references=_REFERENCES,

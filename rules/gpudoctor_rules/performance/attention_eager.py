@@ -39,6 +39,7 @@ class AttentionEagerRule(Rule):
             steps=steps,
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+            override=(("attention.implementation", "sdpa"),),
             effect=Effect(
                 quantity="throughput", low=1.0, high=2.0, unit="x", provenance=EffectOrigin.PUBLISHED
             ),

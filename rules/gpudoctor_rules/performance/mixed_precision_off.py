@@ -50,6 +50,7 @@ class MixedPrecisionOffRule(Rule):
             steps=steps,
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+            override=(("autocast.dtype", "bf16"),) if bf16 else (),
             effect=Effect(quantity="throughput", low=1.2, high=3.0, unit="x", provenance=EffectOrigin.PUBLISHED)
             if large
             else None,
@@ -71,6 +72,7 @@ def _tf32() -> Remedy:
         ),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
+        override=(("torch.float32_matmul_precision", "high"),),
         references=("https://pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere",),
     )
 

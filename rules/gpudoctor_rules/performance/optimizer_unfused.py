@@ -41,6 +41,7 @@ class OptimizerUnfusedRule(Rule):
             steps=(f"Line {span.line if span is not None else 0}: {title}",),
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=effort,
+            override=(("optimizer.fused", "True"),),
             effect=None,  # the optimizer's share of a step is a run's to measure
             edits=edits,
             references=("https://pytorch.org/docs/stable/optim.html#algorithms",),

@@ -24,6 +24,7 @@ class AllocatorFlushInLoopRule(Rule):
             ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
+            override=(("gc.collect" if call == "gc.collect" else "gc.empty_cache", "False"),),
             edits=() if edit is None else (edit,),
         )
         if call != "gc.collect":
@@ -35,6 +36,7 @@ class AllocatorFlushInLoopRule(Rule):
                 ),
                 applicability=Applicability.SAFE,
                 effort=Effort.SETTING,
+                override=(("env.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),),
                 sets=(("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),),
                 references=(
                     "https://pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf",

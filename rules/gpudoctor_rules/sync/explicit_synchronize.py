@@ -34,6 +34,7 @@ class ExplicitSynchronizeRule(Rule):
             steps=tuple(steps),
             applicability=applicability if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,
+            override=(("gc.synchronize", "False"),),
             edits=edits if whole else (),
             references=("https://pytorch.org/docs/stable/generated/torch.cuda.Event.html",),
         )

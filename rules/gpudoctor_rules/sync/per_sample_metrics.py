@@ -24,6 +24,7 @@ class PerSampleMetricsRule(Rule):
             # The metric then averages a tenth of the steps: the numbers shown differ.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
+            override=(("every", str(EVERY)),),
             sets=(("metric_period", str(EVERY)),),
             edits=edits,
         )

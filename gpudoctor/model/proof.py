@@ -1,0 +1,89 @@
+"""What trials prove: pairs of bounded runs with and without a change. Seconds and bytes are plain numbers."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Conclusion(Enum):
+    """How the trial of one change ended."""
+
+    PROVEN = "proven"
+    """Faster by more than the smallest effect, and what is learned is the same."""
+    UNCLEAR = "no clear difference"
+    SLOWER = "slower"
+    MOVED = "loss moved"
+    """Whatever its speed: it learns something else."""
+    FAILED = "failed"
+    """Its runs died, or made no steps to compare."""
+    WITHOUT_EFFECT = "found no place to act"
+    """The override was there and the program never came by."""
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """One change, measured."""
+
+    ratio: float
+    """Seconds a step without it by seconds with it; above 1 where it is faster."""
+    low: float
+    high: float
+    """Interval of the ratio that holds for all looks at the pairs together."""
+    pairs: int
+    """Pairs that count."""
+    aside: int = 0
+    """Pairs set aside because something outside stalled a run."""
+    loss: str | None = None
+    """`identical`, `within tolerance`, `moved`; None where no loss was seen."""
+    verdict: str
+    """`faster`, `slower`, `no clear difference`."""
+    memory: tuple[int, int] | None = None
+    """Highest bytes without and with it: of the device, or resident where there is none."""
+    per: str = "step"
+    """What the seconds are of: `step`, or `sample` where the batches differ in size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow:
+    """One change that was tried, or why it was not."""
+
+    name: str
+    """A remedy's id, `together`, or `KEY=VALUE`."""
+    title: str
+    conclusion: Conclusion
+    reason: str = ""
+    """Why it failed or was not tried."""
+    proof: Proof | None = None
+    step_seconds: float | None = None
+    """Median over its runs."""
+    patch: bool = False
+    """Whether an edit of a file does it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary:
+    """Everything that was tried on one command."""
+
+    step_seconds: float | None
+    """Of the baseline, median over its runs; None where it made no steps to measure."""
+    warm_up_steps: int
+    """Set aside at the start of every run."""
+    steps: int
+    """Measured in every run after them."""
+    rows: tuple[TrialRow, ...] = ()
+    """Proven first, best first."""
+    together: TrialRow | None = None
+    """The proven ones in one run; None where there are fewer than two."""
+    seconds: float = 0.0
+    """Spent on it all."""
+    budget: float = 0.0
+    protection: str = ""
+    """How the user's files were kept as they were, one clause."""
+    kept_out: tuple[str, ...] = field(default=())
+    """Files that the runs wrote, changed or deleted; none of it reached the user's."""
+    patch: str = ""
+    """The proven edits as a unified diff."""
+    patch_path: str = ""
+    """The file that holds it."""
+    kept: tuple[str, ...] = ()
+    """Files that `--keep` has changed."""

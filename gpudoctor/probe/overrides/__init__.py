@@ -1,0 +1,94 @@
+"""Overrides of a trial: one setting of the user's program changed at run time, without an edit of a file.
+
+Loaded only when GPUDOCTOR_OVERRIDES is set (JSON: name to value). A name is `topic` or `topic.detail`; its
+topic leads to a module with `apply(trial, detail, value)`. An override that found its place says so in the
+recording (`override` records), so that a trial without an effect is told from one that changed nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+VARIABLE = "GPUDOCTOR_OVERRIDES"
+
+TOPICS = {
+    "DataLoader": "loaders",
+    "TrainingArguments": "training_arguments",
+    "attention": "attention",
+    "autocast": "autocast",
+    "autograd": "anomaly",
+    "checkpointing": "checkpointing",
+    "ddp": "ddp",
+    "gc": "calls_off",
+    "lightning": "lightning",
+    "memory_format": "memory_format",
+    "offline": "offline",
+    "optimizer": "optimizers",
+    "profiler": "profiler",
+    "torch": "settings",
+    "trackers": "trackers",
+    "transfer": "transfer",
+    "trial": "bounds",
+}
+"""Topic to module. `source` and `files` work before torch is there: early.py."""
+EARLY = ("source", "files", "writes")
+
+
+def wanted() -> dict[str, Any]:
+    """The overrides that the environment asks for; none where it makes no sense."""
+    try:
+        found = json.loads(os.environ.get(VARIABLE) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class Trial:
+    """What overrides share."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.torch = probe.torch
+        self._told: set[str] = set()
+
+    def reached(self, name: str, **fields: Any) -> None:
+        """An override has changed something; told once."""
+        if name not in self._told:
+            self._told.add(name)
+            self.probe.record("override", {"name": name, "reached": True, **fields})
+
+    def failed(self, name: str, error: BaseException) -> None:
+        """An override could not be put in place."""
+        self.probe.record(
+            "override", {"name": name, "reached": False, "error": f"{type(error).__name__}: {error}"[:300]}
+        )
+
+
+def install(probe: Probe) -> None:
+    """Put the overrides of the environment in place; torch has been imported."""
+    table = wanted()
+    if not table:
+        return
+    trial = Trial(probe)
+    for name, value in table.items():
+        topic, _, detail = name.partition(".")
+        if topic in EARLY:
+            _adopt(trial, topic)
+            continue
+        try:
+            module = importlib.import_module(f".{TOPICS[topic]}", __name__)
+            module.apply(trial, detail, value)
+        except Exception as error:  # the arm is told to have failed, not the user's program
+            trial.failed(name, error)
+
+
+def _adopt(trial: Trial, topic: str) -> None:
+    """Hand the probe to what began before torch was there."""
+    early = importlib.import_module(".early", __name__)
+    early.adopt(trial, topic)

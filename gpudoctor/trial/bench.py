@@ -1,0 +1,136 @@
+"""The bench: runs arms of one command, each in a recording of its own, and keeps what came of them."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.trial.arm import BASELINE, Arm
+from gpudoctor.trial.bounded import Bounded, Enough, Finished, run_bounded
+from gpudoctor.trial.window import Window, steps_made, warm_up, window
+from gpudoctor.vitals.recording import read_recording
+
+SEED = 20
+"""Of every run, as long as the program has none of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """How a run is kept away from the user's files."""
+
+    prefix: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lap:
+    """One run of an arm."""
+
+    finished: Finished
+    recording: Recording
+    window: Window | None
+    """None where it made too few steps."""
+    problem: str = ""
+    """Why it cannot be used: one clause."""
+
+
+class Bench:
+    """Runs arms one after the other in folders of the scratch place."""
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        scratch: Path,
+        protect: Callable[[Path], AbstractContextManager[Protection]],
+    ) -> None:
+        self.command = command
+        self.scratch = scratch
+        self.skip = 0
+        """Steps that are set aside in every run."""
+        self.steps: int | None = None
+        """Steps of a run, the first ones included; None lets it run to its end."""
+        self.seconds = 3600.0
+        """Seconds after which a run is ended in any case."""
+        self.watch: Callable[[str, float], None] = lambda _arm, _seconds: None
+        """Told the arm that runs and the seconds since its start, often."""
+        self._protect = protect
+        self._laps = 0
+
+    def explore(self, folder: Path, *, enough: Enough, to_stderr: bool, seconds: float) -> Finished:
+        """The first run: shown to the user, as long as `enough` says that more is needed."""
+        with self._protect(folder) as protection:
+            plan = replace(
+                self._plan(BASELINE, folder, seconds, protection),
+                shown=True,
+                to_stderr=to_stderr,
+                machine=True,
+                steps=None,
+            )
+            return run_bounded(plan, enough=enough, watch=lambda passed: self.watch("baseline", passed))
+
+    def lap(self, arm: Arm) -> Lap:
+        """One run of an arm over the window."""
+        self._laps += 1
+        folder = self.scratch / f"lap-{self._laps}"
+        folder.mkdir(mode=0o700)
+        with self._protect(folder) as protection:
+            finished = run_bounded(
+                self._plan(arm, folder, self.seconds, protection),
+                watch=lambda passed: self.watch(arm.name, passed),
+            )
+        recording = read_recording(str(folder))
+        found = self._window(recording)
+        return Lap(finished=finished, recording=recording, window=found, problem=_problem(finished, found))
+
+    def _window(self, recording: Recording) -> Window | None:
+        """The window; a change that warms up longer (compiling) sets more aside, up to a half."""
+        made = steps_made(recording)
+        first = min(max(self.skip, warm_up(recording)), max(self.skip, (self.skip + made) // 2))
+        return window(recording, first, self.steps)
+
+    def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> Bounded:
+        overrides: dict[str, Any] = {
+            "trial.seed": SEED,
+            "trial.isolate": True,
+            **protection.overrides,
+            **arm.overrides,
+        }
+        overrides |= _texts(folder, "source.files", arm.sources)
+        overrides |= _texts(folder, "files.replaced", arm.configs)
+        return Bounded(
+            command=arm.words(self.command),
+            folder=folder,
+            overrides=overrides,
+            environment={"PYTHONHASHSEED": "0", **protection.environment, **arm.environment},
+            prefix=protection.prefix,
+            steps=self.steps,
+            seconds=seconds,
+        )
+
+
+def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Write new texts into the run's folder; gives the override that puts them in place."""
+    if not texts:
+        return {}
+    table = {}
+    for number, (path, text) in enumerate(texts.items()):
+        copy = folder / f"{name.partition('.')[0]}-{number}{Path(path).suffix}"
+        copy.write_text(text, encoding="utf-8")
+        table[path] = str(copy)
+    return {name: table}
+
+
+def _problem(finished: Finished, found: Window | None) -> str:
+    if finished.stopped_by == "seconds":
+        return f"no end within {finished.seconds:.0f} s"
+    if finished.failed:
+        words = finished.last_words()
+        return f"it ended with exit code {finished.exit_code}" + (f": {words[:200]}" if words else "")
+    if found is None:
+        return "it made too few steps to measure"
+    if found.problems:
+        return found.problems[0]
+    return ""

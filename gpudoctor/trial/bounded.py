@@ -1,0 +1,209 @@
+"""A bounded run: the user's command under the probe, up to a number of steps, a time, or a look that says
+enough.
+
+A window ends in the training process itself (`probe/overrides/bounds.py`): it writes what it has recorded and
+stands still. Then everything that the run has started is stopped and killed, so no shell script goes on after
+it.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.recorder.folder import Ending, write_end, write_manifest
+from gpudoctor.recorder.gpus import GpuFeed
+from gpudoctor.recorder.machine import Sampler
+from gpudoctor.recorder.start import CommandError, probed
+from gpudoctor.trial.processes import die_with_us, end_all
+
+ENOUGH, DONE = "enough", "done-*"
+OUTPUT = "output.txt"
+_TICK = 0.02
+_LOOK = 0.5
+"""Seconds between two looks at the recording of a run that has no fixed length."""
+_GRACE = 3.0
+"""Seconds for the other ranks to reach the end of the window once the first has."""
+_FLUSH = 3.0
+"""Seconds for a process that was told that it is enough: it looks at the end of its step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """What to run, and where it ends."""
+
+    command: tuple[str, ...]
+    folder: Path
+    """Of the recording; exists."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    """Words before the command: what keeps its writes away from the user's files."""
+    steps: int | None = None
+    """Steps after which it ends; None looks at `enough`."""
+    seconds: float = 3600.0
+    """Seconds after which it ends in any case."""
+    shown: bool = False
+    """Whether its output goes to the user's streams; else into a file of the folder."""
+    to_stderr: bool = False
+    """With `shown`: what it says on standard output goes to standard error."""
+    machine: bool = False
+    """Whether the machine beside it is sampled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How it ended."""
+
+    folder: Path
+    stopped_by: str | None
+    """`steps` (or a look that said enough), `seconds`, or None when it ended by itself."""
+    exit_code: int | None
+    """128+n where a signal killed it; None where we ended it."""
+    seconds: float
+    left: tuple[int, ...] = ()
+    """Processes that could not be ended."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it died."""
+        return self.stopped_by is None and self.exit_code != 0
+
+    def last_words(self, most: int = 1) -> str:
+        """The last lines that it wrote, when they were kept."""
+        with suppress(OSError):
+            text = (self.folder / OUTPUT).read_text(encoding="utf-8", errors="replace")
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            return "\n".join(lines[-most:])
+        return ""
+
+
+Enough = Callable[[Path, float], bool]
+"""Asked twice a second with the recording's folder and the seconds since the start."""
+Watch = Callable[[float], None]
+"""Told the seconds since the start, often."""
+
+
+def run_bounded(
+    plan: Bounded, *, enough: Enough | None = None, watch: Watch = lambda _seconds: None
+) -> Finished:
+    """Run it, end it, return how it ended. Raises `CommandError` when it cannot be started."""
+    write_manifest(plan.folder, plan.command, {"trial": dict(plan.overrides)})
+    started = time.monotonic()
+    child = _start(plan)
+    gpus = GpuFeed(os.environ) if plan.machine else None
+    sampler = Sampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
+    left: list[int] = []
+    stopped_by: str | None = None
+    try:
+        stopped_by = _Vigil(plan, child, started, enough, watch).keep()
+    finally:
+        left = end_all(child.pid, str(plan.folder))
+        child.wait()
+        if sampler is not None:
+            sampler.close()
+        if gpus is not None:
+            gpus.close()
+    return _finished(plan, child.returncode, stopped_by, time.monotonic() - started, left)
+
+
+def _start(plan: Bounded) -> "subprocess.Popen[bytes]":
+    overrides = {"trial.steps": plan.steps, **plan.overrides}
+    _must_exist(plan.command)
+    variables = probed(os.environ, plan.folder, {"GPUDOCTOR_OVERRIDES": json.dumps(overrides)})
+    output = None if plan.shown else (plan.folder / OUTPUT).open("wb")
+    try:
+        return subprocess.Popen(
+            [*plan.prefix, *plan.command],
+            env={**variables, **plan.environment},
+            stdin=subprocess.DEVNULL,  # what one run reads the next would miss
+            stdout=sys.stderr.fileno() if plan.shown and plan.to_stderr else output,
+            stderr=subprocess.STDOUT if output is not None else None,
+            start_new_session=True,  # Ctrl-C is for us: we end all of it
+            preexec_fn=die_with_us(),
+        )
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{plan.command[0]}: cannot be started: {error}", 126) from None
+    finally:
+        if output is not None:
+            output.close()
+
+
+def _must_exist(command: tuple[str, ...]) -> None:
+    """Raise `CommandError` as a shell would; behind a prefix the system's own word would come too late."""
+    if shutil.which(command[0]) is None:
+        if os.path.exists(command[0]):
+            script = command[0].endswith(".py")
+            hint = f"; to try a script: gpudoctor verify -- python {command[0]}" if script else ""
+            raise CommandError(f"{command[0]}: cannot be executed{hint}", 126)
+        raise CommandError(f"{command[0]}: command not found", 127)
+
+
+class _Vigil:
+    """Waits for the end of the window."""
+
+    def __init__(
+        self,
+        plan: Bounded,
+        child: "subprocess.Popen[bytes]",
+        started: float,
+        enough: Enough | None,
+        watch: Watch,
+    ) -> None:
+        self._plan, self._child, self._started = plan, child, started
+        self._enough, self._watch = enough, watch
+        self._looked = started
+
+    def keep(self) -> str | None:
+        """Who ended it; None when it ended by itself."""
+        told: float | None = None
+        first: float | None = None
+        while True:
+            if self._child.poll() is not None:
+                return None
+            now = time.monotonic()
+            done = len(list(self._plan.folder.glob(DONE)))
+            if done:
+                first = first or now
+                if done >= self._ranks() or now - first > _GRACE:
+                    return "steps"
+            if told is None and self._has_enough(now):
+                told = now
+                (self._plan.folder / ENOUGH).touch()
+            if told is not None and now - told > _FLUSH and not done:
+                return "steps"
+            if now - self._started > self._plan.seconds:
+                return "seconds"
+            self._watch(now - self._started)
+            time.sleep(_TICK)
+
+    def _ranks(self) -> int:
+        return len(list(self._plan.folder.glob("rank-*.gdr")))
+
+    def _has_enough(self, now: float) -> bool:
+        if self._enough is None or now - self._looked < _LOOK:
+            return False
+        self._looked = now
+        return self._enough(self._plan.folder, now - self._started)
+
+
+def _finished(plan: Bounded, code: int, stopped_by: str | None, seconds: float, left: list[int]) -> Finished:
+    exit_code = None if stopped_by else 128 - code if code < 0 else code
+    name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
+    ending = Ending(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
+    write_end(plan.folder, ending)
+    return Finished(
+        folder=plan.folder,
+        stopped_by=stopped_by,
+        exit_code=exit_code,
+        seconds=seconds,
+        left=tuple(left),
+    )

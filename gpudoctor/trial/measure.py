@@ -1,0 +1,176 @@
+"""One change against the baseline: pairs back to back until they decide, or the time is up."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model.proof import Conclusion, Proof
+from gpudoctor.trial.arm import BASELINE, Arm
+from gpudoctor.trial.bench import Bench, Lap
+from gpudoctor.trial.decision import LOOKS, Decision, decide
+from gpudoctor.trial.losses import Loss, judge_losses
+from gpudoctor.trial.pairs import Pair, candidate_goes_first
+from gpudoctor.trial.window import Window
+
+SAME_BATCH = 0.02
+"""Samples a step that differ by less are the same batch; else seconds are of a sample."""
+_ENOUGH_FOR_LOSS = 2
+"""Pairs after which a moved loss ends a trial: its speed does not matter any more."""
+_VOID = "source.every"
+
+
+class BaselineFailed(IncompleteError):
+    """The command itself does not run through its window: nothing can be compared with it."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """The trial of one arm as far as it went."""
+
+    arm: Arm
+    baseline: list[Window] = field(default_factory=list)
+    candidate: list[Window] = field(default_factory=list)
+    first: list[bool] = field(default_factory=list)
+    """Whether the candidate of a pair ran first."""
+    problem: str = ""
+    ended: Conclusion | None = None
+    """Set where no pair decides it."""
+    decision: Decision | None = None
+
+    @property
+    def per(self) -> str:
+        """`step`, or `sample` where the batches differ in size."""
+        sizes = [_size(windows) for windows in (self.baseline, self.candidate)]
+        differ = None not in sizes and abs((sizes[1] or 0) - (sizes[0] or 0)) > SAME_BATCH * (sizes[0] or 1)
+        return "sample" if differ else "step"
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Pairs of seconds."""
+        return [
+            Pair(baseline=_seconds(a, self.per), candidate=_seconds(b, self.per), candidate_first=first)
+            for a, b, first in zip(self.baseline, self.candidate, self.first, strict=False)
+        ]
+
+    @property
+    def loss(self) -> Loss:
+        """The loss gate's word."""
+        return judge_losses([item.losses for item in self.baseline], [item.losses for item in self.candidate])
+
+    def proof(self) -> Proof | None:
+        """What the pairs prove; None before there are two."""
+        if self.decision is None:
+            return None
+        loss = self.loss
+        return Proof(
+            ratio=self.decision.ratio,
+            low=self.decision.low,
+            high=self.decision.high,
+            pairs=self.decision.pairs,
+            aside=len(self.decision.aside),
+            loss=None if loss == "unknown" else loss,
+            verdict=self.decision.verdict,
+            memory=_memory(self.baseline, self.candidate),
+            per=self.per,
+        )
+
+    def conclusion(self) -> Conclusion:
+        """How it ended, in one word."""
+        if self.ended is not None:
+            return self.ended
+        if self.decision is None:
+            return Conclusion.NOT_TRIED
+        if self.loss == "moved":
+            return Conclusion.MOVED
+        words = {"faster": Conclusion.PROVEN, "slower": Conclusion.SLOWER}
+        return words.get(self.decision.verdict, Conclusion.UNCLEAR)
+
+    def step_seconds(self) -> float | None:
+        """Median of the candidate's runs."""
+        return median(item.seconds for item in self.candidate) if self.candidate else None
+
+
+def try_arm(
+    bench: Bench,
+    tried: Tried,
+    *,
+    deadline: float,
+    looks: Sequence[int] = LOOKS,
+    against: Arm = BASELINE,
+) -> Tried:
+    """Run pairs until they decide, and fill `tried`. `deadline` is on the monotonic clock.
+
+    Raises `BaselineFailed`.
+    """
+    lap_seconds = 0.0
+    for index in range(looks[-1]):
+        if time.monotonic() + 2 * lap_seconds > deadline:
+            break
+        began = time.monotonic()
+        if not _pair(bench, tried, against, candidate_goes_first(index)):
+            return tried
+        lap_seconds = max(lap_seconds, (time.monotonic() - began) / 2)
+        if index == 0 and not _reached(tried.arm, tried.candidate[0]):
+            tried.ended = Conclusion.WITHOUT_EFFECT
+            return tried
+        if len(tried.pairs) >= 2:
+            tried.decision = decide(tried.pairs, looks=looks)
+        if tried.decision and tried.decision.final:
+            break
+        if len(tried.pairs) >= _ENOUGH_FOR_LOSS and tried.loss == "moved":
+            break
+    if tried.decision and not tried.decision.final:
+        tried.decision = decide(tried.pairs, looks=_last_look(looks, len(tried.pairs)))
+    return tried
+
+
+def _pair(bench: Bench, tried: Tried, against: Arm, candidate_first: bool) -> bool:
+    """Run one pair; False where the candidate did not make it."""
+    order = (tried.arm, against) if candidate_first else (against, tried.arm)
+    laps: dict[str, Lap] = {}
+    for arm in order:
+        lap = bench.lap(arm)
+        if lap.problem and arm is against:
+            lap = bench.lap(arm)  # once more: a machine has accidents
+            if lap.problem:
+                raise BaselineFailed(f"the command itself could not be measured: {lap.problem}")
+        if lap.problem or lap.window is None:
+            tried.problem, tried.ended = lap.problem, Conclusion.FAILED
+            return False
+        laps[arm.name] = lap
+    for windows, arm in ((tried.baseline, against), (tried.candidate, tried.arm)):
+        found = laps[arm.name].window
+        assert found is not None
+        windows.append(found)
+    tried.first.append(candidate_first)
+    return True
+
+
+def _last_look(looks: Sequence[int], pairs: int) -> tuple[int, ...]:
+    """The looks so far, and one at what there is: the time is up. Never more looks than were planned."""
+    return (*(look for look in looks if look < pairs), pairs)
+
+
+def _reached(arm: Arm, window: Window) -> bool:
+    """Whether at least one of the arm's changes can have had an effect."""
+    if arm.sources or arm.configs or arm.environment or arm.arguments or arm.command:
+        return True
+    every = any(name.startswith(_VOID) for name in window.reached)
+    return any(name in window.reached or (name == _VOID and every) for name in arm.overrides)
+
+
+def _seconds(window: Window, per: str) -> float:
+    return window.seconds / window.samples if per == "sample" and window.samples else window.seconds
+
+
+def _size(windows: Sequence[Window]) -> float | None:
+    known = [item.samples for item in windows if item.samples]
+    return median(known) if len(known) == len(windows) and known else None
+
+
+def _memory(baseline: Sequence[Window], candidate: Sequence[Window]) -> tuple[int, int] | None:
+    before = [item.memory for item in baseline if item.memory is not None]
+    after = [item.memory for item in candidate if item.memory is not None]
+    return (int(median(before)), int(median(after))) if before and after else None

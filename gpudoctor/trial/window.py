@@ -1,0 +1,164 @@
+"""The measured window of a run: the same steps in every run, warm-up set aside, all ranks together."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from gpudoctor.model.reading.recordings.steady import steady
+from gpudoctor.model.signs.recording import Process, Recording
+
+FEWEST_STEPS = 5
+"""Steps below which a window is none."""
+_EVENTFUL = 8.0
+"""A phase's value so many times its median marks an event that comes once in a while."""
+_SHARE = 0.01
+"""Share of the time below which such events are not worth a longer window."""
+_OCCASIONAL = ("evaluation", "checkpoint", "profiler", "logging", "data_wait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One run, as a pair needs it."""
+
+    first: int
+    """Number of the first step that counts."""
+    steps: int
+    """Steps that count."""
+    seconds: float
+    """A step, on average, of the slowest rank: what happens once in ten steps counts with a tenth."""
+    samples: float | None
+    """A step, all ranks together; None where they were not counted."""
+    losses: Mapping[int, float]
+    """By step, of the first rank that has some."""
+    memory: int | None
+    """Highest bytes of any rank: of its device, or resident."""
+    reached: frozenset[str] = field(default=frozenset())
+    """Overrides that changed something."""
+    problems: tuple[str, ...] = ()
+    """Overrides that could not be put in place."""
+
+
+def warm_up(recording: Recording) -> int:
+    """Steps that the slowest rank needed to get warm."""
+    return max((steady(process).warm_up_steps for process in recording.ranks if len(process.steps)), default=0)
+
+
+def steps_made(recording: Recording) -> int:
+    """Steps that every rank made."""
+    return min((_steps(process) for process in recording.ranks if len(process.steps)), default=0)
+
+
+def longest_rhythm(recording: Recording) -> int:
+    """Steps between two events that come once in a while and cost something; 0 where all steps are alike."""
+    found = [_rhythm(process, phase) for process in recording.ranks for phase in _OCCASIONAL]
+    return max(found, default=0)
+
+
+def window(recording: Recording, first: int, last: int | None = None) -> Window | None:
+    """The steps from `first` on (to before `last`) of every rank; None where there are too few."""
+    spans = [_span(process, first, last) for process in recording.ranks if len(process.steps)]
+    if not spans or any(span is None for span in spans):
+        return None
+    whole = [span for span in spans if span is not None]
+    samples = [span.samples for span in whole]
+    return Window(
+        first=first,
+        steps=min(span.steps for span in whole),
+        seconds=max(span.seconds / span.steps for span in whole),
+        samples=None if any(value is None for value in samples) else math.fsum(map(_number, samples)),
+        losses=next((found for process in recording.ranks if (found := losses(process))), {}),
+        memory=_memory(recording),
+        reached=_overrides(recording, reached=True),
+        problems=tuple(sorted(_overrides(recording, reached=False))),
+    )
+
+
+def losses(process: Process) -> dict[int, float]:
+    """Loss by step, where it was seen."""
+    table = process.steps
+    pairs = zip(table.column("index"), table.column("loss"), strict=False)
+    return {int(index): loss for index, loss in pairs if not math.isnan(loss)} | _nans(process)
+
+
+def _nans(process: Process) -> dict[int, float]:
+    """Steps whose loss was not a number: the column has NaN for `not seen` too."""
+    return {
+        int(record.get("step")): math.nan
+        for record in process.of("numeric")
+        if record.get("kind") == "nan-loss" and isinstance(record.get("step"), int)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    steps: int
+    seconds: float
+    samples: float | None
+
+
+def _span(process: Process, first: int, last: int | None) -> _Span | None:
+    table = process.steps
+    index, counts, durations = table.column("index"), table.column("count"), table.column("duration")
+    rows = [at for at, step in enumerate(index) if step >= first and (last is None or step < last)]
+    steps = int(sum(counts[at] for at in rows))
+    if steps < FEWEST_STEPS:
+        return None
+    given = table.column("samples")
+    samples = [given[at] for at in rows] if len(given) else []
+    known = samples and not any(math.isnan(value) for value in samples)
+    return _Span(
+        steps=steps,
+        seconds=math.fsum(durations[at] for at in rows),
+        samples=math.fsum(samples) / steps if known else None,
+    )
+
+
+def _steps(process: Process) -> int:
+    index = process.steps.column("index")
+    return int(index[-1]) + 1 if len(index) else 0
+
+
+def _rhythm(process: Process, phase: str) -> int:
+    state = steady(process)
+    values, durations = state.values(phase), state.values("duration")
+    if len(values) < 4 * FEWEST_STEPS or not state.seconds:
+        return 0
+    limit = max(_EVENTFUL * median(values), 0.25 * median(durations))
+    events = [row for row, value in zip(state.rows, values, strict=True) if value > limit]
+    share = math.fsum(value for value in values if value > limit) / state.seconds
+    if len(events) < 2 or share < _SHARE or len(events) > len(values) / 4:
+        return 0
+    gaps = [after - before for before, after in pairwise(events)]
+    return int(median(gaps))
+
+
+def _memory(recording: Recording) -> int | None:
+    every: list[float] = []
+    for names in (("peak", "allocated"), ("rss",)):
+        for process in recording.ranks:
+            for name in names:
+                every += [value for value in process.steps.column(name) if not math.isnan(value)]
+        if every:
+            return int(max(every))
+    return None
+
+
+def _overrides(recording: Recording, *, reached: bool) -> frozenset[str]:
+    found: set[str] = set()
+    for process in recording.ranks:
+        for record in process.of("override"):
+            if bool(record.get("reached")) is reached:
+                found.add(_told(record.fields))
+    return frozenset(found)
+
+
+def _told(fields: Mapping[str, Any]) -> str:
+    error = fields.get("error")
+    return f"{fields.get('name')}: {error}" if error else str(fields.get("name"))
+
+
+def _number(value: float | None) -> float:
+    return value or 0.0

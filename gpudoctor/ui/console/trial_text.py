@@ -1,0 +1,83 @@
+"""The part of a text report that shows trials: a line a change, the patch, and what was left as it was."""
+
+from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.report.strings import one_line
+from gpudoctor.report.units import bytes_text, plural, seconds_text
+from gpudoctor.ui.console.canvas import Canvas
+
+_KEPT_OUT = 4
+_MEMORY_CHANGE, _MEMORY_FLOOR = 0.05, 64 << 20
+"""Share of memory and bytes below which a change of it is not shown."""
+
+
+def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
+    """The baseline, then what was tried, best first; what was not tried last."""
+    canvas.blank()
+    canvas.paragraph(_baseline(trial))
+    rows = [_cells(row) for row in trial.rows if verbose or not _dull(row)]
+    if trial.together is not None:
+        rows.insert(_proven(trial), _cells(trial.together))
+    canvas.columns(rows, indent=2)
+    dull = sum(_dull(row) for row in trial.rows)
+    if dull and not verbose:
+        canvas.paragraph(
+            f"{plural(dull, 'more remedy').replace('remedys', 'remedies')} not tried: --verbose", indent=2
+        )
+
+
+def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
+    """The patch, how to apply it, and that nothing else was changed."""
+    if trial.patch_path:
+        changed = sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in trial.patch.splitlines())
+        canvas.literal(f"patch: {one_line(trial.patch_path)} ({plural(changed, 'line')})")
+    if trial.kept:
+        canvas.paragraph(f"changed by --keep: {', '.join(map(one_line, trial.kept))}", hang=2)
+    elif trial.patch:
+        canvas.literal("apply it: the same command with --keep")
+    if trial.kept_out:
+        shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
+        more = len(trial.kept_out) - _KEPT_OUT
+        canvas.paragraph(f"not written: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
+    if not trial.kept and trial.protection:
+        canvas.paragraph(f"nothing of yours was changed ({one_line(trial.protection)})", hang=2)
+
+
+def _baseline(trial: TrialSummary) -> str:
+    spent = f"{seconds_text(float(round(trial.seconds)))} of {seconds_text(float(round(trial.budget)))}"
+    if trial.step_seconds is None:
+        return f"baseline  nothing to compare ({spent})"
+    window = (
+        f"{plural(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
+    )
+    return f"baseline  {seconds_text(trial.step_seconds)} a step ({window}; {spent})"
+
+
+def _cells(row: TrialRow) -> tuple[str, ...]:
+    proof = row.proof
+    said = row.conclusion.value + (f": {one_line(row.reason)}" if row.reason else "")
+    if proof is None:
+        return row.name, "", "", "", said
+    loss = f"loss {proof.loss}" if proof.loss else "no loss seen"
+    return row.name, _ratio(proof), f"({proof.low:.2f} to {proof.high:.2f})", loss, said + _memory(proof)
+
+
+def _ratio(proof: Proof) -> str:
+    return f"{proof.ratio:.2f}x"
+
+
+def _memory(proof: Proof) -> str:
+    if proof.memory is None:
+        return ""
+    before, after = proof.memory
+    if abs(after - before) < max(_MEMORY_CHANGE * before, _MEMORY_FLOOR):
+        return ""
+    sign = "+" if after > before else "-"
+    return f", {sign}{bytes_text(abs(after - before))}"
+
+
+def _dull(row: TrialRow) -> bool:
+    return row.conclusion is Conclusion.NOT_TRIED
+
+
+def _proven(trial: TrialSummary) -> int:
+    return sum(row.conclusion is Conclusion.PROVEN for row in trial.rows)

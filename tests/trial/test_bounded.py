@@ -1,0 +1,140 @@
+"""Bounded runs: where they end, and that nothing of them is left."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.recorder.start import CommandError
+from gpudoctor.trial.bounded import Bounded, run_bounded
+from gpudoctor.trial.processes import adopt_orphans
+from gpudoctor.trial.window import steps_made, warm_up, window
+from gpudoctor.vitals.recording import read_recording
+
+CHILDREN = """
+import os, subprocess, sys, time
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+bare = subprocess.Popen(["sleep", "1000"], start_new_session=True, env={"PATH": os.environ["PATH"]})
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open("daemon.tmp", "w") as stream:
+            stream.write(str(os.getpid()))
+        os.rename("daemon.tmp", "daemon")
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+while not os.path.exists("daemon"):
+    time.sleep(0.01)
+with open("pids", "w") as stream:
+    stream.write(f"{child.pid} {bare.pid} {open('daemon').read()}")
+print("started", flush=True)
+time.sleep(1000)
+"""
+TRAIN = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.set_num_threads(1)
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,))), batch_size=8, num_workers=1)
+while True:
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "recording"
+    made.mkdir()
+    return made
+
+
+def gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return True
+    return state == "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_at_the_end_of_the_time_the_whole_tree_is_gone(folder):
+    adopt_orphans()
+    Path("run.py").write_text(CHILDREN)
+
+    def started(_seconds: float) -> None:
+        while not Path("pids").exists():
+            time.sleep(0.01)
+
+    plan = Bounded(command=(sys.executable, "run.py"), folder=folder, seconds=0.5)
+    done = run_bounded(plan, watch=started)
+    assert (done.stopped_by, done.exit_code, done.failed, done.left) == ("seconds", None, False, ())
+    pids = [int(word) for word in Path("pids").read_text().split()]
+    assert len(pids) == 3 and all(gone(pid) for pid in pids)
+    assert done.last_words() == "started"
+
+
+def test_a_command_that_ends_by_itself_dies_or_does_not_exist(folder):
+    plan = Bounded(command=(sys.executable, "-c", "import sys; print('a'); sys.exit('boom')"), folder=folder)
+    done = run_bounded(plan)
+    assert (done.stopped_by, done.exit_code, done.failed, done.last_words()) == (None, 1, True, "boom")
+    killed = run_bounded(Bounded(command=(sys.executable, "-c", "import os; os.abort()"), folder=folder))
+    assert (killed.exit_code, killed.failed) == (134, True)
+    with pytest.raises(CommandError, match="command not found"):
+        run_bounded(Bounded(command=("no-such-command",), folder=folder))
+
+
+def test_an_interrupt_leaves_nothing(folder):
+    Path("run.py").write_text(CHILDREN)
+
+    def interrupt(_seconds: float) -> None:
+        while not Path("pids").exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    adopt_orphans()
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded(Bounded(command=(sys.executable, "run.py"), folder=folder), watch=interrupt)
+    assert all(gone(int(word)) for word in Path("pids").read_text().split())
+
+
+def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(folder):
+    pytest.importorskip("torch")
+    Path("train.py").write_text(TRAIN)
+    command = ("bash", "-c", f"{sys.executable} train.py; touch after")
+    done = run_bounded(Bounded(command=command, folder=folder, steps=40, overrides={"trial.seed": 3}))
+    assert (done.stopped_by, done.left) == ("steps", ())
+    assert not Path("after").exists()
+    recording = read_recording(str(folder))
+    assert steps_made(recording) == 40
+    assert recording.ranks[0].clean
+    assert 1 <= warm_up(recording) <= 20
+    found = window(recording, 10, 30)
+    assert (found.steps, found.samples, sorted(found.losses)) == (20, 8.0, list(range(40)))
+    assert 0 < found.seconds < 10
+    assert window(recording, 38) is None
+    assert os.getcwd() == str(folder.parent)
+
+
+def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder):
+    pytest.importorskip("torch")
+    Path("train.py").write_text(TRAIN)
+    asked = []
+
+    def enough(place: Path, seconds: float) -> bool:
+        asked.append(seconds)
+        return steps_made(read_recording(str(place))) >= 5
+
+    done = run_bounded(Bounded(command=(sys.executable, "train.py"), folder=folder), enough=enough)
+    assert done.stopped_by == "steps" and asked
+    recording = read_recording(str(folder))
+    assert recording.ranks[0].clean and steps_made(recording) >= 5

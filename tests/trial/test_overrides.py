@@ -1,0 +1,170 @@
+"""Overrides in real training programs, each seen by what the program says of itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+from probed import run_plain, run_script
+
+pytest.importorskip("torch")
+
+LOOP = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range({epochs}):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {after}
+"""
+
+
+def overridden(tmp_path: Path, text: str, overrides: dict, **options):
+    run = run_script(tmp_path, text, GPUDOCTOR_OVERRIDES=json.dumps(overrides), **options)
+    told = run.rank
+    reached = {record["name"] for record in told.of("override") if record["reached"]}
+    problems = [record for record in told.of("override") if not record["reached"]]
+    assert not problems, problems
+    return run, told, reached
+
+
+def test_settings_of_loaders_optimizers_and_torch(tmp_path):
+    text = """
+    import gc
+    torch.autograd.set_detect_anomaly(True)
+    torch.backends.cudnn.benchmark = False
+    loader = DataLoader(data(), 8, shuffle=True, num_workers=0)
+    stream = DataLoader(iter_data(), batch_size=8) if False else loader
+    model = net()
+    kept = torch.optim.Adam(model.parameters(), foreach=False)
+    """
+    text = text.replace("\n    ", "\n") + LOOP.format(epochs=1, after="collected = gc.collect()")
+    text += """
+from torch.utils.checkpoint import checkpoint
+print(json.dumps({
+    "workers": loader.num_workers, "persistent": loader.persistent_workers, "prefetch": loader.prefetch_factor,
+    "foreach": kept.defaults["foreach"], "anomaly": torch.is_anomaly_enabled(), "collected": collected,
+    "benchmark": torch.backends.cudnn.benchmark, "threads": torch.get_num_threads(),
+    "checkpoint": checkpoint(lambda x, y: x + y, 1, y=2, use_reentrant=False),
+}))
+"""
+    overrides = {
+        "DataLoader.num_workers": "1", "DataLoader.persistent_workers": "True", "DataLoader.prefetch_factor": "3",
+        "optimizer.foreach": "True", "autograd.detect_anomaly": "False", "gc.collect": "False",
+        "torch.backends.cudnn.benchmark": "True", "torch.num_threads": "2", "checkpointing.enabled": "False",
+    }  # fmt: skip
+    run, _, reached = overridden(tmp_path, "import json\n" + text, overrides)
+    assert json.loads(run.result.stdout) == {
+        "workers": 1, "persistent": True, "prefetch": 3, "foreach": True, "anomaly": False, "collected": 0,
+        "benchmark": True, "threads": 2, "checkpoint": 3,
+    }  # fmt: skip
+    assert reached == set(overrides)
+
+
+def test_profilers_are_there_and_record_nothing(tmp_path):
+    text = "model, loader, tables = net(), DataLoader(data(), 8), []\n" + LOOP.format(
+        epochs=1, after="tables.append(watched())"
+    )
+    text = (
+        """
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+
+def watched():
+    with profile(activities=[ProfilerActivity.CPU]) as prof:
+        model(torch.zeros(1, 8))
+        prof.step()
+    with FlopCounterMode(display=False) as flops:
+        model(torch.zeros(1, 8))
+    return prof.key_averages().table(row_limit=5), flops.get_total_flops()
+
+"""
+        + text
+        + "\nprint({text for text, _ in tables}, {flops for _, flops in tables})"
+    )
+    run, _, reached = overridden(tmp_path, text, {"profiler.enabled": "False"})
+    assert run.result.stdout.strip() == "{''} {352}"
+    assert reached == {"profiler.enabled"}
+
+
+def test_the_model_at_its_first_forward(tmp_path):
+    text = """
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 3))
+loader = DataLoader(TensorDataset(torch.randn(32, 3, 8, 8), torch.randint(0, 3, (32,))), 8)
+""" + LOOP.format(
+        epochs=1, after="kinds = (loss.dtype, model[0].weight.is_contiguous(memory_format=torch.channels_last))"
+    )
+    text += "\nprint(*kinds, model.__class__.forward is type(model).forward)"
+    overrides = {"autocast.dtype": "bf16", "memory_format.channels_last": "True"}
+    run, _, reached = overridden(tmp_path, text, overrides)
+    assert run.result.stdout.split()[:2] == ["torch.float32", "True"]
+    assert reached == set(overrides)
+
+
+EVALUATED = """
+from held_out import evaluate
+model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.Linear(16, 3))
+train = TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))
+loader = DataLoader(train, batch_size=8, shuffle=True)
+held = DataLoader(train, batch_size=16, shuffle=True)
+""" + LOOP.format(epochs=2, after="evaluate(model, held)")
+HELD_OUT = """
+import torch
+def evaluate(model, held):
+    model.eval()
+    with torch.no_grad():
+        for x, y in held:
+            model(x + torch.randn_like(x))
+    print("evaluated")
+    model.train()
+"""
+
+
+def test_skipping_an_evaluation_moves_no_loss_and_edited_files_keep_their_names(tmp_path):
+    prefix = EVALUATED.replace("from held_out", "import torch\nfrom held_out", 1)
+    losses, said = [], []
+    for number, every in enumerate((1, 0)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "held_out.py").write_text(HELD_OUT)
+        script = folder / "train.py"
+        mended = folder / "mended.py"
+        text = "from probed_prefix import *\n" + prefix
+        (folder / "probed_prefix.py").write_text(PREFIX)
+        mended.write_text(text + "\nprint(__file__, __name__, __spec__)\n")
+        line = text.split("\n").index("        evaluate(model, held)") + 1
+        overrides = {
+            "trial.isolate": True, "source.files": {str(script): str(mended)},
+            "source.every": [[str(script), line, every]],
+        }  # fmt: skip
+        run = run_script(folder, text, prefix="", start=True, GPUDOCTOR_OVERRIDES=json.dumps(overrides))
+        losses.append(run.rank.steps("loss"))
+        said.append(run.result.stdout.split("\n"))
+        assert said[-1][-2] == f"{script} __main__ None"
+        assert not list(folder.glob("__pycache__/train*"))
+    assert said[0].count("evaluated") == 16 and said[1].count("evaluated") == 0
+    assert len(losses[0]) == 16 and losses[0] == losses[1]
+
+
+PREFIX = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+torch.set_num_threads(1)
+"""
+
+
+def test_a_config_that_is_read_is_another_text(tmp_path):
+    (tmp_path / "config.json").write_text("1")
+    (tmp_path / "other.json").write_text("2")
+    overrides = {"files.replaced": {str(tmp_path / "config.json"): str(tmp_path / "other.json")}}
+    text = """
+    import pathlib
+    print(open("config.json").read(), pathlib.Path("config.json").read_text(), open("other.json").read())
+    """
+    run = run_script(tmp_path, text, prefix="", GPUDOCTOR_OVERRIDES=json.dumps(overrides))
+    assert run.result.stdout.split() == ["2", "2", "2"]
+    assert run_plain(tmp_path, run.script).stdout.split() == ["1", "1", "2"]
