@@ -18,12 +18,8 @@ def main(search_path: list[str]) -> int:
     """Write the records `driver`, `gpu`/`lost` (one a GPU), `p2p`, `done` to standard output."""
     sys.path[:0] = search_path
     emit = record_writer()
-    if not loadable(emit):
-        return 0
-    try:
-        import pynvml
-    except ImportError as error:
-        emit("failed", state="BINDING", error=f"nvidia-ml-py cannot be imported ({error})")
+    pynvml = binding(emit)
+    if pynvml is None:
         return 0
     try:
         _examine(pynvml, emit)
@@ -45,7 +41,19 @@ def record_writer() -> Emit:
     return emit
 
 
-def loadable(emit: Emit) -> bool:
+def binding(emit: Emit) -> Any:
+    """The module pynvml; None where it or the driver's library is not there, which has been written then."""
+    if not _loadable(emit):
+        return None
+    try:
+        import pynvml
+    except ImportError as error:
+        emit("failed", state="BINDING", error=f"nvidia-ml-py cannot be imported ({error})")
+        return None
+    return pynvml
+
+
+def _loadable(emit: Emit) -> bool:
     """Whether the driver's library is there: asking first spares machines without one the binding's import."""
     if not sys.platform.startswith("linux"):
         return True

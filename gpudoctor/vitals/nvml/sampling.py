@@ -20,15 +20,11 @@ _PCIE_EVERY = 5
 def main(visible: str, interval: float, search_path: list[str]) -> int:
     """Write a record `gpus` with names and limits, then one `sample` a turn, until standard input ends."""
     sys.path[:0] = search_path
-    from gpudoctor.vitals.nvml.child import loadable, record_writer
+    from gpudoctor.vitals.nvml.child import binding, record_writer
 
     emit = record_writer()
-    if not loadable(emit):
-        return 0
-    try:
-        import pynvml
-    except ImportError as error:
-        emit("failed", state="BINDING", error=f"nvidia-ml-py cannot be imported ({error})")
+    pynvml = binding(emit)
+    if pynvml is None:
         return 0
     try:
         pynvml.nvmlInit()

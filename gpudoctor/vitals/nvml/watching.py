@@ -23,15 +23,11 @@ Emit = Callable[..., None]
 def main(interval: float, slow_every: int, search_path: list[str]) -> int:
     """Write `failed`, or `driver`, `survey` (now and every `slow_every` samples), `sample`, `event` records."""
     sys.path[:0] = search_path
-    from gpudoctor.vitals.nvml.child import loadable, record_writer
+    from gpudoctor.vitals.nvml.child import binding, record_writer
 
     emit = _locked(record_writer())
-    if not loadable(emit):
-        return 0
-    try:
-        import pynvml
-    except ImportError as error:
-        emit("failed", state="BINDING", error=f"nvidia-ml-py cannot be imported ({error})")
+    pynvml = binding(emit)
+    if pynvml is None:
         return 0
     from gpudoctor.vitals.nvml.funnel import Funnel
     from gpudoctor.vitals.nvml.reading import plain

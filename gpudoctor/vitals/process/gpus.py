@@ -1,14 +1,9 @@
 """The GPUs as the watch sees them: histories for the window, and the survey that hardware checks read."""
 
-import json
 import os
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
@@ -16,6 +11,7 @@ from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.vitals.nvml import bus, decode, watching
 from gpudoctor.vitals.nvml.bus import Roots
+from gpudoctor.vitals.nvml.feed import ChildFeed
 from gpudoctor.vitals.process.history import Recent
 
 INTERVAL = 1.0
@@ -101,21 +97,19 @@ class GpuFeed:
         self.events: list[DeviceEvent] = []
         self._interval, self._heard = interval, clock_zero
         self._cards: dict[int, _Card] = {}
-        self._buffer = b""
         self._failed: dict[str, Any] | None = None
         self._version: Reading[str] = Absent("the driver did not start")
         self._deaf = ""
-        self._closed = False
         self._roots = Roots.of(os.environ)
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: ChildFeed | None = None
         try:
-            self._child = _start(interval)
+            self._child = ChildFeed(str(watching.__file__), str(interval), str(SURVEY_EVERY), longest=_LONGEST)
         except OSError as error:
             self._failed = {"state": "FAILED", "error": str(error)}
 
     def tick(self, t: float) -> None:
         """Take in what the child has said since."""
-        for record in self._records():
+        for record in self._child.records() if self._child is not None else ():
             self._heard = t
             kind = record.get("record")
             if kind == "sample":
@@ -178,16 +172,9 @@ class GpuFeed:
         return gaps
 
     def close(self) -> None:
-        """End the child; one that hangs in the driver is left behind, it cannot even be killed."""
-        if self._child is None:
-            return
-        for pipe in (self._child.stdin, self._child.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        self._child.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(timeout=0.5)
+        """End the child."""
+        if self._child is not None:
+            self._child.close()
 
     def _state(self, t: float) -> tuple[DriverState, str]:
         if self._failed is not None:
@@ -198,40 +185,12 @@ class GpuFeed:
         silent = t - self._heard
         if silent > patience * max(1.0, self._interval):
             return DriverState.HUNG, f"no answer for {silent:.0f} s"
-        if self._closed and self._child is not None:
-            return DriverState.CRASHED, f"its reader ended with code {self._child.poll()}"
+        if self._child is not None and self._child.ended:
+            return DriverState.CRASHED, f"its reader ended with code {self._child.code}"
         return DriverState.READY, ""
 
     def _card(self, index: int) -> _Card:
         return self._cards.setdefault(index, _Card(index))
-
-    def _records(self) -> list[dict[str, Any]]:
-        if self._child is None or self._child.stdout is None:
-            return []
-        with suppress(BlockingIOError, OSError, ValueError):
-            while chunk := os.read(self._child.stdout.fileno(), 1 << 16):
-                self._buffer += chunk
-            self._closed = True
-        *lines, self._buffer = self._buffer.split(b"\n")
-        if len(self._buffer) > _LONGEST:
-            self._buffer = b""
-        return [json.loads(line) for line in lines if line]
-
-
-def _start(interval: float) -> "subprocess.Popen[bytes]":
-    here = str(Path(watching.__file__).resolve().parents[3])
-    words = [str(watching.__file__), str(interval), str(SURVEY_EVERY), *filter(None, sys.path), here]
-    child = subprocess.Popen(
-        # Like the survey's child: no PYTHONPATH, no sitecustomize of anybody, nor the probe.
-        [sys.executable, "-I", "-S", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is not for it
-    )
-    assert child.stdout is not None
-    os.set_blocking(child.stdout.fileno(), False)
-    return child
 
 
 def _event(t: float, record: dict[str, Any]) -> DeviceEvent:
