@@ -3,17 +3,16 @@
 import argparse
 import math
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.alarms import Alarm, add_alarm_flags, hang_text, write_events
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.commanded import FAILED, add_command, command_of, examine_recorded, request_of, say
+from gpudoctor.cli.reporting import add_report_flags, check_output, deliver
 from gpudoctor.cli.values import positive, seconds
-from gpudoctor.errors import DoctorError, UsageError
+from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from gpudoctor.engine.examination import Request
     from gpudoctor.model import Report
     from gpudoctor.recorder.folder import Ending
     from gpudoctor.recorder.watch import Now
@@ -27,7 +26,6 @@ The command keeps its output, its files, its random numbers and its signals; the
 exit codes: the command's own (after --steps and --seconds what it ends with on Ctrl-C, often 130 or 1), 128+n
 when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1
 when the command failed by itself."""
-FAILED = 1
 _HEARTBEAT = 10.0
 """Seconds without a step after which a rank writes where it is, unless --hang-after is shorter."""
 _STILL = 10.0
@@ -38,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `run`."""
     parser.usage = "gpudoctor run [options] -- COMMAND [ARGUMENTS]"
     parser.epilog = EPILOG
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="what starts the training")
+    add_command(parser)
     run = parser.add_argument_group("the run")
     run.add_argument(
         "--steps",
@@ -69,36 +67,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run, record, report; the exit code is the command's own unless --fail-on says otherwise."""
-    command = _command(arguments)
+    command = command_of(arguments, "run")
     check_output(arguments)
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.engine.registry import load_registry
     from gpudoctor.recorder.folder import new_folder
 
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    request = Request(
-        registry=registry,
-        selection=choose_checks(arguments, registry, settings),
-        settings=settings,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
-    )
+    request = request_of(arguments)
     folder, remark = new_folder(arguments.recording)
-    _say(remark)
+    say(remark)
     alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
     ending = _record(command, folder, arguments, alarm)
     found: int | None = None
     try:
-        report = _examine(command, folder, request, arguments)
-        found = deliver(report, arguments, arguments.fail_on or settings.fail_on, stream=sys.stderr)
+        report = examine_recorded(command, folder, request, quiet=arguments.quiet)
+        found = deliver(report, arguments, arguments.fail_on or request.settings.fail_on, stream=sys.stderr)
         _afterwards(report, folder, arguments, alarm)
     except DoctorError as error:
-        _say(f"gpudoctor: {error}")
+        say(f"gpudoctor: {error}")
         found = error.exit_code
     except KeyboardInterrupt:
-        _say(f"gpudoctor: interrupted; the report later: gpudoctor report {folder}")
+        say(f"gpudoctor: interrupted; the report later: gpudoctor report {folder}")
     except (OSError, ValueError) as error:
-        _say(f"gpudoctor: the report could not be written ({error}); later: gpudoctor report {folder}")
+        say(f"gpudoctor: the report could not be written ({error}); later: gpudoctor report {folder}")
     return _exit_code(arguments, ending, found)
 
 
@@ -114,17 +103,6 @@ def _afterwards(report: "Report", folder: Path, arguments: argparse.Namespace, a
         from gpudoctor.report.tensorboard import event_file
 
         write_events(report, arguments.tensorboard, event_file(read([str(folder)])))
-
-
-def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The command's words, with or without a `--` before them."""
-    rest = arguments.script_arguments
-    words = (*arguments.words, "--", *rest) if arguments.words and rest else (*arguments.words, *rest)
-    if not words:
-        raise UsageError("no command was given; put it after --: gpudoctor run -- python train.py")
-    if words[0].startswith("-"):
-        raise UsageError(f"{words[0]} is no flag of run (see `gpudoctor run --help`)")
-    return tuple(words)
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, object]:
@@ -157,7 +135,7 @@ def _record(
         if alarm is not None:
             alarm.tick(passed)
         if hang is not None and (stands := hang.look(now, passed)) is not None:
-            _say(hang_text(*stands).rstrip())
+            say(hang_text(*stands).rstrip())
 
     try:
         return record(plan, observe, line.release)
@@ -180,29 +158,9 @@ def _status(now: "Now", passed: float) -> str:
     )
 
 
-def _examine(
-    command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace
-) -> "Report":
-    from gpudoctor.engine.examination import examine
-    from gpudoctor.ui.live import waiting
-    from gpudoctor.vitals.admit import Admission, admit
-    from gpudoctor.vitals.targets import Targets
-
-    patient = admit(Admission(targets=Targets(items=()), command=command, recording=(str(folder),)))
-    with waiting(patient, quiet=arguments.quiet):
-        return examine(patient, request)
-
-
 def _exit_code(arguments: argparse.Namespace, ending: "Ending", found: int | None) -> int:
     own = ending.exit_code or 0
     if arguments.fail_on is None or found is None:
         return own
     failed = own != 0 and ending.stopped_by is None and arguments.fail_on != "never"
     return found or (FAILED if failed else 0)
-
-
-def _say(text: str) -> None:
-    if text:
-        with suppress(OSError, ValueError):
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.commanded import FAILED, add_command, command_of, examine_recorded, request_of, say
+from gpudoctor.cli.reporting import add_report_flags, check_output, deliver
 from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError, UsageError
 
@@ -28,14 +29,13 @@ The command runs several times, bounded, once shown and then silently; what it w
 exit codes: those of the command's first run, 0 where it was ended once enough was seen; with --fail-on those of
 `gpudoctor check`."""
 BUDGET = 600.0
-FAILED = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `verify`."""
     parser.usage = "gpudoctor verify [options] -- COMMAND [ARGUMENTS]"
     parser.epilog = EPILOG
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="what starts the training")
+    add_command(parser)
     trial = parser.add_argument_group("the trials")
     trial.add_argument(
         "--budget", type=duration, default=BUDGET, metavar="TIME", help="time for everything (default: 10m)"
@@ -58,39 +58,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Try, report; the exit code is the command's own unless --fail-on says otherwise."""
-    command = _command(arguments)
+    command = command_of(arguments, "verify")
     check_output(arguments)
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.engine.registry import load_registry
     from gpudoctor.recorder.folder import new_folder
 
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    request = Request(
-        registry=registry,
-        selection=choose_checks(arguments, registry, settings),
-        settings=settings,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
-    )
+    request = request_of(arguments)
     folder, remark = new_folder(arguments.recording)
-    _say(remark)
+    say(remark)
     with _scratch() as scratch, _ending_by_signals():
         report, finished = _examine_and_try(command, folder, scratch, request, arguments)
-    found = deliver(report, arguments, arguments.fail_on or settings.fail_on, stream=sys.stderr)
+    found = deliver(report, arguments, arguments.fail_on or request.settings.fail_on, stream=sys.stderr)
     own = finished.exit_code or 0
     if arguments.fail_on is None:
         return own
     return found or (FAILED if own and arguments.fail_on != "never" else 0)
-
-
-def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
-    rest = arguments.script_arguments
-    words = (*arguments.words, "--", *rest) if arguments.words and rest else (*arguments.words, *rest)
-    if not words:
-        raise UsageError("no command was given; put it after --: gpudoctor verify -- python train.py")
-    if words[0].startswith("-"):
-        raise UsageError(f"{words[0]} is no flag of verify (see `gpudoctor verify --help`)")
-    return tuple(words)
 
 
 def _examine_and_try(
@@ -120,7 +101,7 @@ def _examine_and_try(
         finished = bench.explore(
             folder, enough=session.enough, to_stderr=arguments.diff, seconds=arguments.budget
         )
-        report = _examine(command, folder, request, arguments)
+        report = examine_recorded(command, folder, request, quiet=arguments.quiet)
         _check_names(report, arguments.remedy)
         recording = read_recording(str(folder))
         if finished.failed or not session.choose_window(recording, finished.stopped_by is None):
@@ -141,19 +122,6 @@ def _check_names(report: "Report", named: list[str]) -> None:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise UsageError(f"--remedy {name}: no finding of this run has it; there are: {listed}")
-
-
-def _examine(
-    command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace
-) -> "Report":
-    from gpudoctor.engine.examination import examine
-    from gpudoctor.ui.live import waiting
-    from gpudoctor.vitals.admit import Admission, admit
-    from gpudoctor.vitals.targets import Targets
-
-    patient = admit(Admission(targets=Targets(items=()), command=command, recording=(str(folder),)))
-    with waiting(patient, quiet=arguments.quiet):
-        return examine(patient, request)
 
 
 def _patched(
@@ -225,10 +193,3 @@ class Interrupted(DoctorError):
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by signal {number}; nothing of yours was changed")
         self.exit_code = 128 + number
-
-
-def _say(text: str) -> None:
-    if text:
-        with suppress(OSError, ValueError):
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()

@@ -1,0 +1,68 @@
+"""What `run` and `verify` share: the command behind `--`, which checks look, and the look at the recording."""
+
+import argparse
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.reporting import choose_checks, load_settings
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.model import Report
+
+FAILED = 1
+"""Exit code under --fail-on where the command failed by itself."""
+
+
+def add_command(parser: argparse.ArgumentParser) -> None:
+    """The command's words."""
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="what starts the training")
+
+
+def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
+    """The command's words, with or without a `--` before them, for our command `name`. Raises `UsageError`."""
+    rest = arguments.script_arguments
+    words = (*arguments.words, "--", *rest) if arguments.words and rest else (*arguments.words, *rest)
+    if not words:
+        raise UsageError(f"no command was given; put it after --: gpudoctor {name} -- python train.py")
+    if words[0].startswith("-"):
+        raise UsageError(f"{words[0]} is no flag of {name} (see `gpudoctor {name} --help`)")
+    return tuple(words)
+
+
+def request_of(arguments: argparse.Namespace) -> "Request":
+    """Which checks look at the recording, by flags and by the settings of the working folder."""
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.engine.registry import load_registry
+
+    registry = load_registry()
+    settings = load_settings(arguments, registry, Path())
+    return Request(
+        registry=registry,
+        selection=choose_checks(arguments, registry, settings),
+        settings=settings,
+        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
+    )
+
+
+def examine_recorded(command: tuple[str, ...], folder: Path, request: "Request", *, quiet: bool) -> "Report":
+    """The report of a command that was run and recorded in the folder."""
+    from gpudoctor.engine.examination import examine
+    from gpudoctor.ui.live import waiting
+    from gpudoctor.vitals.admit import Admission, admit
+    from gpudoctor.vitals.targets import Targets
+
+    patient = admit(Admission(targets=Targets(items=()), command=command, recording=(str(folder),)))
+    with waiting(patient, quiet=quiet):
+        return examine(patient, request)
+
+
+def say(text: str) -> None:
+    """A line on standard error, where there still is one."""
+    if text:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
