@@ -6,6 +6,7 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Rea
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import explosion, loss_curve, norm_curve
 from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
+from gpudoctor.model.reading.recordings.operations import loss_lines
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 
@@ -77,6 +78,7 @@ class ExplodingGradients(Check):
             f"first half of the run was {late / ratio:.3g}.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
+                *(spot(patient, place) for place in loss_lines(patient)),
                 measured("gradient_norm", late, "1", run.recording),
                 measured("gradient_norm_growth", ratio, "1", run.recording),
             ),

@@ -6,6 +6,7 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import Curve, diverges, loss_curve, spikes, stalls
 from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
+from gpudoctor.model.reading.recordings.operations import loss_lines
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -107,6 +108,7 @@ class LossTrouble(Check):
             message,
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
+                *(spot(patient, place) for place in loss_lines(patient)),
                 measured("loss_at_start", curve.early, "1", run.recording),
                 measured("loss_at_best", curve.best, "1", run.recording),
                 measured("loss_at_end", curve.late, "1", run.recording),

@@ -6,7 +6,7 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Rea
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import explosion, first_bad, loss_curve, norm_curve, numerics
 from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.operations import risky_lines
+from gpudoctor.model.reading.recordings.operations import loss_lines, risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 
@@ -61,7 +61,8 @@ class NanLoss(Check):
     def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
         grown = [explosion(curve) for curve in (norm_curve(process), loss_curve(process))]
         rate = any(item is not None and item[0] >= self.limit("grown") for item in grown)
-        spans = [] if rate else [spot(patient, place) for place in risky_lines(patient)]
+        places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
+        spans = [spot(patient, place) for place in dict.fromkeys(places)]
         where = place_of(loss)
         spans += [spot(patient, where)] if where is not None else []
         who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""

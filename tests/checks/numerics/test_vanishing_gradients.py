@@ -37,7 +37,7 @@ def test_sick_a_deep_stack_of_sigmoids():
 
 def test_healthy_gradients():
     assert look(norms(0.1, 0.3, 1e-3)) == []
-    assert look(norms(1e-5, 0.3, 1e-4)) == []  # a small first layer of a model that learns
+    assert look(norms(1e-4, 0.3, 1e-4)) == []  # a small first layer of a model that learns
     assert look(norms(1e-9, 1e-9, 1e-12)) == []  # converged: all of it is small
 
 

@@ -41,6 +41,29 @@ def risky_lines(patient: Patient) -> list[Place]:
     return list(found.values())[:_MOST]
 
 
+def loss_lines(patient: Patient) -> list[Place]:
+    """Lines of the training loops that give the loss its value: three at most."""
+    source = source_of(patient)
+    if source is None:
+        return []
+    found: dict[tuple[str, int], Place] = {}
+    for _, loop in source.training_loops:
+        roots = {
+            ast.unparse(event.call.node.func.value)
+            for event in loop.events
+            if event.call is not None and event.call.method == "backward"
+            and isinstance(event.call.node.func, ast.Attribute)
+        }  # fmt: skip
+        for event in loop.events:
+            node = event.node
+            targets = node.targets if isinstance(node, ast.Assign) else ()
+            if any(ast.unparse(target) in roots for target in targets):
+                found.setdefault(
+                    (event.span.path, event.span.line), Place(path=event.span.path, line=event.span.line)
+                )
+    return list(found.values())[:_MOST]
+
+
 def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
     """Lines that use the modules of these parameters and cut the graph there; else lines that use them."""
     source = source_of(patient)
