@@ -15,12 +15,13 @@ class VanishingGradients(Check):
     """The gradients of the first layers are next to nothing.
 
     What it finds:
-        A model whose first layer's gradient norm is under a thousandth of its last layer's, and under 1e-5 itself.
+        A model whose first layer's gradient norm is under a thousandth of its last layer's, and under 1e-5
+        itself.
     Why it hurts:
         Layers that get no gradient do not learn: the model is a random projection with a trained head.
     How it knows:
-        From a recording: the norms of the first and the last layer's gradients as the probe read them; the median
-        of the readings counts.
+        From a recording: the norms of the first and the last layer's gradients as the probe read them; the
+        median of the readings counts.
     False alarms:
         Frozen or pretrained first layers with a small rate of their own have small gradients and are fine: both
         limits must be crossed.

@@ -65,7 +65,9 @@ class UnexplainedTime(Check):
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
-        places = lines_of(patient, run, Owner.NOBODY)
+        if share - share_of(patient, run, Owner.ENGINE) < self.limit("share_noted"):
+            severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
+        places = lines_of(patient, run, Owner.NOBODY, Owner.ENGINE)
         spans = [spot(patient, place) for place in places]
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         where = at(spans) if spans else "; the sampler saw none of it, so no line is known"
@@ -86,4 +88,4 @@ class UnexplainedTime(Check):
         """What nobody answers for; all of what is left where the sampler saw nothing."""
         if not owned(patient, run):
             return run.share(OTHER)
-        return share_of(patient, run, Owner.NOBODY)
+        return share_of(patient, run, Owner.NOBODY, Owner.ENGINE)

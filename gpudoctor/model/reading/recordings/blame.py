@@ -25,6 +25,7 @@ from gpudoctor.model.signs.source import Call, LoopRole, Script
 SAMPLE_READS = 4.0
 """Reads a step from one line that make it a walk over the samples of a batch."""
 _PHASES = (OTHER, "sync")
+_STEP = frozenset({"forward", "backward", "optimizer"})
 _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "histogram", "histc", "bincount", "np_histogram",
      "report_histogram", "log_histogram_3d", "hist"}
@@ -58,6 +59,8 @@ class Owner(Enum):
     COMMUNICATION = "collective"
     COMPUTE = "compute"
     """The loss and what leads to it: the job itself."""
+    ENGINE = "engine"
+    """A framework's own loop, which one line of the user's starts."""
     NOBODY = "nobody"
     """Nothing explains it."""
 
@@ -110,6 +113,7 @@ def lines_of(patient: Patient, run: Run, *owners: Owner, least: float = 0.1, mos
 
 def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
     sampled = lines(state.process)
+    loops = _engine_lines(sampled)
     found: list[OwnedLine] = []
     for phase in _PHASES:
         inside = [item for item in sampled if item.phase == phase]
@@ -119,10 +123,19 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
         scale = state.share(phase) / total
         hooked = _hooked(state)
         for item in inside:
-            owner = _owner(patient, item, hooked, state)
-            if phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE):
+            here = (item.place.path, item.place.line)
+            owner = Owner.ENGINE if here in loops else _owner(patient, item, hooked, state)
+            if phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE, Owner.ENGINE):
                 found.append(OwnedLine(place=item.place, owner=owner, share=item.samples * scale))
     return tuple(sorted(found, key=lambda item: -item.share))
+
+
+def _engine_lines(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
+    """Lines under which whole steps are made: forward, backward and optimizer all fall on one."""
+    seen: dict[tuple[str, int], set[str]] = {}
+    for item in sampled:
+        seen.setdefault((item.place.path, item.place.line), set()).add(item.phase)
+    return {place for place, phases in seen.items() if phases >= _STEP}
 
 
 def _hooked(state: Steady) -> Mapping[str, list[Site]]:
