@@ -66,6 +66,8 @@ class LossTrouble(Check):
         curve = loss_curve(run.lead.process)
         if len(curve) < 30:
             raise Unavailable("the recording holds fewer than 30 losses")
+        if len(run.lead.process.of("optimizer")) > 1:
+            raise Unavailable("several optimizers: losses that play against each other go where they like")
         jumps = spikes(curve, self.limit("spike")) if min(curve.values) > 0 else []
         if diverges(curve):
             yield self._found(

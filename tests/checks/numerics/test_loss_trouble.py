@@ -1,5 +1,5 @@
 import pytest
-from recordings import make_process, make_recording, make_steps
+from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -58,3 +58,9 @@ def test_healthy_losses(shape):
 def test_no_losses():
     with pytest.raises(Unavailable, match="losses"):
         look(make_process(make_steps(200, loss=float("nan"))))
+
+
+def test_losses_that_play_against_each_other_are_not_judged():
+    two = [record("optimizer", 1.0, name="Adam", parameters=9, missing=[], line=n) for n in (5, 6)]
+    with pytest.raises(Unavailable, match="several optimizers"):
+        look(make_process(make_steps(200, loss=lambda i: 1.0 + 0.02 * i), records=two))
