@@ -446,3 +446,76 @@ def test_no_check_crashes_on_a_bare_recording():
     ):
         outcomes = run_checks(make_patient(recording=recording), REGISTRY.checks.values(), {})
         assert [item for item in outcomes if isinstance(item, Crashed)] == []
+
+
+def start_lines(line, seconds, leaves=()):
+    """What the sampler saw before the first step."""
+    counts = [["other", "/job/train.py", line, "prepare", seconds / 0.02]]
+    return record("lines", 1.9, samples=seconds / 0.02, interval=0.02, counts=counts, leaves=list(leaves))
+
+
+def test_work_before_the_first_step():
+    slow = make_process(make_steps(200, begin=9.0), records=[start_lines(12, 6.0)])
+    [finding] = findings("DATA012", None, slow)
+    assert finding.severity is Severity.NOTE and finding.span.line == 12
+    assert finding.cost.step_share is None  # a short run is not what one pays for
+    imports = [[0, "<frozen importlib._bootstrap_external>", "_path_stat", 30.0]]
+    assert (
+        findings("DATA012", None, make_process(make_steps(200), records=[start_lines(1, 6.0, imports)])) == []
+    )
+    assert findings("DATA012", None, make_process(make_steps(200), records=[start_lines(12, 0.8)])) == []
+    assert findings("DATA012", None, make_process(make_steps(20000), records=[start_lines(12, 6.0)])) == []
+    [late] = findings("DATA012", None, make_process(make_steps(200, begin=1500.0)))
+    assert late.severity is Severity.WARNING and late.cost.step_share == pytest.approx(0.99, abs=0.01)
+
+
+def test_a_logarithm_is_no_log():
+    text, line = script("out = torch.log(out)")
+    seen = lines(("other", "/job/train.py", line, "<module>", 60))
+    assert findings("OBS002", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
+
+
+def test_a_frameworks_own_loop_is_a_note():
+    """All of a step falls on the line that starts the loop: whose time `other` is, nobody can tell from it."""
+    seen = lines(
+        *((phase, "/job/train.py", 60, "main", 30) for phase in ("forward", "backward", "optimizer", "other"))
+    )
+    shown = site("logging", "tqdm.refresh", 0.1, 200, line=60)
+    process = make_process(make_steps(200, other=0.008), records=[seen, shown])
+    [finding] = findings("PERF014", None, process)
+    assert finding.severity is Severity.NOTE and finding.span.line == 60
+    assert findings("OBS002", None, process) == []
+
+
+def test_hot_lines_lead_to_those_who_call():
+    text = """
+        import torch
+
+        def inner(n):
+            return sum(i * i for i in range(n))
+
+        def penalty(step):
+            return inner(step)
+
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(1000):
+            optimizer.zero_grad()
+            loss = model(torch.zeros(8, 8)).mean()
+            loss.backward()
+            optimizer.step()
+            penalty(step)
+    """
+    import textwrap
+
+    seen = lines(("other", "/job/train.py", 5, "inner", 60))
+    [finding] = findings(
+        "PERF014", textwrap.dedent(text), make_process(make_steps(200, other=0.01), records=[seen])
+    )
+    assert [span.line for span in finding.evidence if isinstance(span, SourceSpan)] == [5, 8, 17]
+
+
+def test_a_few_collections_are_no_period():
+    calls = site("sync", "gc.collect", 0.8, 2, line=41)
+    steps = make_steps(200, sync=lambda i: 0.4 if i in (80, 160) else 0.0)
+    assert findings("SYNC002", None, make_process(steps, records=[calls])) == []

@@ -87,3 +87,13 @@ def test_growth_along_a_saw_of_epochs_is_found():
 def test_few_steps_say_nothing():
     assert growth(leaking(n=45), "rss") is None
     assert growth(make_process(make_steps(400)), "rss") is None
+
+
+def test_small_growth_must_be_even():
+    """An allocator whose free blocks do not fit grows in jumps; 25 MiB of that are no leak."""
+    jumps = leaking(shape=lambda i, n: 30 * (i // 30), per_step=0.06 * MIB, noise=0.0, every=8)
+    assert growth(jumps, "rss") is None
+    even = growth(leaking(per_step=0.06 * MIB, noise=0.0, every=8), "rss")
+    assert even.bytes == pytest.approx(0.06 * MIB * 337, rel=0.05)
+    much = growth(leaking(shape=lambda i, n: 30 * (i // 30), noise=0.0, every=8), "rss")
+    assert much.bytes > 64 * MIB
