@@ -7,7 +7,6 @@ from gpudoctor.model.peaks import peak_flops
 from gpudoctor.model.reading.recordings.numbers import (
     RankMemory,
     RunNumbers,
-    StepStatistics,
     run_numbers,
 )
 from gpudoctor.model.reading.recordings.steady import Steady, counts, steady
@@ -38,7 +37,7 @@ def summarise(recording: Recording) -> RunSummary:
         marker=_marker(recording),
         warm_up_seconds=numbers.warm_up_seconds,
         start_seconds=numbers.start_seconds,
-        step_seconds=_spread(numbers.step) if numbers.step else None,
+        step_seconds=numbers.step,
         throughput=_throughput(recording, numbers),
         phases=numbers.phases,
         memory=_memory(recording, numbers.memory),
@@ -134,12 +133,6 @@ def _rates(state: Steady, column: str | None, windows: int) -> Iterator[float]:
 
 def _at(ordered: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def _spread(step: StepStatistics) -> Spread:
-    return Spread(
-        median=step.median, mean=step.mean, min=step.min, max=step.max, std=step.std, p10=step.p10, p90=step.p90
-    )
 
 
 def _memory(recording: Recording, ranks: Iterable[RankMemory]) -> RunMemory:

@@ -15,7 +15,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.recordings.growth import Growth, growing_things, growth, readings
+from gpudoctor.model.reading.recordings.growth import growing_things, growth, readings
 from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
 from gpudoctor.model.reading.recordings.numbers import rank_memory
 from gpudoctor.model.reading.windows.growth import device_leak
@@ -82,7 +82,7 @@ class GpuMemoryLeak(Check):
         things = growing_things(process, "cuda")
         who = f" of rank {process.rank}" if len(run.states) > 1 else ""
         what = f"; what grew: {things[0].words}" if things else ""
-        full = _left(device, grown) if device is not None else ""
+        full = grown.projection(device) if device is not None else ""
         yield self.finding(
             f"The device memory{who} grew by {size(grown.bytes)} in {grown.steps} steps, "
             f"{size(grown.per_step)} a step "
@@ -99,9 +99,3 @@ class GpuMemoryLeak(Check):
             scarce=frozenset({Resource.DEVICE_MEMORY}),
             facts=(("what", things[0].what if things else ""),),
         )
-
-
-def _left(finding_limit: float, grown: Growth) -> str:
-    """When it runs out, as a clause."""
-    seconds = grown.seconds_to(finding_limit)
-    return f", and is full in {seconds / 3600:.1f} h" if seconds < 1e8 else ""

@@ -109,7 +109,7 @@ class HostMemoryLeak(Check):
         soon = limit is not None and grown.seconds_to(limit) <= self.limit("day")
         things = growing_things(process, "cpu") if kind != "workers" else ()
         what = f"; what grew: {things[0].words}" if things else ""
-        full = _left(limit, grown) if limit is not None else ""
+        full = grown.projection(limit) if limit is not None else ""
         words = {
             "workers": "The memory of the training and its workers",
             "profiler": "The memory of the training, with a profiler on,",
@@ -135,9 +135,3 @@ class HostMemoryLeak(Check):
         """Where it is kept: the recorder's own lines, else the source's lines that collect in the loop."""
         told = [item.place for item in things[:3] if item.place is not None]
         return told or collecting_lines(patient)
-
-
-def _left(finding_limit: float, grown: Growth) -> str:
-    """When it runs out, as a clause."""
-    seconds = grown.seconds_to(finding_limit)
-    return f", and is full in {seconds / 3600:.1f} h" if seconds < 1e8 else ""

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.memory import retained
 
 
 class GpuMemoryLeakRule(Rule):
@@ -11,24 +12,8 @@ class GpuMemoryLeakRule(Rule):
     answers = Code("MEM001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        yield Remedy(
-            id="MEM001-detach",
-            title="keep numbers, not tensors with their graph",
-            steps=(
-                "losses.append(loss.item()) or loss.detach(), at the period at which it is read",
-                "outputs = outputs.detach().cpu() for what must be kept; del what is not",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.ONE_LINE,
-        )
-        yield Remedy(
-            id="MEM001-bound",
-            title="bound what is collected",
-            steps=(
-                "collections.deque(maxlen=1000) instead of a list; write to disk what must be whole",
-                "torch.cuda.memory._record_memory_history(); "
-                "torch.cuda.memory._dump_snapshot('mem.pickle')   # who holds it",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
+        yield from retained.remedies(
+            self.answers,
+            "torch.cuda.memory._record_memory_history(); "
+            "torch.cuda.memory._dump_snapshot('mem.pickle')   # who holds it",
         )

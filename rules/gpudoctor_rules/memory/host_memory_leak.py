@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_rules.memory import retained
 
 
 class HostMemoryLeakRule(Rule):
@@ -36,23 +37,7 @@ class HostMemoryLeakRule(Rule):
                 effort=Effort.ONE_LINE,
             )
             return
-        yield Remedy(
-            id="MEM002-detach",
-            title="keep numbers, not tensors with their graph",
-            steps=(
-                "losses.append(loss.item()) or loss.detach(), at the period at which it is read",
-                "outputs = outputs.detach().cpu() for what must be kept; del what is not",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.ONE_LINE,
-        )
-        yield Remedy(
-            id="MEM002-bound",
-            title="bound what is collected",
-            steps=(
-                "collections.deque(maxlen=1000) instead of a list; write to disk what must be whole",
-                "tracemalloc, or gc.get_objects() counted by type between two epochs, says who holds it",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
+        yield from retained.remedies(
+            self.answers,
+            "tracemalloc, or gc.get_objects() counted by type between two epochs, says who holds it",
         )

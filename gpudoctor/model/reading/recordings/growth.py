@@ -26,6 +26,8 @@ _SMALL = 64 * 2.0**20
 """Bytes of growth below which it must be even: an allocator whose free blocks do not fit grows in jumps."""
 _EVEN = 0.7
 """Share of the readings that must each have grown by a third of the mean growth."""
+_YEARS = 1e8
+"""Seconds to a limit that nobody waits for."""
 _STILL_GROWING = 0.35
 """Slope of the second half against that of the whole: less is a quantity that comes to rest."""
 
@@ -50,6 +52,11 @@ class Growth:
     def seconds_to(self, limit: float) -> float:
         """Seconds until it reaches a limit in bytes; 0 where it has."""
         return max(0.0, (limit - self.last) / self.per_second) if self.per_second > 0 else math.inf
+
+    def projection(self, limit: float) -> str:
+        """When it reaches a limit in bytes, as a clause; empty where that is years away."""
+        seconds = self.seconds_to(limit)
+        return f", and is full in {seconds / 3600:.1f} h" if seconds < _YEARS else ""
 
 
 def _even(values: Sequence[float]) -> bool:

@@ -8,23 +8,11 @@ from dataclasses import dataclass
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.recordings.costs import LineCost, by_line, lines, relative
 from gpudoctor.model.reading.recordings.steady import PARTS, Steady, counts, steady
+from gpudoctor.model.run import Spread
 from gpudoctor.model.signs.recording import Process, Recording
 
 _LINES = 20
 _GPU = re.compile(r"gpu(\d+)_\w+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStatistics:
-    """Seconds of a steady step."""
-
-    median: float
-    mean: float
-    min: float
-    max: float
-    std: float
-    p10: float
-    p90: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +82,7 @@ class RunNumbers:
     """From the start of the process to the end of the first step."""
     seconds: float | None
     """Of the whole command."""
-    step: StepStatistics | None
+    step: Spread | None
     throughput: Throughput | None
     phases: dict[str, float]
     """Shares of steady state, `other` included, mean over ranks; empty without steps."""
@@ -135,7 +123,7 @@ def first_step(process: Process) -> float | None:
     return ends[0] if len(ends) else None
 
 
-def step_statistics(state: Steady) -> StepStatistics | None:
+def step_statistics(state: Steady) -> Spread | None:
     """Statistics of the steady steps, a row of several counted as so many of its mean; None without steps."""
     taken, weights = state.values("duration"), _weights(state)
     each = [seconds / weight for seconds, weight in zip(taken, weights, strict=True)]
@@ -146,7 +134,7 @@ def step_statistics(state: Steady) -> StepStatistics | None:
     spread = sum(weight * (seconds - mean) ** 2 for seconds, weight in zip(each, weights, strict=True))
     longest = [value for value in state.values("longest") if math.isfinite(value)]
     ordered = sorted(zip(each, weights, strict=True))
-    return StepStatistics(
+    return Spread(
         median=_quantile(ordered, 0.5),
         mean=mean,
         min=ordered[0][0],
