@@ -17,7 +17,7 @@ class NanLossRule(Rule):
             id="NUM002-batch",
             title="look at the batch of that step",
             steps=(
-                "assert torch.isfinite(batch).all()   # before the forward pass: a NaN in the data is one in the loss",
+                "assert torch.isfinite(batch).all()   # before the forward pass: NaN data make a NaN loss",
                 "a mean over no element (an empty batch, labels that are all ignored) is NaN as well",
             ),
             applicability=Applicability.DISPLAY_ONLY,
