@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 TICK = os.sysconf("SC_CLK_TCK")
 WARM_UP = 10.0
+Mark = tuple[int, float, float]
 TARGET = """
 import os, sys, time
 workers = []
@@ -58,7 +59,7 @@ def main():
         if count % 50 == 0:
             now = time.perf_counter()
             if now - told >= 0.25:
-                os.write(3, f"{count} {now}\\n".encode())
+                os.write(3, f"{count} {now} {time.process_time()}\\n".encode())
                 told = now
 
 main()
@@ -96,8 +97,8 @@ def tree_pss(pid: int) -> int:
 
 
 @contextmanager
-def target(folder: Path, workers: int) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-    """A running loop; its pid and a list that fills with (iterations, time)."""
+def target(folder: Path, workers: int) -> Iterator[tuple[int, list[Mark]]]:
+    """A running loop; its pid and a list that fills with iterations, wall-clock and CPU seconds."""
     script = folder / "train.py"
     script.write_text(TARGET)
     read, write = os.pipe()
@@ -111,13 +112,13 @@ def target(folder: Path, workers: int) -> Iterator[tuple[int, list[tuple[int, fl
     os.close(write)
     assert child.stdout is not None
     child.stdout.readline()
-    marks: list[tuple[int, float]] = []
+    marks: list[Mark] = []
 
     def listen() -> None:
         with os.fdopen(read) as pipe:
             for line in pipe:
-                count, now = line.split()
-                marks.append((int(count), float(now)))
+                count, now, cpu = line.split()
+                marks.append((int(count), float(now), float(cpu)))
 
     threading.Thread(target=listen, daemon=True).start()
     try:
@@ -200,29 +201,31 @@ def first_verdict(pid: int, environment: dict[str, str]) -> float:
     return float("nan")
 
 
-def rate(marks: list[tuple[int, float]], begin: float, end: float) -> float:
-    """Iterations a second between two moments."""
+def costs(marks: list[Mark], begin: float, end: float) -> tuple[float, float]:
+    """Wall-clock and CPU seconds an iteration between two moments."""
     inside = [mark for mark in marks if begin <= mark[1] <= end]
-    return (inside[-1][0] - inside[0][0]) / (inside[-1][1] - inside[0][1])
+    first, last = inside[0], inside[-1]
+    count = last[0] - first[0]
+    return (last[1] - first[1]) / count, (last[2] - first[2]) / count
 
 
-def slowdown(pid: int, marks: list[tuple[int, float]], pairs: int, window: float, watch: bool) -> list[float]:
-    """Ratios of time an iteration, watched by time unwatched; each pair has the watch first or last in turn."""
+def slowdown(pid: int, marks: list[Mark], pairs: int, window: float, watch: bool) -> list[tuple[float, float]]:
+    """Ratios of wall-clock and CPU time an iteration, watched by unwatched; who comes first takes turns."""
     ratios = []
     command = [sys.executable, "-m", "gpudoctor", "watch", str(pid), "--plain"]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL) if watch else None
     time.sleep(WARM_UP + 2 if watch else 1)
     try:
         for number in range(pairs):
-            rates = {}
+            found = {}
             for on in (True, False) if number % 2 else (False, True):
                 if child is not None:
                     child.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
                 time.sleep(0.5)
                 begin = time.perf_counter()
                 time.sleep(window)
-                rates[on] = rate(marks, begin, time.perf_counter())
-            ratios.append(rates[False] / rates[True])
+                found[on] = costs(marks, begin, time.perf_counter())
+            ratios.append((found[True][0] / found[False][0], found[True][1] / found[False][1]))
     finally:
         if child is not None:
             child.send_signal(signal.SIGCONT)
@@ -271,9 +274,11 @@ def main() -> int:
         print("nvitop is not installed here and left out")
     print(f"first verdict after {verdict:.1f} s")
     for title, ratios in (("watched", watched), ("nobody watching (A/A)", nothing)):
-        low, high = sorted(ratios)[len(ratios) // 10], sorted(ratios)[-1 - len(ratios) // 10]
-        middle, n = statistics.median(ratios) - 1, len(ratios)
-        print(f"slowdown {title}: median {middle:+.2%}, 80 % of {n} pairs {low - 1:+.2%} to {high - 1:+.2%}")
+        for place, clock in enumerate(("wall clock", "CPU time")):
+            values = sorted(pair[place] - 1 for pair in ratios)
+            low, high = values[len(values) // 10], values[-1 - len(values) // 10]
+            print(f"slowdown, {title}, {clock}: median {statistics.median(values):+.2%}, 80 % of {len(values)} "
+                  f"pairs {low:+.2%} to {high:+.2%}")  # fmt: skip
     if arguments.json:
         result = {"rows": rows, "first_verdict": verdict, "watched": watched, "nothing": nothing}
         Path(arguments.json).write_text(json.dumps(result, indent=2))

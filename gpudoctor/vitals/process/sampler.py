@@ -8,7 +8,7 @@ from gpudoctor.vitals.process.dump import Dump, DumpError, dump
 from gpudoctor.vitals.process.lines import SourceLines
 from gpudoctor.vitals.process.stacks import StackRing
 
-BURST_SECONDS, BURST_INTERVAL = 10.0, 0.2
+BURST_SECONDS, BURST_INTERVAL, BURST_LOOKS = 10.0, 0.2, 36
 INTERVAL = 1.0
 _REST = 0.05
 """Seconds between the end of a look and the next one at least."""
@@ -93,7 +93,10 @@ class Sampler:
             self._stop.wait(max(_REST, self._interval() - (self._clock() - began)))
 
     def _interval(self) -> float:
-        burst = self._clock() < self._burst_until
+        now = self._clock()
+        # A machine that is busy gives few looks in the first seconds: the burst goes on until there are enough.
+        late = self.taken < BURST_LOOKS and now < self._burst_until + BURST_SECONDS
+        burst = now < self._burst_until or late
         least, share = (BURST_INTERVAL, _BURST_SHARE) if burst else (INTERVAL, _SHARE)
         return max(least, self._cost / share)
 
