@@ -15,32 +15,53 @@ class SlowPreprocessingRule(Rule):
     answers = Code("DATA002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        if finding.fact("kind") == "pixels":
-            yield Remedy(
-                id="DATA002-vectorise",
-                title="one operation on the whole array instead of a loop over its cells",
-                steps=(
-                    "out = np.where(image > threshold, 255, 0)   # all cells at once",
-                    "np.asarray(picture) reads all pixels of a PIL image at once; no getpixel",
-                    "what cannot be written so: numba.njit, or on the GPU over the whole batch",
-                ),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SMALL_EDIT,
-            )
-            return
-        processes = processes_for(patient)
-        yield Remedy(
-            id="DATA002-pretokenise",
-            title=f"tokenise once, before the training (num_proc={processes})",
-            steps=(
-                f"dataset = dataset.map(tokenise, batched=True, num_proc={processes})   # cached on disk",
-                'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
-                "pad in the collate function, to the batch's longest sample",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
-            uses=frozenset({Resource.DISK}),
-        )
+        kind = finding.fact("kind")
+        if kind == "pixels":
+            yield _VECTORISE
+        elif kind == "tokens":
+            yield _pretokenise(processes_for(patient))
+        else:
+            yield _ONCE
+
+
+_VECTORISE = Remedy(
+    id="DATA002-vectorise",
+    title="one operation on the whole array instead of a loop over its cells",
+    steps=(
+        "out = np.where(image > threshold, 255, 0)   # all cells at once",
+        "np.asarray(picture) reads all pixels of a PIL image at once; no getpixel",
+        "what cannot be written so: numba.njit, or on the GPU over the whole batch",
+    ),
+    applicability=Applicability.DISPLAY_ONLY,
+    effort=Effort.SMALL_EDIT,
+)
+_ONCE = Remedy(
+    id="DATA002-once",
+    title="what is the same in every epoch once; what is random on the whole batch",
+    steps=(
+        "np.save(path, decoded) once, np.load(path, mmap_mode='r') in __getitem__: nothing is unpacked again",
+        "a set that fits into memory: decode it in __init__ into one array or tensor, index that",
+        "random changes: torchvision.transforms.v2 on the batch, or numpy on whole arrays, no loop over cells",
+    ),
+    applicability=Applicability.DISPLAY_ONLY,
+    effort=Effort.SMALL_EDIT,
+    uses=frozenset({Resource.DISK}),
+)
+
+
+def _pretokenise(processes: int) -> Remedy:
+    return Remedy(
+        id="DATA002-pretokenise",
+        title=f"tokenise once, before the training (num_proc={processes})",
+        steps=(
+            f"dataset = dataset.map(tokenise, batched=True, num_proc={processes})   # cached on disk",
+            'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
+            "pad in the collate function, to the batch's longest sample",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        uses=frozenset({Resource.DISK}),
+    )
 
 
 def processes_for(patient: Patient) -> int:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
@@ -53,3 +55,11 @@ def test_the_rule_answers_pixels_with_arrays():
     patient = script_patient(FOLDER / "sick_pixels.py")
     [finding] = examine(SlowPreprocessing, patient)
     assert [remedy.id for remedy in prescribe(SlowPreprocessingRule, finding, patient)] == ["DATA002-vectorise"]
+
+
+def test_the_rule_answers_measured_lines_without_a_tokenizer():
+    patient = script_patient(FOLDER / "sick_pixels.py")
+    [finding] = examine(SlowPreprocessing, patient)
+    measured = replace(finding, facts=(("kind", "lines"),))
+    [remedy] = prescribe(SlowPreprocessingRule, measured, patient)
+    assert remedy.id == "DATA002-once"
