@@ -135,7 +135,7 @@ class SlowPreprocessing(Check):
             run=run,
             name="preprocessing_share",
             numbers=(measured("seconds_per_item", each, "s", run.recording),),
-            facts=(("kind", suspected[0].fact("kind") if suspected else "lines"),),
+            facts=(("kind", str(suspected[0].fact("kind")) if suspected else "lines"),),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
