@@ -28,6 +28,14 @@ FRAMEWORKS = frozenset(
 """Packages that are never the user's, whatever started them."""
 
 
+_INSTRUMENTS = (
+    "torch/utils/flop_counter.py", "torch/profiler/", "fvcore/nn/", "deepspeed/profiling/", "/ptflops/",
+    "/thop/", "/calflops/", "/torchprofile/", "/line_profiler/", "/viztracer/", "/pydevd", "/debugpy/",
+    "/coverage/",
+)  # fmt: skip
+"""Files whose functions measure a program; a dispatch mode or hook of theirs runs inside its operations."""
+
+
 class Places:
     """Tells the user's files from the libraries' (the standard library, site-packages, ours)."""
 
@@ -36,6 +44,7 @@ class Places:
         roots = {paths.get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib")}
         self._roots = tuple(os.path.join(root, "") for root in roots if root)
         self._known: dict[CodeType, bool] = {}
+        self._instruments: dict[CodeType, bool] = {}
         self._own = ""
 
     def is_user(self, code: CodeType) -> bool:
@@ -73,6 +82,23 @@ class Places:
             if found:
                 return frame
             frame = frame.f_back
+        return None
+
+    def instrument(self, frame: FrameType, outer: FrameType | None) -> FrameType | None:
+        """The innermost frame inside `outer`, from here outward, that measures the program, or None."""
+        known = self._instruments
+        current: FrameType | None = frame
+        for _ in range(_DEPTH):
+            if current is None or current is outer:
+                return None
+            code = current.f_code
+            found = known.get(code)
+            if found is None:
+                path = code.co_filename.replace(os.sep, "/")
+                found = known[code] = any(part in path for part in _INSTRUMENTS)
+            if found:
+                return current
+            current = current.f_back
         return None
 
 

@@ -179,7 +179,8 @@ class Lines:
             entry = self._counts[key] = [where(user), 0.0, {}]
         entry[1] += weight
         if frame is not user:
-            below = (frame.f_code.co_filename, frame.f_code.co_name)
+            shown = self._probe.places.instrument(frame, user) or frame
+            below = (shown.f_code.co_filename, shown.f_code.co_name)
             entry[2][below] = entry[2].get(below, 0) + weight
 
     def due(self) -> bool:

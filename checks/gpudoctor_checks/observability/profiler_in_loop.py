@@ -31,6 +31,7 @@ from gpudoctor.model.reading.profilers import (
 )
 from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off
 from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.instruments import instrumented
 from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.recordings.windows import coverage
@@ -38,6 +39,9 @@ from gpudoctor.model.reading.windows.costs import profiler
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
+
+_PLACES = 3
+"""Lines shown of those inside which a profiler works."""
 
 
 class ProfilerInLoop(Check):
@@ -128,31 +132,34 @@ class ProfilerInLoop(Check):
         """By its own time, and by the steps it was on in, which it makes slower too."""
         suspected = [item for item in suspected if item.fact("how") != "config"]
         cost = price(patient, run, phases=("profiler",), owners=(Owner.PROFILING,))
-        on = coverage(run.lead, "profil")
+        inside = instrumented(run.lead.process)
+        own = min(1.0, cost.share + sum(item.share for item in inside))
+        on = coverage(run.lead, "profil|flop_counter")
         covered = on.share if on is not None else 0.0
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = level(own, self.limit("share_noted"), self.limit("share_warned"))
         if covered >= self.limit("steps_covered"):
             severity = Severity.WARNING
         if severity is None:
             return
-        spans = list(cost.spans) or (
-            [spot(patient, on.place)] if on is not None and on.place is not None else []
-        )
+        opened = [on.place] if on is not None and on.place is not None else []
+        places = opened if inside and opened else [item.place for item in inside[:_PLACES]] or opened
+        spans = list(cost.spans) or [spot(patient, place) for place in places]
+        counts = not cost.sites and (on is None or on.what == "flop_counter")
+        tool = "A FLOPs counter" if counts else "A profiler"
         slower = on.slower if on is not None and on.slower and on.slower > 1 else 1.0
-        share = min(0.99, cost.share + (1 - cost.share) * covered * (1 - 1 / slower))
+        share = min(0.99, own + (1 - own) * covered * (1 - 1 / slower))
         words = f", and was on in {percent(covered)} of the steps" if covered else ""
         yield confirmed(
             self,
             suspected,
-            f"{cost.what or 'A profiler'} takes {percent(cost.share)} of the time for its own work"
-            f"{words}{at(spans)}.",
+            f"{cost.what or tool} takes {percent(own)} of the time for its own work{words}{at(spans)}.",
             share=share,
             spans=spans,
             severity=severity,
             run=run,
             name="profiler_share",
             numbers=(measured("steps_covered", covered, "1", run.recording),),
-            facts=(("kind", "profiler"), ("how", "step"), ("period", 1)),
+            facts=(("kind", "flops" if counts else "profiler"), ("how", "step"), ("period", 1)),
         )
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:

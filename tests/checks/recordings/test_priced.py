@@ -206,6 +206,24 @@ def test_a_profiler_by_its_windows():
     assert findings("OBS001", None, make_process(make_steps(400), records=[once])) == []
 
 
+def test_a_counter_inside_the_operations_of_the_forward_pass():
+    window = record("window", 1.0, what="flop_counter", begin=0, end=199, path="/job/train.py", line=12)
+    counter = "/env/site-packages/torch/utils/flop_counter.py"
+
+    def seen(path):
+        return record(
+            "lines", 9.0, samples=100, interval=0.02,
+            counts=[["forward", "/job/train.py", 17, "forward", 60], ["backward", "/job/train.py", 19, "main", 40]],
+            leaves=[[0, path, "__torch_dispatch__", 30]],
+        )  # fmt: skip
+
+    [finding] = findings("OBS001", None, make_process(make_steps(200), records=[window, seen(counter)]))
+    assert "A FLOPs counter takes 30 % of the time" in finding.message and finding.fact("kind") == "flops"
+    assert finding.span.line == 12 and finding.cost.step_share == pytest.approx(0.3, abs=0.01)
+    library = seen("/env/site-packages/torch/nn/functional.py")
+    assert findings("OBS001", None, make_process(make_steps(200), records=[library])) == []
+
+
 def test_a_facility_that_makes_steps_longer_is_priced():
     window = record("window", 1.0, what="detect_anomaly", begin=100, end=199, path="/job/train.py", line=9)
     steps = make_steps(200, backward=lambda i: 0.015 if i >= 100 else 0.005)
