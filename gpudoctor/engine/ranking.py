@@ -1,9 +1,9 @@
 """Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
 
-The order: what breaks the run first, then expected gain times confidence (half of it for a note, on which
-nobody has to act), then severity, then effort. Two remedies that turn the same knob differently, or one that
-uses what another finding says is scarce, are told
-apart here and nowhere else: the lower one is set aside with the reason.
+The order: what breaks the run first, notes last (nobody has to act on one), among the rest and among notes
+expected gain times confidence, then severity, then effort. Two remedies that turn the same knob differently, or
+one that uses what another finding says is scarce, are told apart here and nowhere else: the lower one is set
+aside with the reason.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,8 +26,6 @@ UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.10, Severity.NOTE: 0.
 A convention, not a measurement: a warning is by definition worth acting on, and the catalogue's thresholds call
 5 to 20 % of a step a warning. It is never shown as a number.
 """
-NOTED = 0.5
-"""The factor on the gain of a note: its share lies below what the catalogue calls worth acting on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +94,14 @@ def _gain(case: Case) -> _Gain:
     return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
 
 
-def _place(case: Case) -> tuple[bool, float, int, int, str, str, str, int, str]:
+def _place(case: Case) -> tuple[bool, bool, float, int, int, str, str, str, int, str]:
     """Where a case stands; the finding's whole text comes last, so that no two different ones are equal."""
     finding = case.finding
     span = finding.span
     return (
         finding.cost.breaks is None,
-        -_gain(case).share * finding.confidence.weight * (NOTED if finding.severity is Severity.NOTE else 1.0),
+        finding.severity is Severity.NOTE,
+        -_gain(case).share * finding.confidence.weight,
         -finding.severity.rank,
         min((remedy.effort.rank for remedy in case.remedies), default=99),
         finding.code,

@@ -22,15 +22,24 @@ FEW = 3
 class _Watched:
     """One gradient."""
 
-    __slots__ = ("cleared", "found", "gradient", "looked", "parameter", "version")
+    __slots__ = ("cleared", "found", "gradient", "looked", "parameter", "passed", "version")
 
     def __init__(self, parameter: Any) -> None:
         self.parameter = weakref.ref(parameter)
         self.gradient = 0
         self.version = -1
         self.cleared = True
+        self.passed = False
+        """Whether a backward pass began since its optimizer's last step, or in it (a closure's)."""
         self.looked = 0
         self.found = 0
+
+    def count(self) -> None:
+        """One cycle is over: a backward pass, and the step that used it."""
+        if self.passed:
+            self.passed = False
+            self.looked += 1
+            self.found += not self.cleared
 
     def note(self) -> None:
         """Remember the gradient as it is."""
@@ -70,6 +79,7 @@ class Clearing:
             if parameter is None:
                 return
             watched = self._watched[id(optimizer)] = _Watched(parameter)
+        watched.count()
         watched.cleared = False
         watched.note()
         if not watched.cleared and watched not in self._open:
@@ -77,6 +87,8 @@ class Clearing:
 
     def backward_begins(self) -> None:
         """A backward pass begins."""
+        for watched in self._watched.values():
+            watched.passed = True
         if self._open:
             for watched in self._open:
                 watched.look()
@@ -91,8 +103,7 @@ class Clearing:
         """An optimizer is about to make a step: one cycle of its is over."""
         watched = self._watched.get(id(optimizer))
         if watched is not None:
-            watched.looked += 1
-            watched.found += not watched.cleared
+            watched.count()
 
     def tell(self, probe: Probe) -> None:
         """Write what was found."""

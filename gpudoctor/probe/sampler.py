@@ -167,36 +167,60 @@ class Lines:
         self._written = perf_counter()
         self._records = 0
         self._counts: dict[tuple[str, CodeType | None, int], list[Any]] = {}
+        self._open: dict[tuple[str, CodeType | None, int], list[Any]] = {}
+        """Those of a step that has not ended: after the last one, what is no step at all."""
+        self._step = 0
 
     def add(self, phase: str, frame: FrameType, weight: float) -> None:
         """One look; `weight` is in intervals of the sampler."""
         user = self._probe.places.user_frame(frame, _DEPTH)
         key = (phase, user.f_code, user.f_lineno) if user is not None else (phase, None, 0)
-        entry = self._counts.get(key)
+        if self._step != self._probe.steps.index:
+            self._close()
+        entry = self._open.get(key)
         if entry is None:
-            if len(self._counts) >= 4 * _MOST:
+            if len(self._open) >= 4 * _MOST:
                 return
-            entry = self._counts[key] = [where(user), 0.0, {}]
+            entry = self._open[key] = [where(user), 0.0, {}]
         entry[1] += weight
         if frame is not user:
             shown = self._probe.places.instrument(frame, user) or frame
             below = (shown.f_code.co_filename, shown.f_code.co_name)
             entry[2][below] = entry[2].get(below, 0) + weight
 
+    def _close(self) -> None:
+        """The step that the looks fell into is over."""
+        self._step = self._probe.steps.index
+        for key, (place, weight, below) in self._open.items():
+            entry = self._counts.get(key)
+            if entry is None:
+                if len(self._counts) < 4 * _MOST:
+                    self._counts[key] = [place, weight, below]
+                continue
+            entry[1] += weight
+            for leaf, share in below.items():
+                entry[2][leaf] = entry[2].get(leaf, 0) + share
+        self._open = {}
+
     def due(self) -> bool:
         """Whether it is time for a record."""
-        if not self._counts:
+        if not self._counts and not self._open:
             return False
         every = next(seconds for records, seconds in LINES if self._records < records)
         return perf_counter() - self._written >= every
 
     def write(self) -> None:
-        """Write what was seen since the last record."""
-        counts, self._counts = self._counts, {}
+        """Write what was seen since the last record; what fell into a step that has not ended by itself."""
+        if self._step != self._probe.steps.index or not self._probe.steps.index:
+            self._close()
         self._written = perf_counter()
-        if not counts:
-            return
-        self._records += 1
+        for counts, more in ((self._counts, {}), (self._open, {"open": True})):
+            if counts:
+                self._records += 1
+                self._write(counts, more)
+        self._counts, self._open = {}, {}
+
+    def _write(self, counts: dict[tuple[str, CodeType | None, int], list[Any]], more: dict[str, Any]) -> None:
         rows: list[list[Any]] = []
         leaves: list[list[Any]] = []
         for (phase, _, _), (place, weight, below) in sorted(counts.items(), key=lambda item: -item[1][1])[
@@ -211,6 +235,7 @@ class Lines:
             "interval": INTERVAL,
             "counts": rows,
             "leaves": leaves[:_MOST],
+            **more,
         }
         self._probe.record("lines", fields)
 

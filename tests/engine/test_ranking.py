@@ -77,6 +77,12 @@ def test_a_remedys_effect_prices_a_finding_that_nobody_measured():
     assert "not priced; a warning" in second.reason
 
 
+def test_notes_come_last():
+    note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.29)), remedies=())
+    unpriced = Case(finding=finding("A002"), remedies=())
+    assert order(note, unpriced) == ["A002", "A001"]
+
+
 def test_equal_gain_goes_by_severity_then_effort():
     note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
     hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))

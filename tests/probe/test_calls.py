@@ -267,3 +267,27 @@ def test_collectives_are_counted(tmp_path):
     assert site(told, "dist.all_reduce")["line"] == run.line("here")
     assert sum(told.steps("collective")) > 0
     assert told.one("torch")["backend"] == "gloo"
+
+
+def test_what_comes_after_the_last_step_is_told_apart(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for x, y in DataLoader(data(160), batch_size=8):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        total = 0
+        for i in range(4_000_000):
+            total += i * i  # after
+        """,
+    )
+    after = [
+        bool(record.get("open"))
+        for record in run.rank.of("lines")
+        for row in record["counts"]
+        if row[2] == run.line("after")
+    ]
+    assert after and all(after)

@@ -273,3 +273,22 @@ def test_a_teacher_with_gradients_is_told(tmp_path):
     assert (mode["kind_of"], mode["line"]) == ("teacher-grad", run.line("teacher"))
     assert not numeric(run.rank, "frozen")
     assert not numeric(run.rank, "dead")
+
+
+def test_a_closure_clears_them_inside_of_the_step(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
+        x, y = next(iter(DataLoader(data(32), batch_size=32)))
+        def closure():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+        for number in range(8):
+            optimizer.step(closure)
+        """,
+    ).rank
+    assert not numeric(told, "uncleared")

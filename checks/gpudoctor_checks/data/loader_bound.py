@@ -1,6 +1,7 @@
 """DATA001 loader-bound."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
@@ -110,15 +111,16 @@ class LoaderBound(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        waits = sorted((waiting(state.process) for state in run.states), key=lambda wait: wait.always)
-        wait = waits[len(waits) // 2]
-        severity = level(wait.always, self.limit("share_noted"), self.limit("share_warned"))
+        waits = [waiting(state.process) for state in run.states]
+        share = median(wait.always for wait in waits)
+        each = median(wait.per_step for wait in waits)
+        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
         process = run.lead.process
         loader, busy = training_loader(process), workers(run.recording, process.rank)
         idle = busy is not None and busy.busy < self.limit("workers_busy")
-        if wait.always * run.lead.step_seconds < self.limit("wait_seconds") or idle:
+        if share * run.lead.step_seconds < self.limit("wait_seconds") or idle:
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
@@ -127,10 +129,10 @@ class LoaderBound(Check):
         yield confirmed(
             self,
             suspected,
-            f"The training waits for its next batch {percent(wait.always)} of the time, "
-            f"{duration(wait.per_step)} of a step of {duration(run.lead.step_seconds)}"
+            f"The training waits for its next batch {percent(share)} of the time, "
+            f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
             f"{_how(loader, busy)}{at(spans[1:])}.",
-            share=wait.always,
+            share=share,
             spans=list(dict.fromkeys(spans)),
             severity=severity,
             run=run,

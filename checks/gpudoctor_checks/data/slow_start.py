@@ -46,6 +46,8 @@ _LARGE = re.compile(
 )
 """Names of public sets with hundreds of thousands of texts and more."""
 _TOKENISER = re.compile(r"tok\w*(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
+_MOST = 0.5
+"""Share of a run that ended by itself from which on its start is what it mostly did."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -135,7 +137,11 @@ class SlowStart(Check):
         message = (
             f"{duration(took)} go by before the first step, {percent(took / whole)} of the run{at(spans)}."
         )
-        cost = Cost(step_share=took / whole if long else None)  # a short run is not what one pays for
+        # A run that was stopped to look at it is not what one pays for; nor is a start among many steps.
+        end = patient.recording.end
+        finished = end is not None and end.stopped_by is None and not end.failed
+        paid = long or (finished and took >= _MOST * whole)
+        cost = Cost(step_share=took / whole if paid else None)
         base = best_match(suspected, spans)
         if base is not None:
             yield grown(base, message, evidence=evidence, severity=severity, cost=cost)

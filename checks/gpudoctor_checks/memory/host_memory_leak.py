@@ -33,6 +33,9 @@ from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 
+_LASTING = 0.2
+"""Slope of the first half against the whole below which growth began in the middle."""
+
 
 class HostMemoryLeak(Check):
     """The host's memory grows with every step.
@@ -106,7 +109,8 @@ class HostMemoryLeak(Check):
 
     def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:
         limit = memory_limit(run.recording)
-        soon = limit is not None and grown.seconds_to(limit) <= self.limit("day")
+        lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
+        soon = limit is not None and lasting and grown.seconds_to(limit) <= self.limit("day")
         things = growing_things(process, "cpu") if kind != "workers" else ()
         what = f"; what grew: {things[0].words}" if things else ""
         full = grown.projection(limit) if limit is not None else ""

@@ -24,7 +24,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.families import family
 from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
+from gpudoctor.model.reading.recordings.judged import LEAST_STEPS, Run, judged, measured, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.model.reading.trained import adapted, trained_models
@@ -60,6 +60,9 @@ REINFORCED = re.compile(
 """Trainers of preference and reinforcement learning, whose rates are ten times smaller."""
 
 
+_SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """One learning rate with what is known of its use."""
@@ -73,6 +76,8 @@ class Rate:
     """Whether it is a Trainer's, which mostly fine-tunes what others have trained."""
     method: str = ""
     """`lora`, `full`, or "" when nobody says."""
+    used: bool = False
+    """Whether steps were made with it: a declared rate of 0 is often a placeholder."""
 
 
 class LearningRateOutOfBand(Check):
@@ -123,7 +128,7 @@ class LearningRateOutOfBand(Check):
             default=1e-7,
             unit="1",
             source="UMLAUT (CHI 2021): below 1e-7; float32 resolves 6e-8 of a weight",
-            meaning="A rate below this, and over zero, is a finding.",
+            meaning="A rate below this is a finding; a declared zero is a placeholder.",
         ),
         Threshold(
             name="full_high",
@@ -156,7 +161,15 @@ class LearningRateOutOfBand(Check):
             return
         where, name = place_of(made[0]), str(made[0].get("name") or "")
         place = spot(patient, where) if where is not None else SourceSpan(path=run.recording.path, line=1)
-        rate = Rate(key="lr", value=used, adam="adam" in name.lower(), method="", tunes=False, place=place)
+        rate = Rate(
+            key="lr",
+            value=used,
+            adam="adam" in name.lower(),
+            method="",
+            tunes=False,
+            place=place,
+            used=run.lead.steps >= LEAST_STEPS,
+        )
         found = self.judge(rate)
         if found is None:
             # what is judged by the method of fine-tuning is not told by a rate alone
@@ -167,7 +180,7 @@ class LearningRateOutOfBand(Check):
             suspected,
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
             share=None,
-            spans=[place] if where is not None else [],
+            spans=[*([place] if where is not None else []), *(_schedules(patient) if not used else ())],
             severity=found.severity,
             run=run,
             numbers=(measured("learning_rate", used, "1", run.recording),),
@@ -194,7 +207,7 @@ class LearningRateOutOfBand(Check):
                 "adam",
                 Severity.WARNING if far else Severity.NOTE,
             )
-        if 0 < value < self.limit("low"):
+        if 0 < value < self.limit("low") or (value == 0 and rate.used):
             return self._found(
                 rate, f"below {self.limit('low'):g}: nothing is learned", "low", Severity.WARNING
             )
@@ -231,6 +244,13 @@ class LearningRateOutOfBand(Check):
             subject=f"{place.path}:{place.line}",
             facts=(("cure", cure), ("method", rate.method)),
         )
+
+
+def _schedules(patient: Patient) -> list[SourceSpan]:
+    """Where the program makes its schedules of the rate."""
+    source = optional(lambda: patient.source)
+    scripts = source.scripts if source is not None else ()
+    return [call.span for script in scripts for call in script.calls if _SCHEDULE.match(call.name)][:3]
 
 
 def _from_source(source: Source | None) -> Iterator[Rate]:

@@ -19,7 +19,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.blame import Owner, calling
 from gpudoctor.model.reading.recordings.judged import (
     Run,
     duration,
@@ -29,6 +29,7 @@ from gpudoctor.model.reading.recordings.judged import (
     measured,
     percent,
     period,
+    spot,
 )
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.costs import evaluation
@@ -148,6 +149,8 @@ class EvaluationTooOften(Check):
         if severity is None or times < self.limit("events"):
             return
         spans = [*cost.spans, *hot_lines(patient, run, "evaluation")][:4]
+        spans += [spot(patient, place) for span in spans[:2] for place in calling(patient, span)]
+        spans = list(dict.fromkeys(spans))
         each = cost.share * run.lead.seconds / times
         every = run.lead.steps / times
         yield confirmed(

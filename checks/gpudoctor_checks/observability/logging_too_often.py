@@ -128,6 +128,13 @@ class LoggingTooOften(Check):
             source="CATALOGUE OBS002; XProf's DebugPrint rule: 5 % of a step",
             meaning="Logging that takes this share of a recorded run is a warning.",
         ),
+        Threshold(
+            name="share_rare",
+            default=0.10,
+            unit="1",
+            source="convention: on a busy machine a line costs a switch of processes",
+            meaning="What is written at the norm's period already is a note below this share.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -149,6 +156,8 @@ class LoggingTooOften(Check):
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
+        if 0 < cost.calls <= 1 / self.limit("log_period") and cost.share < self.limit("share_rare"):
+            severity = Severity.NOTE
         often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls else ""
         yield confirmed(
             self,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.blame import Owner, calling, lines_of, owned, share_of
+from gpudoctor.model.reading.recordings.blame import Owner, calling, lines_of, loop_heads, owned, share_of
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.steady import OTHER
@@ -69,6 +69,7 @@ class UnexplainedTime(Check):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
         places = lines_of(patient, run, Owner.NOBODY, Owner.ENGINE)
         spans = [spot(patient, place) for place in places]
+        spans += [head for span in spans[:2] for head in loop_heads(patient, span)]
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         where = at(spans) if spans else "; the sampler saw none of it, so no line is known"
         yield confirmed(

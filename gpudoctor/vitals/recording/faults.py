@@ -11,7 +11,7 @@ _SIGNALS = {
     "Floating-point exception": "SIGFPE", "Illegal instruction": "SIGILL",
 }  # fmt: skip
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.+)$', re.MULTILINE)
-_THREAD = re.compile(r"^(?:Current thread|Thread) .*\(most recent call first\):", re.MULTILINE)
+_THREAD = re.compile(r"^(?:Current thread|Thread|Stack) .*\(most recent call first\):", re.MULTILINE)
 
 
 def read_fault(text: str) -> Mapping[str, Any] | None:

@@ -4,6 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.data.loader_dead import LoaderDead
 from gpudoctor_checks.failure.exception import Uncaught
 from gpudoctor_rules.failure.exception import UncaughtRule
 
@@ -112,3 +113,38 @@ def test_deaths_that_have_a_check_of_their_own():
         ("DistBackendError", "Watchdog caught collective operation timeout"),
     ]:
         assert look(died(kind, message), end=FAILED) == []
+
+
+CAUGHT = """Caught KeyError in DataLoader worker process 1.
+Original Traceback (most recent call last):
+  File "/env/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 349, in _worker_loop
+    data = fetcher.fetch(index)
+           ^^^^^^^^^^^^^^^^^^^^
+  File "/job/data.py", line 17, in __getitem__
+    return self.rows[index], self.labels[index]
+           ~~~~~~~~~~~~~~~~^^^^^^^
+KeyError: 300
+"""
+
+
+def test_sick_the_line_in_a_loader_worker():
+    [finding] = look(died("KeyError", CAUGHT), end=FAILED)
+    assert (finding.span.path, finding.span.line) == ("data.py", 17)
+    assert finding.span.text == "return self.rows[index], self.labels[index]"
+
+
+def test_a_worker_that_is_gone_is_no_exception_of_the_training():
+    library = "/env/lib/python3.11/site-packages/torch"
+    frames = [
+        ["/job/train.py", 30, "<module>", "for x, y in loader:"],
+        [f"{library}/utils/data/dataloader.py", 1501, "_try_get_data", ""],
+        [f"{library}/multiprocessing/reductions.py", 561, "rebuild_storage_fd", ""],
+        ["/usr/lib/python3.11/multiprocessing/connection.py", 395, "_recv", ""],
+    ]
+    gone = died("ConnectionResetError", "[Errno 104] Connection reset by peer", frames=frames)
+    assert look(gone, end=FAILED) == []
+    patient = make_patient(recording=make_recording(gone, end=FAILED))
+    [finding] = examine(LoaderDead, patient)
+    assert (finding.span.path, finding.span.line) == ("train.py", 30)
+    [own] = look(died("ConnectionResetError", "[Errno 104] Connection reset by peer"), end=FAILED)
+    assert own.code == "FAIL001"  # a socket of the program's own

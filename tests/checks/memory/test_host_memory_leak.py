@@ -54,6 +54,11 @@ def test_sick_objects_shared_with_workers():
     assert finding.fact("kind") == "workers" and "numpy.array" in remedies(finding)
 
 
+def test_sick_growth_that_began_in_the_middle_is_not_carried_forward():
+    [finding] = look(leaking(lambda i: max(0, i - 180) * MIB))
+    assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+
+
 def test_healthy_memory():
     assert look(leaking(lambda i: 0)) == []
     assert look(leaking(lambda i: min(i, 80) * MIB)) == []

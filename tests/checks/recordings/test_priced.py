@@ -1,5 +1,7 @@
 """Ailments that the source suspects and a recording prices: confirmed with a share, refuted, found by it alone."""
 
+from dataclasses import replace
+
 import pytest
 from recordings import lines, make_process, make_recording, make_steps, make_worker, record, site
 from scripts import script_patient
@@ -63,7 +65,6 @@ def script_patient_of(patient, recording):
 
 def _moved(process, path):
     """The process with its places in the script that was read, wherever that was."""
-    from dataclasses import replace
 
     def fields(item):
         found = dict(item.fields)
@@ -257,10 +258,10 @@ def test_waiting_little_refutes_a_loader_without_workers():
 def test_workers_that_keep_up():
     loader = record("loader", 1.1, id=0, dataset="Items", workers=4, persistent=True, batch_size=8, role="training",
                     path="/job/train.py", line=13, batches=100)  # fmt: skip
-    items = record("items", 5.0, loader=0, items=1600, busy=8.0, waiting=0.4,
-                   lines=[["data_wait", "/job/data.py", 9, "decode", 90]])  # fmt: skip
+    items = record("items", 5.0, loader=0, items=1600, busy=8.0, waiting=0.4)
+    seen = lines(("fetch", "/job/data.py", 9, "decode", 90))
     process = make_process(make_steps(200, data_wait=0.02), records=[loader])
-    worker = make_worker(99, records=[items])
+    worker = make_worker(99, records=[items, seen])
     [finding] = findings("DATA001", None, process, workers=(worker,))
     assert "4 workers do not keep up, 95 % of their time busy" in finding.message
     [slow] = findings("DATA002", None, process, workers=(worker,))
@@ -341,6 +342,8 @@ def test_rates_that_were_used():
     assert findings("NUM009", None, make_process(make_steps(200, lr=3e-4), records=[adam])) == []
     sgd = record("optimizer", 1.0, name="SGD", parameters=100, missing=[], path="/job/train.py", line=11)
     assert findings("NUM009", None, make_process(make_steps(200, lr=0.2), records=[sgd])) == []
+    [nothing] = findings("NUM009", None, make_process(make_steps(200, lr=0.0), records=[sgd]))
+    assert nothing.severity is Severity.WARNING and nothing.span.line == 11
 
 
 def test_a_scale_that_collapses():
@@ -414,7 +417,6 @@ def test_slow_optimizers():
 
 
 def test_how_ranks_are_wrapped():
-    from dataclasses import replace
 
     parallel = replace(GPU, fields={**GPU.fields, "wrapped": "DataParallel"})
     two = {"gpus": [{"name": "H100"}, {"name": "H100"}], "cpus": 8}
@@ -476,7 +478,10 @@ def test_work_before_the_first_step():
     slow = make_process(make_steps(200, begin=9.0), records=[start_lines(12, 6.0)])
     [finding] = findings("DATA012", None, slow)
     assert finding.severity is Severity.NOTE and finding.span.line == 12
-    assert finding.cost.step_share is None  # a short run is not what one pays for
+    assert finding.cost.step_share == pytest.approx(0.54, abs=0.01)  # what this run mostly did
+    stopped = replace(make_recording().end, exit_code=130, stopped_by="steps")
+    [looked] = findings("DATA012", None, slow, end=stopped)
+    assert looked.cost.step_share is None  # a run that was cut short is not what one pays for
     imports = [[0, "<frozen importlib._bootstrap_external>", "_path_stat", 30.0]]
     assert (
         findings("DATA012", None, make_process(make_steps(200), records=[start_lines(1, 6.0, imports)])) == []

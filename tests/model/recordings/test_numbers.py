@@ -90,7 +90,7 @@ def test_lines_count_in_steady_state():
 
 
 def test_lines_of_workers():
-    items = record("items", loader=1, items=640, lines=[["data_wait", "/job/data.py", 9, "decode", 30]])
+    items = record("lines", samples=30, counts=[["fetch", "/job/data.py", 9, "decode", 30]])
     worker = Process(rank=0, node="n", pid=2, wall=0.0, steps=make_steps(0), records=(items,))
     [line] = worker_lines(make_recording(workers=(worker,)), 0)
     assert (line.place.function, line.share) == ("decode", 1.0)
@@ -108,3 +108,13 @@ def test_bounds():
     assert speedup(1.0) == pytest.approx(100.0)
     effect = bound(0.6, least=0.3)
     assert (effect.low, effect.high) == (pytest.approx(1.429), pytest.approx(2.5))
+
+
+def test_lines_after_the_last_step_are_no_part_of_it():
+    steps = make_steps(100)
+    end = steps.column("t")[-1]
+    fields = {"samples": 10, "open": True}
+    inside = record("lines", end - 0.1, **fields, counts=[["other", "/job/train.py", 40, "train", 10]])
+    after = record("lines", end + 0.5, **fields, counts=[["other", "/job/train.py", 99, "main", 10]])
+    found = line_costs(make_process(steps, records=[inside, after]))
+    assert [(item.place.line, item.share) for item in found] == [(40, 1.0)]

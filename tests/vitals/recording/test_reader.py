@@ -226,6 +226,10 @@ def test_the_stack_of_a_fatal_signal(tmp_path):
         ["/job/train.py", 60, "<module>"], ["/job/train.py", 41, "train"],
         ["/usr/lib/python3.11/ctypes/__init__.py", 519, "string_at"],
     ]  # fmt: skip
+    (folder / "fault-x-4712.txt").write_text(
+        FAULT.replace("Current thread 0x00007f3c", "Stack")
+    )  # one thread alone
+    assert read_recording(str(folder)).ranks[0].last("signal").get("stack") == fault.get("stack")
     (folder / "fault-x-4712.txt").write_text(FAULT.partition("\n\n")[2])  # SIGTERM has no such heading
     assert read_recording(str(folder)).ranks[0].last("signal").get("signal") == ""
     (folder / "fault-x-4712.txt").write_text("")

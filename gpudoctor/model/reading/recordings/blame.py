@@ -154,7 +154,10 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     by_hook = _by_hook(here, state)
     if by_hook is not None:
         return by_hook
-    return _by_syntax(script, whole) if script is not None and whole is not None else Owner.NOBODY
+    if script is None:
+        return Owner.NOBODY
+    owners = [_by_syntax(script, part) for part in _statements(script).get(item.place.line, ())]
+    return next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
 
 
 def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
@@ -266,17 +269,20 @@ def flushes(what: str) -> bool:
 
 def statement_at(script: Script | None, line: int) -> ast.stmt | None:
     """The innermost statement whose own text (a compound one's head) stands on a line."""
-    return _statements(script).get(line) if script is not None else None
+    found = _statements(script).get(line) if script is not None else None
+    return found[-1] if found else None
 
 
 @once
-def _statements(script: Script) -> Mapping[int, ast.stmt]:
-    """Line to the innermost statement on it."""
-    found: dict[int, ast.stmt] = {}
-    for node in nodes(script, ast.stmt):  # outer ones first, so the inner one stays
+def _statements(script: Script) -> Mapping[int, list[ast.stmt]]:
+    """Line to the innermost statement on it; to all of them where several stand side by side."""
+    found: dict[int, list[ast.stmt]] = {}
+    for node in nodes(script, ast.stmt):  # outer ones first, so the inner ones stay
         first, last = extent(node)
         for line in range(first, last + 1):
-            found[line] = node
+            known = found.get(line, [])
+            beside = bool(known) and known[-1].lineno == node.lineno and not hasattr(known[-1], "body")
+            found[line] = [*known, node] if beside else [node]
     return found
 
 

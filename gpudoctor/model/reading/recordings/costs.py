@@ -93,11 +93,19 @@ def _place(fields: Mapping[str, object]) -> Place:
 def lines(process: Process) -> tuple[LineCost, ...]:
     """The user's lines that the sampler saw in steady state, most first.
 
-    The sampler counts since its last record, so a record that straddles the end of warm-up counts whole.
+    The sampler counts since its last record, so a record that straddles the end of warm-up counts whole. What
+    came after the last step is left out: a program that ends frees its data, writes its results.
     """
     stable = steady(process)
     records = [item for item in process.of("lines") if item.t >= stable.begin]
-    return _lines(records if stable.rows else process.of("lines"))
+    return _lines(
+        [item for item in records if not _after(item, stable.end)] if stable.rows else process.of("lines")
+    )
+
+
+def _after(record: Record, end: float) -> bool:
+    """Whether a record holds what came after the last step that ended."""
+    return bool(record.get("open")) and record.t > end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,13 +191,7 @@ def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:
 @once
 def worker_lines(recording: Recording, rank: int) -> tuple[LineCost, ...]:
     """The user's lines in the loader workers of a rank, most first."""
-    records = [item for worker in recording.workers if worker.rank == rank for item in worker.of("items")]
-    return _lines(
-        Record(type="lines", t=item.t, fields=item.get("lines"))
-        if isinstance(item.get("lines"), Mapping)
-        else Record(type="lines", t=item.t, fields={"counts": item.get("lines") or ()})
-        for item in records
-    )
+    return _lines(item for worker in recording.workers if worker.rank == rank for item in worker.of("lines"))
 
 
 def by_line(costs: Iterable[LineCost], *phases: str) -> list[LineCost]:

@@ -6,7 +6,7 @@ is what came first and does not speak so.
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -65,6 +65,12 @@ _CLASSES: tuple[tuple[Death, str], ...] = (
                        r"monitoredBarrier|DistBackendError|ProcessGroup\w* .*(timeout|mismatch)|NCCL error|"
                        r"gloo.*(timed? ?out|EnforceNotMet)|collective.*mismatch"),
 )  # fmt: skip
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$\n?(    .+)?', re.MULTILINE)
+_HANDED = re.compile(
+    r"^(ConnectionResetError|ConnectionRefusedError|ConnectionAbortedError|BrokenPipeError|EOFError|"
+    r"FileNotFoundError)$"
+)
+"""What taking a batch over from a process that is gone raises."""
 _NATIVE = {"SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP"}
 _KILLS = {"SIGKILL", "SIGTERM", "SIGXCPU", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"}
 _EXITCODES = re.compile(r"rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)|exitcode:?\s*(-\d+)", re.DOTALL)
@@ -95,6 +101,9 @@ def user_place(told: Told) -> tuple[Place, str] | None:
     if record is None:
         return None
     if record.type == "exception":
+        remote = _remote(str(record.get("message") or ""))
+        if remote is not None:
+            return remote
         frames = list(record.get("frames") or ())
         index = record.get("user")
         frame = frames[index] if isinstance(index, int) and 0 <= index < len(frames) else None
@@ -106,7 +115,18 @@ def user_place(told: Told) -> tuple[Place, str] | None:
     return (_place(own[-1]), "") if own else None
 
 
-def _place(frame: list[object]) -> Place:
+def _remote(message: str) -> tuple[Place, str] | None:
+    """The innermost line of the user's in a loader worker, whose traceback is the message's text."""
+    if "Original Traceback" not in message:
+        return None
+    own = [frame for frame in _FRAME.findall(message) if not _library(frame[0])]
+    if not own:
+        return None
+    path, line, function, text = own[-1]
+    return Place(path=path, line=int(line), function=function), text.strip()
+
+
+def _place(frame: Sequence[object]) -> Place:
     line = frame[1]
     return Place(path=str(frame[0]), line=line if isinstance(line, int) else 1, function=str(frame[2]))
 
@@ -126,8 +146,8 @@ def _first_exception(recording: Recording) -> Told | None:
     if not found:
         return None
     found.sort(key=lambda item: item[0])
-    roots = [item for item in found if not _CASCADE.search(_words(item[2]))]
-    echoes = tuple(sorted({process.rank for _, process, record in found if _CASCADE.search(_words(record))}))
+    roots = [item for item in found if not _echoes(item[2])]
+    echoes = tuple(sorted({process.rank for _, process, record in found if _echoes(record)}))
     lost = [process for process in recording.ranks if not process.of("exception", "end")]
     if not roots and lost and len(recording.ranks) > 1:
         return None  # all that spoke were echoes; the root went without a word
@@ -148,8 +168,24 @@ def classify(record: Record) -> Death | None:
     """The class of an exception by its type and message; None for one that is only itself."""
     if record.get("oom"):
         return Death.MEMORY
+    if _worker_gone(record):
+        return Death.WORKER
     words = _words(record)
     return next((which for which, pattern in _CLASSES if re.search(pattern, words, re.IGNORECASE)), None)
+
+
+def _worker_gone(record: Record) -> bool:
+    """Whether a batch could not be taken over from a loader worker: its end of the connection is gone."""
+    if not _HANDED.match(str(record.get("exception") or "")):
+        return False
+    paths = [str(frame[0]) for frame in record.get("frames") or ()]
+    taking = any("torch/utils/data" in path for path in paths)
+    return taking and any("multiprocessing" in path for path in paths[-8:])
+
+
+def _echoes(record: Record) -> bool:
+    """Whether an exception speaks of the death of another rank."""
+    return not _worker_gone(record) and bool(_CASCADE.search(_words(record)))
 
 
 def _signal(recording: Recording) -> Told | None:

@@ -33,12 +33,24 @@ def risky_lines(patient: Patient) -> list[Place]:
     for script, loop in source.training_loops:
         for event in loop.events:
             call = event.call
-            if call is None or event.evaluation or call.method not in _EDGES or call.name.startswith(_NUMBERS):
+            if event.evaluation or call is None:
+                continue
+            edge = call.method in _EDGES and not call.name.startswith(_NUMBERS)
+            if not edge and not _makes_nan(call.node):
                 continue
             span = event.span
             if script.path == span.path or any(item.path == span.path for item in source.scripts):
                 found.setdefault((span.path, span.line), Place(path=span.path, line=span.line))
     return list(found.values())[:_MOST]
+
+
+def _makes_nan(node: ast.AST) -> bool:
+    """Whether a call makes a NaN or passes one: `float("nan")`, `x.fill_(math.nan)`."""
+    return any(
+        (isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.lower() == "nan")
+        or (isinstance(part, ast.Attribute) and part.attr in ("nan", "NaN"))
+        for part in ast.walk(node)
+    )
 
 
 def loss_lines(patient: Patient) -> list[Place]:

@@ -29,6 +29,8 @@ class Trend:
     """Kendall's tau, -1..1: 1 where every later bin is above every earlier one."""
     p: float
     """Two-sided probability of so clear an order by chance, ties counted."""
+    early_slope: float
+    """Slope of the first half alone: near 0 where it began to move in the middle."""
     late_slope: float
     """Slope of the second half alone: near 0 where the quantity has come to rest."""
     points: int
@@ -51,7 +53,7 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
     binned = _bins(known, bins)
     slope = theil_sen(binned)
     centre = median(y - slope * x for x, y in binned)
-    half = binned[len(binned) // 2 :]
+    middle = len(binned) // 2
     tau, p = mann_kendall([y for _, y in binned])
     return Trend(
         slope=slope,
@@ -59,7 +61,8 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
         last=centre + slope * known[-1][0],
         rising=tau,
         p=p,
-        late_slope=theil_sen(half),
+        early_slope=theil_sen(binned[: middle + 1]),
+        late_slope=theil_sen(binned[middle:]),
         points=len(known),
     )
 
