@@ -26,6 +26,9 @@ _WRAPPERS = {
     "DataParallel": "DataParallel",
 }
 
+_INNER = frozenset({*_WRAPPERS, "DeepSpeedEngine"})
+"""Classes that hold the user's model as `module`."""
+
 
 class Model:
     """An outermost module that was called."""
@@ -175,7 +178,7 @@ class Models:
         trains = {id(module): self._probe.evaluation.trains(module) for module, _ in pairs}
         for module, model in pairs:
             place, eval_place = model.forward_line, self._eval_places.get(id(module), model.forward_line)
-            facts = {"model": type(unwrapped(module)).__name__, "affected": _mode_dependent(module)}
+            facts = {"model": class_name(unwrapped(module)), "affected": _mode_dependent(module)}
             if trains[id(module)] and facts["affected"]:
                 if model.eval_calls >= FEW:
                     self._tell_mode("eval-training", model.eval_calls, model.grad_calls, eval_place, facts)
@@ -225,7 +228,7 @@ def model_facts(module: Any) -> dict[str, Any]:
         kind = str(parameter.dtype).replace("torch.", "")
         kinds[kind] = kinds.get(kind, 0) + parameter.numel()
     return {
-        "name": type(inner).__name__,
+        "name": class_name(inner),
         "parameters": sum(parameter.numel() for parameter in parameters),
         "trainable": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
         "bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
@@ -253,11 +256,17 @@ def wrapper(module: Any) -> str | None:
     return None
 
 
+def class_name(module: Any) -> str:
+    """The user's class: `fully_shard` makes a class of its own before it, by the name of both."""
+    kinds = [kind.__name__ for kind in type(module).__mro__]
+    return kinds[2] if kinds[1:2] == ["FSDPModule"] and len(kinds) > 3 else kinds[0]
+
+
 def unwrapped(module: Any) -> Any:
     """The user's model inside the wrappers of compile and parallelism."""
     for _ in range(4):
         inner = getattr(module, "_orig_mod", None)
-        if inner is None and type(module).__name__ in _WRAPPERS:
+        if inner is None and type(module).__name__ in _INNER:
             inner = getattr(module, "module", None)
         if inner is None:
             break

@@ -61,7 +61,7 @@ class Places:
             return False
         if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
             return bool(self._main_package()) and path.startswith(self._main_package())
-        return not path.startswith(self._roots)
+        return not path.startswith(self._roots) and not _framework(path)
 
     def _main_package(self) -> str:
         """The folder of an installed package that is the program itself (`python -m llamafactory...`)."""
@@ -100,6 +100,20 @@ class Places:
                 return current
             current = current.f_back
         return None
+
+
+def _framework(path: str) -> bool:
+    """Whether a file is part of an imported framework that lies elsewhere: an editable install, a folder on
+    the path. What lies beside the program is the program's, whatever it is called.
+    """
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if path.startswith(os.path.join(os.path.dirname(os.path.abspath(main)), "") if main else "\0"):
+        return False
+    for part in FRAMEWORKS.intersection(path.split(os.sep)):
+        home = getattr(sys.modules.get(part), "__file__", None)
+        if home and path.startswith(os.path.join(os.path.dirname(home), "")):
+            return True
+    return False
 
 
 def _generated() -> bool:

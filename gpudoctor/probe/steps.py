@@ -224,11 +224,10 @@ def _positive(text: str | None) -> int:
 
 
 def _engine(frame: FrameType | None) -> str | None:
-    """The framework whose loop this is, by the modules on the stack."""
-    while frame is not None:
+    """The framework whose loop this is, by the modules on the stack; a Trainer's stands on accelerate's."""
+    rank = len(_ENGINES)
+    while frame is not None and rank:
         module = str(frame.f_globals.get("__name__", ""))
-        for prefix, name in _ENGINES:
-            if module.startswith(prefix):
-                return name
+        rank = next((at for at in range(rank) if module.startswith(_ENGINES[at][0])), rank)
         frame = frame.f_back
-    return None
+    return _ENGINES[rank][1] if rank < len(_ENGINES) else None

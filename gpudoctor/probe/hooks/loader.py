@@ -47,6 +47,8 @@ class Loaders:
         self._probe = probe
         self._by_id: dict[int, tuple[Any, Loader]] = {}
         self.made: dict[int, Place] = {}
+        self._datasets: dict[int, tuple[Any, Place]] = {}
+        """Loaders that the user's code made, by their data set's id."""
         self._known: dict[tuple[Any, ...], Loader] = {}
         self.last: Loader | None = None
         self._trains: Loader | None = None
@@ -70,6 +72,19 @@ class Loaders:
             entry = self._known[key] = Loader(len(self._known), facts)
         self._by_id[id(loader)] = (weakref.ref(loader), entry)
         return entry
+
+    def origin(self, loader: Any, frame: Any) -> Place:
+        """Where the user's code made a loader; of one that a framework makes in its place, where that was."""
+        place = maker(self._probe, frame)
+        dataset = getattr(loader, "dataset", None)
+        known = self._datasets.get(id(dataset))
+        former = known[0]() if known is not None else None
+        if self._probe.places.is_user(frame.f_code):
+            if len(self._datasets) < 256:
+                self._datasets[id(dataset)] = weakref.ref(loader), place
+        elif known is not None and former is not None and getattr(former, "dataset", None) is dataset:
+            return known[1]
+        return place
 
     def drawn(self, entry: Loader) -> None:
         """A batch is about to be drawn."""
@@ -130,12 +145,21 @@ def _facts(loader: Any, place: Place) -> dict[str, Any]:
         "pin_memory": bool(getattr(loader, "pin_memory", False)),
         "persistent": bool(getattr(loader, "persistent_workers", False)),
         "prefetch": getattr(loader, "prefetch_factor", None),
-        "batch_size": getattr(loader, "batch_size", None),
+        "batch_size": _batch_size(loader),
         "iterable": getattr(loader, "_dataset_kind", 0) == 1,
         "path": place[0],
         "line": place[1],
         "batches": _length(loader),
     }
+
+
+def _batch_size(loader: Any) -> int | None:
+    """Its own, or its batch sampler's (frameworks make loaders so)."""
+    for owner in (loader, getattr(loader, "batch_sampler", None)):
+        size = getattr(owner, "batch_size", None)
+        if isinstance(size, int):
+            return size
+    return None
 
 
 def _length(loader: Any) -> int | None:
@@ -165,7 +189,7 @@ def _making(probe: Probe, loaders: Loaders, original: Any) -> Any:
 
     def end(loader: Any, _result: Any, _failed: bool) -> None:
         if len(loaders.made) < 1024:
-            loaders.made[id(loader)] = maker(probe, sys._getframe(2))
+            loaders.made[id(loader)] = loaders.origin(loader, sys._getframe(2))
 
     return probe.guard.around(HOOK, original, begin, end)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, OPTIMIZER, OWNS
 from ..models import maker
+from .closures import closure_of, marked
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -48,23 +49,27 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
     running: list[tuple[int, int]] = []
     """Optimizers whose step runs, with the phase before it, outermost first (some call others)."""
 
-    def before(optimizer: Any) -> None:
+    def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
         if ident() != clock.ident:
-            return
+            return None
         key = id(optimizer)
         if running:
             if all(known != key for known, _ in running):
                 running.append((key, -1))
-                return
+                return None
             running.clear()  # its last step raised, so no hook saw its end
         evaluation.finish()
         phase = clock.phase
         if OWNS[phase]:
-            return
+            return None
         models.stepped(optimizer)
-        if phase != BACKWARD:
+        closure = closure_of(args, kwargs)
+        if phase != BACKWARD and closure is None:
             read_before(optimizer)
         running.append((key, clock.switch(OPTIMIZER)))
+        if closure is None:
+            return None
+        return marked(probe, closure, args, kwargs, functools.partial(read_before, optimizer))
 
     def after(optimizer: Any) -> None:
         if ident() != clock.ident:
@@ -82,9 +87,8 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
     safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
 
-    def pre_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not compiling():
-            safe_before(optimizer)
+    def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
+        return None if compiling() else safe_before(optimizer, args, kwargs)
 
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not compiling():
@@ -146,15 +150,20 @@ def _scaler(probe: Probe, scaler: Any) -> None:
 
     def updated(args: Any, _kwargs: Any) -> Any:
         was, skipped[0] = skipped[0], False
-        return args[0], was
+        return args[0], was, -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
 
     def after_update(token: Any, _result: Any, _failed: bool) -> None:
-        numerics.scaler_updated(*token)
+        updating, was, phase = token
+        if phase >= 0:
+            clock.switch(phase)
+        numerics.scaler_updated(updating, was)
 
     def nothing(_token: Any, _result: Any, _failed: bool) -> None:
         """Never called: `scales` gives no token."""
 
     guard.replace(HOOK, scaler, "scale", lambda original: guard.around("scaler", original, scales, nothing))
+    # Unscaling walks over all gradients, and looks at the device for values that are not finite.
+    guard.replace(HOOK, scaler, "unscale_", functools.partial(_phase, probe, "unscale_"))
     guard.replace(HOOK, scaler, "step", lambda original: guard.around("scaler", original, begin, end))
     guard.replace(
         HOOK, scaler, "update", lambda original: guard.around("scaler", original, updated, after_update)

@@ -1,0 +1,80 @@
+"""Closures of optimizers: what runs in them is the loop's, and the gradients of a step are those after it."""
+
+import pytest
+from probed import run_plain, run_script
+
+pytest.importorskip("torch")
+
+LBFGS = """
+model = net()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+x, y = data(32).tensors
+for step in range(12):
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+    loss = optimizer.step(closure)
+print(loss.item().hex())
+"""
+
+INSIDE = """
+import time
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def closure():
+    time.sleep(0.02)  # slow
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    return loss
+for x, y in DataLoader(data(160), batch_size=8):
+    optimizer.step(closure=closure)
+"""
+
+
+def test_gradients_that_a_closure_clears_are_not_told_uncleared(tmp_path):
+    run = run_script(tmp_path, LBFGS)
+    told = run.rank
+    assert len(told.steps("index")) == 12
+    assert not [record for record in told.of("numeric") if record["kind"] == "uncleared"]
+    assert run_plain(tmp_path, run.script).stdout == run.result.stdout
+
+
+def test_a_closure_that_clears_nothing_is_told(tmp_path):
+    told = run_script(tmp_path, LBFGS.replace("optimizer.zero_grad()", "pass")).rank
+    (record,) = [record for record in told.of("numeric") if record["kind"] == "uncleared"]
+    assert record["found"] == record["steps"] == 11
+
+
+def test_what_a_closure_does_besides_is_not_the_optimizers(tmp_path):
+    told = run_script(tmp_path, INSIDE).rank
+    assert len(told.steps("index")) == 20
+    assert max(told.steps("optimizer")) < 0.02 <= min(told.steps("duration"))
+    assert min(told.steps("forward")) > 0
+    assert min(told.steps("backward")) > 0
+
+
+def test_unscaling_is_the_optimizers(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        import time
+        class Slow(torch.amp.GradScaler):
+            def _unscale_grads_(self, *words, **more):
+                time.sleep(0.01)
+                return super()._unscale_grads_(*words, **more)
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = Slow("cpu")
+        for x, y in DataLoader(data(80), batch_size=8):
+            optimizer.zero_grad()
+            scaler.scale(F.cross_entropy(model(x), y)).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+    ).rank
+    assert len(told.steps("index")) == 10
+    assert min(told.steps("optimizer")) >= 0.01
