@@ -1,4 +1,4 @@
-"""Closures that an optimizer's step calls (LBFGS, Lightning): what runs in them is the loop's, not the optimizer's.
+"""Closures that an optimizer's step calls (LBFGS, Lightning): what runs in them is the loop's.
 
 The forward and the backward pass inside a closure have hooks of their own; the rest of it (the user's
 `training_step`, moving a batch, logging) would else count as the optimizer's time. And the gradients that the
@@ -30,7 +30,7 @@ def closure_of(args: Any, kwargs: Any) -> Any:
 
 
 def marked(probe: Probe, closure: Any, args: Any, kwargs: Any, returned: Callable[[], Any]) -> Arguments:
-    """The arguments of `step` with its closure under the clock; `returned` is called when it has first returned.
+    """The arguments of `step` with its closure under the clock; `returned` is called once it has returned.
 
     What the closure returns and raises is as without us.
     """
