@@ -20,6 +20,8 @@ _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
 _UNEXPLAINED_TIME = "PERF014"
+_WRONG = ("LOOP", "NUM", "DATA", "DIST")
+"""Topics whose errors make the result of a training wrong; an error of another is a fault beside it."""
 _FIRST = 3
 """Findings that the verdict adds up."""
 
@@ -48,10 +50,19 @@ def pronounce_run(
         return f"{title} made no training step that could be seen, so nothing can be said about its speed."
     if errors:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        return f"{title} ran, and its result is not to be trusted: {errors[0].finding.name}{more}."
-    if warnings:
-        return _slow(run, warnings)
-    return _well(run, outcomes)
+        wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
+        said = "its result is not to be trusted" if wrong else "something is to be mended"
+        return f"{title} ran, and {said}: {errors[0].finding.name}{more}."
+    return _steps_are(run) + (_slow(run, warnings) if warnings else _well(run, outcomes))
+
+
+def _steps_are(run: RunSummary) -> str:
+    """What a step is where no optimizer makes one."""
+    if run.marker == "loader":
+        return "Nothing was trained: no backward pass and no optimizer was seen, a step is a batch. "
+    if run.marker == "backward":
+        return "No optimizer was seen: a step is a backward pass. "
+    return ""
 
 
 def in_good_health(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], crashed: int) -> bool:

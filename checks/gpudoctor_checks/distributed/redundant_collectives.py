@@ -9,7 +9,7 @@ from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.parallel import wraps_ddp
 from gpudoctor.model.reading.program import passes_between, steady
 from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.blame import Owner, by_parallelism
 from gpudoctor.model.reading.recordings.judged import judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.looks import watched
@@ -95,7 +95,10 @@ class RedundantCollectives(Check):
         if run is None or len(run.states) < 2:
             yield from suspected
             return
-        cost = price(patient, run, phases=("collective",), owners=(Owner.COMMUNICATION,))
+        cost = price(
+            patient, run, phases=("collective",), owners=(Owner.COMMUNICATION,),
+            wanted=lambda site: not by_parallelism(site) and site.steps > 1,  # not a meeting at the end
+        )  # fmt: skip
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
@@ -110,6 +113,7 @@ class RedundantCollectives(Check):
             severity=severity,
             run=run,
             name="collective_share",
+            facts=(("kinds", ",".join(sorted({_kind_of(site.what) for site in cost.sites} or {"value"}))),),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -228,3 +232,13 @@ def _feeds(event: Event, flow: GraphFlow) -> bool:
         if isinstance(part, ast.Name | ast.Attribute)
     }
     return any(flow.key(name, event.via) in flow.upstream for name in names)
+
+
+def _kind_of(what: str) -> str:
+    """The kind of a collective that a run has seen: `dist.all_reduce`."""
+    name = what.rpartition(".")[2]
+    if "barrier" in name:
+        return "barrier"
+    if "object" in name:
+        return "objects"
+    return "broadcast" if name in ("broadcast", "scatter") else "value"

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpudoctor.model import (
     Check,
@@ -19,6 +20,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.reading.recordings.judged import trained_well
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.unavailable import Absent
 from gpudoctor_checks.environment.requirements import Broken, broken_requirements
@@ -46,7 +48,8 @@ class PackageConflict(Check):
     False alarms:
         Extras are optional and are not looked at. A stack built from source in one place may carry version
         numbers that its metadata does not allow and still work: such a conflict is a warning. It is an error
-        only where the import or the first use is known to fail.
+        only where the import or the first use is known to fail; after a run that trained to its end it is a
+        note, for that run did not need what is broken.
     Remedies:
         The version to install, as one pip line for this environment.
     References:
@@ -77,6 +80,12 @@ class PackageConflict(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        went_well = trained_well(patient)
+        for finding in self._conflicts(patient):
+            # What breaks at its first use was not used: the run is the proof.
+            yield replace(finding, severity=Severity.NOTE) if went_well else finding
+
+    def _conflicts(self, patient: Patient) -> Iterator[Finding]:
         packages = patient.packages
         for broken in broken_requirements(packages):
             yield self._broken(broken, packages)

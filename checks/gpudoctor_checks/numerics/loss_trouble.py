@@ -14,8 +14,8 @@ class LossTrouble(Check):
     """The loss diverges, jumps, or does not move.
 
     What it finds:
-        A loss that ends above its start and above twice its best; one that jumps to ten times its running
-        median again and again; one that has not moved by one percent in 500 steps.
+        A loss that ends above its start and above twice its best; one that jumps again and again, to ten times
+        its running median and half-way back to its start; one that has not moved by one percent in 500 steps.
     Why it hurts:
         A training that does not get better costs as much as one that does.
     How it knows:
@@ -53,6 +53,13 @@ class LossTrouble(Check):
             meaning="So many spikes are a warning.",
         ),
         Threshold(
+            name="spike_of_start",
+            default=0.5,
+            unit="1",
+            source="convention: a jump undoes what was learned; a hard batch near zero loss does not",
+            meaning="A spike reaches at least this part of the loss at the start.",
+        ),
+        Threshold(
             name="stalled_steps",
             default=500,
             unit="{steps}",
@@ -68,7 +75,9 @@ class LossTrouble(Check):
             raise Unavailable("the recording holds fewer than 30 losses")
         if len(run.lead.process.of("optimizer")) > 1:
             raise Unavailable("several optimizers: losses that play against each other go where they like")
-        jumps = spikes(curve, self.limit("spike")) if min(curve.values) > 0 else []
+        jumps = (
+            spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
+        )
         if diverges(curve):
             yield self._found(
                 patient,

@@ -18,6 +18,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.cadence import full_batch, often, option_of, step_period
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent, period
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.costs import checkpoint
@@ -148,6 +149,7 @@ class CheckpointTooOften(Check):
                 ("period", round(every, 2)),
                 ("save_seconds", each),
                 ("step_seconds", run.lead.step_seconds),
+                *engine_facts(run, cost.spans),
             ),
         )
 

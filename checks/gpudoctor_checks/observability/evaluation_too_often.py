@@ -20,6 +20,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner, calling
+from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import (
     Run,
     duration,
@@ -164,7 +165,7 @@ class EvaluationTooOften(Check):
             run=run,
             name="evaluation_share",
             numbers=(measured("seconds_per_evaluation", each, "s", run.recording),),
-            facts=(("period", round(every, 2)),),
+            facts=(("period", round(every, 2)), *engine_facts(run, cost.spans)),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:

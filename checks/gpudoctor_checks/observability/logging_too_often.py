@@ -20,6 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.cadence import brief, measures
 from gpudoctor.model.reading.recordings.blame import Owner, flushes
+from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.costs import logging
@@ -170,7 +171,10 @@ class LoggingTooOften(Check):
             severity=severity,
             run=run,
             name="logging_share",
-            facts=(("period", round(1 / cost.calls) if 0 < cost.calls < 1 else 1),),
+            facts=(
+                ("period", round(1 / cost.calls) if 0 < cost.calls < 1 else 1),
+                *engine_facts(run, cost.spans),
+            ),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:

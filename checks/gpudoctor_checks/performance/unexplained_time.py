@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.blame import Owner, calling, lines_of, loop_heads, owned, share_of
+from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.steady import OTHER
@@ -72,12 +73,18 @@ class UnexplainedTime(Check):
         spans += [head for span in spans[:2] for head in loop_heads(patient, span)]
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         where = at(spans) if spans else "; the sampler saw none of it, so no line is known"
+        engine = started_at(run, spans)
+        into = (
+            f"goes into the loop of {engine} itself{where}"
+            if engine
+            else f"goes into lines of the program that nothing else explains{where}"
+        )
         yield confirmed(
             self,
             (),
             f"{percent(share)} of the time, {duration(share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}, goes into lines of the program that nothing else "
-            f"explains{where}.",
+            f"{duration(run.lead.step_seconds)}, {into}.",
+            facts=tuple(engine_facts(run, spans)),
             share=share,
             spans=list(dict.fromkeys(spans)),
             severity=severity,

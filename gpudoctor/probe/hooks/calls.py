@@ -134,19 +134,22 @@ def timed(probe: Probe, call: Call, name: str, original: Any) -> Any:
         before = clock.phase
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
             return None
-        if column >= 0 and (phase != COLLECTIVE or _own(sys._getframe(2))):
+        named = what
+        if phase == COLLECTIVE and not _own(sys._getframe(2)):
+            named = f"parallelism.{name}"
+        elif column >= 0:
             clock.row[column] += 1.0
         if phase == EVALUATION:
             evaluation.declared += 1
         clock.switch(phase)
-        return before, clock.mark
+        return before, clock.mark, named
 
     def end(token: Any, _result: Any, _failed: bool) -> None:
-        before, start = token
+        before, start, named = token
         if phase == EVALUATION:
             evaluation.declared -= 1
         clock.switch(before)
-        sites.at(label, what, sys._getframe(2)).add(clock.mark - start, steps.index)
+        sites.at(label, named, sys._getframe(2)).add(clock.mark - start, steps.index)
 
     return probe.guard.around(label, original, begin, end)
 

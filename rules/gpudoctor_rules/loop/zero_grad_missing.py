@@ -1,6 +1,7 @@
 """Answers LOOP001: clear the gradients after each step."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
@@ -14,7 +15,7 @@ class ZeroGradMissingRule(Rule):
     answers = Code("LOOP001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        optimizer = str(finding.fact("optimizer"))
+        optimizer = str(finding.fact("optimizer") or _named(finding))
         where = finding.span.text if finding.span else f"{optimizer}.step()"
         yield Remedy(
             id="LOOP001-zero-grad",
@@ -25,6 +26,13 @@ class ZeroGradMissingRule(Rule):
             edits=_edits(finding, patient, optimizer),
             references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",),
         )
+
+
+def _named(finding: Finding) -> str:
+    """The optimizer's name by the line of its step, where only a run was looked at."""
+    text = finding.span.text if finding.span else ""
+    found = re.search(r"([A-Za-z_][\w.\[\]]*)\.step\(", text)
+    return found[1] if found else "optimizer"
 
 
 def _edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model.reading.recordings.engines import engine_setting
 from gpudoctor.model.workload import scripts_given
 
 EVERY = 500
@@ -16,6 +17,17 @@ class CheckpointTooOftenRule(Rule):
     answers = Code("OBS003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        setting = engine_setting(finding, "save", EVERY)
+        if setting is not None:
+            yield Remedy(
+                id="OBS003-setting",
+                title=setting[0],
+                steps=(setting[1],),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SETTING,
+                sets=(("save_period", str(EVERY)),),
+            )
+            return
         option = str(finding.fact("option") or "")
         edits = _edits(finding, patient)
         steps = [f"if step % {EVERY} == 0:   # around the save, and one more save after the loop"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model.reading.recordings.engines import engine_setting
 from gpudoctor.model.signs.source import Known
 from gpudoctor.model.workload import scripts_given
 
@@ -17,6 +18,17 @@ class EvaluationTooOftenRule(Rule):
     answers = Code("OBS004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        setting = engine_setting(finding, "evaluate", EVERY)
+        if setting is not None:
+            yield Remedy(
+                id="OBS004-setting",
+                title=setting[0],
+                steps=(setting[1],),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SETTING,
+                sets=(("evaluation_period", str(EVERY)),),
+            )
+            return
         option = str(finding.fact("option") or "")
         edits = _edits(finding, patient)
         yield Remedy(

@@ -16,6 +16,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
+from gpudoctor.model.reading.recordings.engines import engine_setting
 from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.workload import scripts_given
@@ -30,6 +31,17 @@ class LoggingTooOftenRule(Rule):
     answers = Code("OBS002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        setting = engine_setting(finding, "log", EVERY)
+        if setting is not None:
+            yield Remedy(
+                id="OBS002-setting",
+                title=setting[0],
+                steps=(setting[1],),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SETTING,
+                sets=(("log_period", str(EVERY)),),
+            )
+            return
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         script, loop = _loop(finding, patient)
         counter = _counter(script, loop) if script and loop else ""

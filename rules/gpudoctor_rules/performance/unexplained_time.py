@@ -11,6 +11,19 @@ class UnexplainedTimeRule(Rule):
     answers = Code("PERF014")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        engine = str(finding.fact("engine_loop") or "")
+        if engine:
+            yield Remedy(
+                id="PERF014-engine",
+                title="larger batches, fewer callbacks: the framework's own work is the same for each step",
+                steps=(
+                    "a larger batch a device, with fewer steps of gradient accumulation",
+                    "py-spy record -- python ... shows which of its callbacks and checks take the time",
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SETTING,
+            )
+            return
         places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
         looks = (
             f"py-spy dump --pid PID, or look at {', '.join(places[:3])}" if places else "py-spy dump --pid PID"

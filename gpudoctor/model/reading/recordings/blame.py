@@ -17,6 +17,7 @@ from gpudoctor.model.reading.metrics import is_metric
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing
 from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites
+from gpudoctor.model.reading.recordings.engines import engine_of
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of
 from gpudoctor.model.reading.recordings.steady import OTHER, Steady
 from gpudoctor.model.reading.syntax import nodes
@@ -69,6 +70,8 @@ _OF_PHASE = {
     "logging": Owner.LOGGING, "checkpoint": Owner.SAVING, "profiler": Owner.PROFILING,
     "evaluation": Owner.EVALUATION, "collective": Owner.COMMUNICATION,
 }  # fmt: skip
+_PARALLELISM = "parallelism."
+"""What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
 
 
 _BY_NAME = (
@@ -114,6 +117,10 @@ def lines_of(patient: Patient, run: Run, *owners: Owner, least: float = 0.1, mos
 def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
     sampled = lines(state.process)
     loops = _engine_lines(sampled)
+    started = engine_of(state.process)[1]
+    if started is not None:
+        loops.add((started.path, started.line))
+    machinery = _machinery(sampled)
     found: list[OwnedLine] = []
     for phase in _PHASES:
         inside = [item for item in sampled if item.phase == phase]
@@ -125,6 +132,8 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
         for item in inside:
             here = (item.place.path, item.place.line)
             owner = Owner.ENGINE if here in loops else _owner(patient, item, hooked, state)
+            if owner is Owner.NOBODY and here in machinery:
+                owner = Owner.COMPUTE
             if phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE, Owner.ENGINE):
                 found.append(OwnedLine(place=item.place, owner=owner, share=item.samples * scale))
     return tuple(sorted(found, key=lambda item: -item.share))
@@ -136,6 +145,16 @@ def _engine_lines(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
     for item in sampled:
         seen.setdefault((item.place.path, item.place.line), set()).add(item.phase)
     return {place for place, phases in seen.items() if phases >= _STEP}
+
+
+def _machinery(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
+    """Lines that spend most of their time in a pass or in the optimizer: the rest is how these are called."""
+    inside: dict[tuple[str, int], float] = {}
+    for item in sampled:
+        if item.phase in _STEP or item.phase == OTHER:
+            here = (item.place.path, item.place.line)
+            inside[here] = inside.get(here, 0.0) + (-item.samples if item.phase == OTHER else item.samples)
+    return {here for here, more in inside.items() if more > 0}
 
 
 def _hooked(state: Steady) -> Mapping[str, list[Site]]:
@@ -162,7 +181,7 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
 
 def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
     """Who answers by the hooks' sites on the statement; many reads a step are a metric's."""
-    owners = [_OF_PHASE[site.phase] for site in here if site.phase in _OF_PHASE]
+    owners = [_OF_PHASE[site.phase] for site in here if site.phase in _OF_PHASE and not by_parallelism(site)]
     if owners:
         return owners[0]
     every = state.steps + state.warm_up_steps
@@ -243,6 +262,11 @@ def _holds(loop: ast.For | ast.While, training: Iterable[int]) -> bool:
 def waits_otherwise(what: str) -> bool:
     """Whether a site in `sync` waits for something else than a value: a cache, garbage, the whole device."""
     return collects(what) or what.endswith("synchronize")
+
+
+def by_parallelism(site: Site) -> bool:
+    """Whether a collective is the parallelism's own work, which no line of the program can leave out."""
+    return site.what.startswith(_PARALLELISM)
 
 
 def watches(what: str) -> bool:

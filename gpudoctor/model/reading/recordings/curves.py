@@ -95,12 +95,19 @@ def explosion(curve: Curve) -> tuple[float, float] | None:
     return (late / usual if usual > 0 else math.inf if late > 0 else 1.0), late
 
 
-def spikes(curve: Curve, times: float) -> list[int]:
-    """Steps whose value towers over the running median before it by so many times."""
+def spikes(curve: Curve, times: float, of_start: float = 0.0) -> list[int]:
+    """Steps whose value towers over the running median before it by so many times.
+
+    It must reach this part of the value at the start, too: once nearly everything is learned, one hard batch
+    has a hundred times the usual loss, and is no jump.
+    """
     found: list[int] = []
+    least = (
+        of_start * max(curve.early, median(curve.values[:5])) if len(curve) else 0.0
+    )
     for i in range(_NEAR, len(curve)):
         usual = median(curve.values[i - _NEAR : i])
-        if usual > 0 and curve.values[i] > times * usual:
+        if usual > 0 and curve.values[i] > max(times * usual, least):
             found.append(curve.steps[i])
     return found
 

@@ -71,6 +71,16 @@ def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
     return run
 
 
+def trained_well(patient: Patient) -> bool:
+    """Whether a run was recorded that made steps and did not fail."""
+    recording = recorded(patient)
+    if recording is None or run_of(recording) is None:
+        return False
+    if recording.end is not None:
+        return not recording.end.failed
+    return not any(process.first("exception") for process in recording.ranks)
+
+
 @once
 def run_of(recording: Recording) -> Run | None:
     """The ranks that made steps; None where none did."""
