@@ -18,6 +18,10 @@ class Conclusion(Enum):
     WITHOUT_EFFECT = "found no place to act"
     """The override was there and the program never came by."""
     NOT_TRIED = "not tried"
+    MEASURED = "measured once"
+    """A run of its own, with no pair to compare it: a step of a search."""
+    TOO_MUCH = "did not run"
+    """The same, and it died or did not come to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,10 @@ class TrialRow:
     proof: Proof | None = None
     step_seconds: float | None = None
     """Median over its runs."""
+    samples_per_second: float | None = None
+    """All ranks together, median over its runs; None where samples were not counted."""
+    memory: int | None = None
+    """Highest bytes of a rank with it: of the device, or resident where there is none."""
     patch: bool = False
     """Whether an edit of a file does it."""
 

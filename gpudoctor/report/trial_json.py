@@ -51,6 +51,8 @@ def _row(row: TrialRow) -> JsonObject:
         "conclusion": row.conclusion.value,
         "reason": row.reason or None,
         "step_seconds": row.step_seconds,
+        "samples_per_second": row.samples_per_second,
+        "memory_bytes": row.memory,
         "patch": row.patch,
         "proof": proof_object(row.proof),
     }

@@ -1,5 +1,7 @@
 """The bench: runs arms of one command, each in a recording of its own, and keeps what came of them."""
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -54,6 +56,8 @@ class Bench:
         """Steps of a run, the first ones included; None lets it run to its end."""
         self.seconds = 3600.0
         """Seconds after which a run is ended in any case."""
+        self.deadline = math.inf
+        """On the monotonic clock: no run lasts longer."""
         self.watch: Callable[[str, float], None] = lambda _arm, _seconds: None
         """Told the arm that runs and the seconds since its start, often."""
         self._protect = protect
@@ -78,12 +82,15 @@ class Bench:
         folder.mkdir(mode=0o700)
         with self._protect(folder) as protection:
             finished = run_bounded(
-                self._plan(arm, folder, self.seconds, protection),
+                self._plan(arm, folder, self._limit(), protection),
                 watch=lambda passed: self.watch(arm.name, passed),
             )
         recording = read_recording(str(folder))
         found = self._window(recording)
         return Lap(finished=finished, recording=recording, window=found, problem=_problem(finished, found))
+
+    def _limit(self) -> float:
+        return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
 
     def _window(self, recording: Recording) -> Window | None:
         """The window; a change that warms up longer (compiling) sets more aside, up to a half."""

@@ -30,6 +30,8 @@ class Tried:
     """The trial of one arm as far as it went."""
 
     arm: Arm
+    gated: bool = True
+    """Whether a moved loss decides it; the user's own changes may well move it (another batch does)."""
     baseline: list[Window] = field(default_factory=list)
     candidate: list[Window] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
@@ -82,7 +84,7 @@ class Tried:
             return self.ended
         if self.decision is None:
             return Conclusion.NOT_TRIED
-        if self.loss == "moved":
+        if self.gated and self.loss == "moved":
             return Conclusion.MOVED
         words = {"faster": Conclusion.PROVEN, "slower": Conclusion.SLOWER}
         return words.get(self.decision.verdict, Conclusion.UNCLEAR)
@@ -110,7 +112,7 @@ def try_arm(
             break
         began = time.monotonic()
         if not _pair(bench, tried, against, candidate_goes_first(index)):
-            return tried
+            break
         lap_seconds = max(lap_seconds, (time.monotonic() - began) / 2)
         if index == 0 and not _reached(tried.arm, tried.candidate[0]):
             tried.ended = Conclusion.WITHOUT_EFFECT
@@ -119,7 +121,7 @@ def try_arm(
             tried.decision = decide(tried.pairs, looks=looks)
         if tried.decision and tried.decision.final:
             break
-        if len(tried.pairs) >= _ENOUGH_FOR_LOSS and tried.loss == "moved":
+        if tried.gated and len(tried.pairs) >= _ENOUGH_FOR_LOSS and tried.loss == "moved":
             break
     if tried.decision and not tried.decision.final:
         tried.decision = decide(tried.pairs, looks=_last_look(looks, len(tried.pairs)))
@@ -132,10 +134,12 @@ def _pair(bench: Bench, tried: Tried, against: Arm, candidate_first: bool) -> bo
     laps: dict[str, Lap] = {}
     for arm in order:
         lap = bench.lap(arm)
-        if lap.problem and arm is against:
+        if lap.problem and time.monotonic() < bench.deadline and arm is against:
             lap = bench.lap(arm)  # once more: a machine has accidents
-            if lap.problem:
+            if lap.problem and time.monotonic() < bench.deadline:
                 raise BaselineFailed(f"the command itself could not be measured: {lap.problem}")
+        if lap.problem and time.monotonic() >= bench.deadline:
+            return False  # the time is up: that says nothing about the arm
         if lap.problem or lap.window is None:
             tried.problem, tried.ended = lap.problem, Conclusion.FAILED
             return False

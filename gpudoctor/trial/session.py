@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpudoctor.model import Applicability, Ranked, Unavailable
-from gpudoctor.model.proof import Conclusion, TrialRow, TrialSummary
+from gpudoctor.model.proof import Conclusion, TrialRow
+from gpudoctor.model.reading.recordings.numbers import run_numbers
 from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench
-from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined, plan_of
+from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.measure import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.window import FEWEST_STEPS, longest_rhythm, steps_made, warm_up
 from gpudoctor.vitals.recording import read_recording
@@ -27,9 +28,28 @@ _LOOKED_STEPS, _LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
 """What a diagnosis wants to see: steps and seconds after the warm-up, or so many seconds of slow steps."""
 _SHARE_OF_BUDGET = 0.2
 """The baseline's share of the time, at most."""
+_SLOWER, _SPARE = 4.0, 30.0
+"""A run may take so many times what the baseline takes, and so many seconds more, before it is ended."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """One change that was tried."""
+
+    name: str
+    title: str
+    tried: Tried
+    candidate: Candidate | None = None
+    """The remedy; None for a change that the user named."""
+
+    @property
+    def ratio(self) -> float | None:
+        """How much faster, where that is proven."""
+        decision = self.tried.decision
+        return decision.ratio if decision and self.tried.conclusion() is Conclusion.PROVEN else None
+
+
+@dataclass(slots=True, kw_only=True)
 class Session:
     """What was found out so far."""
 
@@ -43,17 +63,20 @@ class Session:
     """Findings whose remedies are tried; None is all."""
     window_steps: int | None = None
     """Steps of the window, where the user says so."""
-    window_seconds: float = WINDOW_SECONDS
     doing: str = ""
     """The change that is being tried."""
     current: Tried | None = None
     """Its trial as far as it has come."""
     began: float = field(default_factory=time.monotonic)
-    tried: list[tuple[Candidate, Tried]] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
     untried: list[Untried] = field(default_factory=list)
-    together: Tried | None = None
+    searched: list[TrialRow] = field(default_factory=list)
+    """Runs of a search, one each."""
+    together: Attempt | None = None
     stopped: str = ""
     """Why trials ended before all were tried."""
+    interrupted: bool = False
+    """Whether it was Ctrl-C."""
 
     @property
     def left(self) -> float:
@@ -86,117 +109,100 @@ class Session:
         if not states or made - skip < FEWEST_STEPS:
             return False
         each = max(item.step_seconds for item in states)
-        wanted = self.window_steps or _window_steps(each, longest_rhythm(recording), self.window_seconds)
-        self.bench.skip = skip
-        self.bench.steps = min(skip + wanted, made) if ended_by_itself else skip + wanted
+        wanted = self.window_steps or _window_steps(each, longest_rhythm(recording))
+        bench = self.bench
+        bench.skip = skip
+        bench.steps = min(skip + wanted, made) if ended_by_itself else skip + wanted
+        start = run_numbers(recording).start_seconds or 0.0
+        bench.seconds = _SPARE + _SLOWER * (
+            start + max(item.warm_up_seconds for item in states) + wanted * each
+        )
+        bench.deadline = self.began + self.budget
         return True
 
-    def run(self, ranked: Sequence[Ranked]) -> None:
+    def try_remedies(self, ranked: Sequence[Ranked]) -> None:
         """Try what can be tried, then the proven ones together."""
-        chosen = candidates(
-            ranked if self.top is None else ranked[: self.top], unsafe=self.unsafe, named=self.named
-        )
+        first = ranked if self.top is None else ranked[: self.top]
+        chosen = candidates(first, unsafe=self.unsafe, named=self.named)
         self.untried = [item for item in chosen if isinstance(item, Untried)]
         wanted = [item for item in chosen if isinstance(item, Candidate)]
-        try:
+        with self.stopping():
             for number, item in enumerate(wanted):
                 together = 1 if len(wanted) > 1 else 0
                 share = self.left / (len(wanted) - number + together)
-                self.tried.append((item, self._try(item.arm, share)))
+                self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item)
             proven = self.proven
             if len(proven) > 1 and self.left > 0:
-                arm = joined(proven)
-                self.together = self._try(arm, self.left)
-        except BaselineFailed as error:
-            self.stopped = str(error)
+                title = ", ".join(item.remedy.id for item in proven)
+                self.together = self._attempt("together", title, joined(proven), self.left)
+
+    def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
+        """Try changes that the user named: titles and arms."""
+        with self.stopping():
+            for number, (title, arm) in enumerate(arms):
+                self.attempt(arm.name, title, arm, self.left / (len(arms) - number))
+
+    def attempt(
+        self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None
+    ) -> Attempt:
+        """Try one arm for at most so many seconds. Raises `BaselineFailed`."""
+        made = self._attempt(name, title, arm, seconds, candidate, gated=candidate is not None)
+        self.attempts.append(made)
+        return made
+
+    def _attempt(
+        self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
+        gated: bool = True,
+    ) -> Attempt:  # fmt: skip
+        self.doing, self.current = name, Tried(arm=arm, gated=gated)
+        try_arm(self.bench, self.current, deadline=time.monotonic() + seconds)
+        return Attempt(name=name, title=title, tried=self.current, candidate=candidate)
+
+    def stopping(self) -> "_Stopping":
+        """Around trials: a baseline that fails, or Ctrl-C, ends them and keeps what was found out."""
+        return _Stopping(self)
 
     @property
     def proven(self) -> list[Candidate]:
         """What made it faster and left the loss alone, best first."""
-        found = [
-            (tried.decision.ratio, item)
-            for item, tried in self.tried
-            if tried.decision is not None and tried.conclusion() is Conclusion.PROVEN
-        ]
-        return [item for _, item in sorted(found, key=lambda pair: -pair[0])]
-
-    def _try(self, arm: Arm, seconds: float) -> Tried:
-        self.doing, self.current = arm.name, Tried(arm=arm)
-        return try_arm(self.bench, self.current, deadline=time.monotonic() + seconds)
-
-    def summary(self) -> TrialSummary:
-        """Everything in numbers."""
-        rows = [_row(item, tried) for item, tried in self.tried]
-        rows += [_untried_row(item) for item in self.untried]
-        windows = [item.seconds for _, tried in self.tried for item in tried.baseline]
-        return TrialSummary(
-            step_seconds=sorted(windows)[len(windows) // 2] if windows else None,
-            warm_up_steps=self.bench.skip,
-            steps=max(0, (self.bench.steps or 0) - self.bench.skip),
-            rows=tuple(sorted(rows, key=_place)),
-            together=self._together_row(),
-            seconds=time.monotonic() - self.began,
-            budget=self.budget,
-            patch=plan_of(self.worth_keeping).diff,
-        )
+        found = [item for item in self.attempts if item.ratio is not None]
+        found.sort(key=lambda item: -(item.ratio or 0.0))
+        return [item.candidate for item in found if item.candidate is not None]
 
     @property
     def worth_keeping(self) -> list[Candidate]:
         """Proven edits that may be applied: the combination's, unless that was worse than the best alone."""
         proven = self.proven
-        together = self.together
-        if together is not None and together.conclusion() in (
-            Conclusion.MOVED,
-            Conclusion.SLOWER,
-            Conclusion.FAILED,
-        ):
+        worse = (Conclusion.MOVED, Conclusion.SLOWER, Conclusion.FAILED)
+        if self.together is not None and self.together.tried.conclusion() in worse:
             proven = proven[:1]
         allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if self.unsafe else [])}
         return [item for item in proven if item.edits and item.remedy.applicability in allowed]
 
-    def _together_row(self) -> TrialRow | None:
-        if self.together is None:
-            return None
-        names = ", ".join(item.remedy.id for item in self.proven)
-        return TrialRow(
-            name="together",
-            title=names,
-            conclusion=self.together.conclusion(),
-            reason=self.together.problem,
-            proof=self.together.proof(),
-            step_seconds=self.together.step_seconds(),
-        )
+
+class _Stopping:
+    """A baseline that fails, or Ctrl-C, ends the trials; what was found out until then is reported."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, BaselineFailed):
+            self._session.stopped = str(error)
+        elif isinstance(error, KeyboardInterrupt):
+            self._session.stopped, self._session.interrupted = "you interrupted them", True
+        else:
+            return False
+        return True
 
 
-def _window_steps(each: float, rhythm: int, seconds: float) -> int:
-    steps = math.ceil(seconds / max(each, 1e-6))
+def _window_steps(each: float, rhythm: int) -> int:
+    steps = math.ceil(WINDOW_SECONDS / max(each, 1e-6))
     fewest = _FEWEST if _FEWEST * each <= _SLOW else _SLOW_FEWEST
     steps = max(steps, fewest)
     if rhythm and _RHYTHMS * rhythm * each <= _RHYTHM_SECONDS:
         steps = max(steps, _RHYTHMS * rhythm)
     return steps
-
-
-def _row(item: Candidate, tried: Tried) -> TrialRow:
-    return TrialRow(
-        name=item.remedy.id,
-        title=item.remedy.title,
-        conclusion=tried.conclusion(),
-        reason=tried.problem or ("the time was up" if tried.conclusion() is Conclusion.NOT_TRIED else ""),
-        proof=tried.proof(),
-        step_seconds=tried.step_seconds(),
-        patch=item.edits,
-    )
-
-
-def _untried_row(item: Untried) -> TrialRow:
-    return TrialRow(
-        name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason
-    )
-
-
-_ORDER = list(Conclusion)
-
-
-def _place(row: TrialRow) -> tuple[int, float]:
-    return _ORDER.index(row.conclusion), -row.proof.ratio if row.proof else 0.0

@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
 torch.set_num_threads(1)
-ballast = [[n] for n in range(400_000)]
+ballast = [[n] for n in range(120_000)]
 model = nn.Linear(8, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = DataLoader(TensorDataset(torch.randn(320, 8), torch.randint(0, 3, (320,))), batch_size=8)

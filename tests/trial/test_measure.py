@@ -22,6 +22,7 @@ class FakeBench:
     def __init__(self, seconds, losses=None, reached=frozenset(), samples=32.0):
         self.seconds, self.losses, self.reached = seconds, losses or {}, reached
         self.samples = samples
+        self.deadline = math.inf
         self.order: list[str] = []
 
     def lap(self, arm: Arm) -> Lap:
@@ -122,3 +123,12 @@ def test_arguments_replace_those_of_the_command():
     )  # fmt: skip
     assert BASELINE.words(command) == command
     assert BASELINE.empty and not arm.empty
+
+
+def test_a_change_that_the_user_named_may_move_the_loss():
+    bench = FakeBench(
+        lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": {step: 9.0 for step in CURVE}}
+    )
+    tried = Tried(arm=Arm(name="change", environment={"A": "1"}), gated=False)
+    try_arm(bench, tried, deadline=time.monotonic() + 60)
+    assert (tried.loss, tried.conclusion()) == ("moved", Conclusion.PROVEN)

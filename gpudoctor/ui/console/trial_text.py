@@ -1,6 +1,7 @@
 """The part of a text report that shows trials: a line a change, the patch, and what was left as it was."""
 
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.report.run_words import rate_text
 from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import bytes_text, plural, seconds_text
 from gpudoctor.ui.console.canvas import Canvas
@@ -17,12 +18,20 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     rows = [_cells(row) for row in trial.rows if verbose or not _dull(row)]
     if trial.together is not None:
         rows.insert(_proven(trial), _cells(trial.together))
-    canvas.columns(rows, indent=2)
+    _table(canvas, rows)
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
         canvas.paragraph(
             f"{plural(dull, 'more remedy').replace('remedys', 'remedies')} not tried: --verbose", indent=2
         )
+
+
+def _table(canvas: Canvas, rows: list[tuple[str, ...]]) -> None:
+    """Aligned cells; what does not fit goes below, indented."""
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    for row in rows:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row[:-1], widths, strict=True) if width]
+        canvas.paragraph_raw("  ".join([*cells, row[-1]]), indent=2, hang=4)
 
 
 def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
@@ -55,10 +64,19 @@ def _baseline(trial: TrialSummary) -> str:
 def _cells(row: TrialRow) -> tuple[str, ...]:
     proof = row.proof
     said = row.conclusion.value + (f": {one_line(row.reason)}" if row.reason else "")
+    step = seconds_text(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
-        return row.name, "", "", "", said
+        return row.name, step, "", "", said + _speed(row)
     loss = f"loss {proof.loss}" if proof.loss else "no loss seen"
-    return row.name, _ratio(proof), f"({proof.low:.2f} to {proof.high:.2f})", loss, said + _memory(proof)
+    ratio = f"{_ratio(proof)} ({proof.low:.2f} to {proof.high:.2f})"
+    return row.name, step, ratio, loss, said + _memory(proof)
+
+
+def _speed(row: TrialRow) -> str:
+    """Of a run that has no pair."""
+    parts = [f"{rate_text(row.samples_per_second)} samples/s"] if row.samples_per_second is not None else []
+    parts += [bytes_text(row.memory)] if row.memory is not None else []
+    return "".join(f", {part}" for part in parts)
 
 
 def _ratio(proof: Proof) -> str:

@@ -1,0 +1,171 @@
+"""What `gpudoctor verify` does between its flags and its report: the baseline, the trials, the patch."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.commanded import examine_recorded
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.model import Report
+    from gpudoctor.model.proof import TrialSummary
+    from gpudoctor.model.signs.recording import Recording
+    from gpudoctor.trial.arm import Arm
+    from gpudoctor.trial.bounded import Finished
+    from gpudoctor.trial.session import Session
+
+_BATCH = "DataLoader.batch_size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of it."""
+
+    report: "Report"
+    finished: "Finished"
+    """The command's first run."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the trials."""
+
+
+def check_trials(command: tuple[str, ...], arguments: argparse.Namespace) -> None:
+    """Refuse early what would fail after minutes. Raises `UsageError`."""
+    asked = [name for name in ("against", "vary", "find_batch") if getattr(arguments, name) not in (None, [])]
+    if len(asked) > 1:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise UsageError(f"{flags} are trials of their own; name one of them")
+    if asked and (arguments.remedy or arguments.keep or arguments.diff):
+        raise UsageError(
+            f"--{asked[0].replace('_', '-')} tries no remedy, so there is none to name, keep or print"
+        )
+    _named_arms(command, arguments)
+    if arguments.find_batch:
+        _batch_arm(arguments.find_batch, command)(1)
+
+
+def examine_and_try(
+    command: tuple[str, ...], folder: Path, scratch: Path, request: "Request", arguments: argparse.Namespace
+) -> Result:
+    """Run the baseline, diagnose it, try, and give the report with the proofs in it."""
+    from gpudoctor.trial.bench import Bench
+    from gpudoctor.trial.processes import adopt_orphans
+    from gpudoctor.trial.protection import Guard
+    from gpudoctor.trial.session import Session
+    from gpudoctor.trial.summary import summarise_trials
+    from gpudoctor.trial.verdict import proven_report
+    from gpudoctor.ui.status_line import StatusLine
+    from gpudoctor.vitals.recording import read_recording
+
+    adopt_orphans()
+    line = StatusLine(sys.stderr, shown=not arguments.quiet)
+    guard = Guard(scratch)
+    bench = Bench(command, scratch, guard.protect)
+    session = Session(
+        bench=bench,
+        budget=arguments.budget,
+        unsafe=arguments.unsafe,
+        named=tuple(arguments.remedy),
+        top=arguments.top,
+        window_steps=arguments.steps,
+    )
+    bench.watch = lambda arm, _passed: line.show(_status(session, arm))
+    try:
+        finished = bench.explore(
+            folder, enough=session.enough, to_stderr=arguments.diff, seconds=arguments.budget
+        )
+        report = examine_recorded(command, folder, request, quiet=arguments.quiet)
+        _check_names(report, arguments.remedy)
+        recording = read_recording(str(folder))
+        if finished.failed or not session.choose_window(recording, finished.stopped_by is None):
+            return Result(report=report, finished=finished)
+        _try(session, recording, report, command, arguments)
+    finally:
+        line.close()
+    trial = replace(summarise_trials(session), protection=guard.words, kept_out=guard.kept_out)
+    trial = _patched(trial, session, folder, arguments)
+    report = proven_report(report, session, trial)
+    return Result(report=report, finished=finished, interrupted=session.interrupted)
+
+
+def _try(
+    session: "Session", recording: "Recording", report: "Report", command: tuple[str, ...],
+    arguments: argparse.Namespace,
+) -> None:  # fmt: skip
+    """The trials that were asked for; the remedies of the findings, where nothing else was."""
+    arms = _named_arms(command, arguments)
+    if arms:
+        session.try_arms(arms)
+    elif arguments.find_batch is not None:
+        from gpudoctor.trial.batch import find_batch, memory_limit, own_batch
+
+        batch = own_batch(recording)
+        if batch is None:
+            raise UsageError(
+                "--find-batch: no DataLoader of this run says its batch; --vary tries sizes that you name"
+            )
+        arm_of = _batch_arm(arguments.find_batch or _BATCH, command)
+        find_batch(session, batch, arm_of, memory_limit(recording))
+    else:
+        session.try_remedies(report.findings)
+
+
+def _named_arms(command: tuple[str, ...], arguments: argparse.Namespace) -> "list[tuple[str, Arm]]":
+    from gpudoctor.trial.vary import against, varied
+
+    if arguments.against is not None:
+        return [against(arguments.against)]
+    return [arm for text in arguments.vary for arm in varied(text, command)]
+
+
+def _batch_arm(key: str, command: tuple[str, ...]) -> "Callable[[int], Arm]":
+    from gpudoctor.trial.vary import with_value
+
+    return lambda batch: replace(with_value(key, str(batch), command), name=f"batch={batch}")
+
+
+def _check_names(report: "Report", named: list[str]) -> None:
+    known = {remedy.id for item in report.findings for remedy in item.remedies}
+    for name in named:
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise UsageError(f"--remedy {name}: no finding of this run has it; there are: {listed}")
+
+
+def _patched(
+    trial: "TrialSummary", session: "Session", folder: Path, arguments: argparse.Namespace
+) -> "TrialSummary":
+    """The patch in a file beside the recording; applied or printed where that was asked for."""
+    from gpudoctor.mend.write import write_plan
+    from gpudoctor.trial.candidates import plan_of
+
+    if not trial.patch:
+        return trial
+    path = folder / "proof.diff"
+    with suppress(OSError):
+        path.write_text(trial.patch, encoding="utf-8")
+        trial = replace(trial, patch_path=str(path))
+    if arguments.diff:
+        from gpudoctor.ui.encoding import write_text
+
+        write_text(trial.patch, sys.stdout)
+    if arguments.keep and not session.interrupted:
+        trial = replace(trial, kept=tuple(write_plan(plan_of(session.worth_keeping).files)))
+    return trial
+
+
+def _status(session: "Session", arm: str) -> str:
+    from gpudoctor.report.units import seconds_text
+
+    left = seconds_text(float(round(session.left)))
+    words = "the command as it is"
+    if session.current is not None:
+        words = f"pair {len(session.current.pairs) + 1}"
+    elif session.doing:
+        words = "one run"
+    return " · ".join(["gpudoctor", session.doing or arm, words, f"at most {left} left"])

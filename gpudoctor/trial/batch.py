@@ -1,0 +1,150 @@
+"""`--find-batch`: the largest batch that fits and the fastest one, each try in a process of its own.
+
+Doubling from the job's own batch, as far as memory goes by the line through what was measured; then halving
+the gap to the first that failed. The fastest is confirmed in pairs against the job as it is, by the sample.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpudoctor.model.proof import Conclusion, TrialRow
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.trial.arm import BASELINE, Arm
+from gpudoctor.trial.session import Session
+from gpudoctor.trial.window import Window
+
+MEMORY_SHARE = 0.95
+"""Of the device that may be planned for; its allocator needs the rest."""
+HOST_SHARE = 0.6
+"""Of the host's memory, where it trains on the CPU: others live there too."""
+_GAIN = 1.03
+"""A doubled batch that brings less than this, twice in a row, ends the search."""
+_HALVINGS = 3
+_DOUBLINGS = 12
+_GRAIN = 8
+"""Batches between powers of two are multiples of it: tensor cores want that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """One batch, run once."""
+
+    batch: int
+    window: Window | None
+    """None where it did not fit or made too few steps."""
+    problem: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Samples a second; 0 where it failed."""
+        found = self.window
+        return found.samples / found.seconds if found is not None and found.samples else 0.0
+
+
+def own_batch(recording: Recording) -> int | None:
+    """Rows a batch of the training loader; None where no loader tells."""
+    for process in recording.ranks:
+        for record in reversed(process.of("loader")):
+            size = record.get("batch_size")
+            if record.get("role") == "training" and isinstance(size, int) and size > 0:
+                return size
+    return None
+
+
+def memory_limit(recording: Recording) -> float | None:
+    """Bytes that a rank may be planned to use: of its device, else a share of the host's."""
+    for process in recording.ranks:
+        record = process.first("torch")
+        total = record.get("device_bytes") if record is not None else None
+        if isinstance(total, int | float) and total > 0:
+            return MEMORY_SHARE * total
+    facts = recording.machine_facts
+    host = facts.get("cgroup_memory") or facts.get("memory")
+    return HOST_SHARE * host / max(1, len(recording.ranks)) if isinstance(host, int | float) else None
+
+
+def find_batch(session: Session, batch: int, arm_of: Callable[[int], Arm], limit: float | None) -> None:
+    """Search, and put what was found into the session: a row a try, the fastest as an attempt."""
+    with session.stopping():
+        tries = _Search(session, arm_of, limit).search(batch)
+        session.searched = [_row(item) for item in tries]
+        fitting = [item for item in tries if item.window is not None]
+        best = max(fitting, key=lambda item: item.rate, default=None)
+        if best is not None and best.batch != batch and session.left > 0:
+            title = f"batch {best.batch} instead of {batch}"
+            session.attempt(f"batch={best.batch}", title, arm_of(best.batch), session.left)
+
+
+class _Search:
+    def __init__(self, session: Session, arm_of: Callable[[int], Arm], limit: float | None) -> None:
+        self._session, self._arm_of, self._limit = session, arm_of, limit
+        self._tries: list[Try] = []
+
+    def search(self, batch: int) -> list[Try]:
+        """Tries by batch."""
+        first = self._run(batch, BASELINE)
+        if first.window is not None:
+            self._double(batch)
+            self._halve()
+        return sorted(self._tries, key=lambda item: item.batch)
+
+    def _double(self, batch: int) -> None:
+        idle = 0
+        for _ in range(_DOUBLINGS):
+            before, batch = self._tries[-1], 2 * batch
+            if not self._session.left or self._too_much(batch):
+                return
+            found = self._run(batch, self._arm_of(batch))
+            if found.window is None or _exhausted(before, found):
+                return
+            idle = idle + 1 if found.rate < _GAIN * before.rate else 0
+            if idle == 2:
+                return
+
+    def _halve(self) -> None:
+        """Between the largest that fits and the smallest that does not."""
+        for _ in range(_HALVINGS):
+            fits = max((item.batch for item in self._tries if item.window is not None), default=0)
+            fails = min((item.batch for item in self._tries if item.window is None), default=0)
+            middle = (fits + fails) // 2
+            middle -= middle % _GRAIN if middle > _GRAIN else 0
+            if not fails or middle <= fits or not self._session.left:
+                return
+            self._run(middle, self._arm_of(middle))
+
+    def _too_much(self, batch: int) -> bool:
+        """Whether the line through the last two measurements leaves the limit."""
+        measured = [(item.batch, item.window) for item in self._tries if item.window is not None]
+        points = [(size, found.memory) for size, found in measured if found.memory]
+        if self._limit is None or not points:
+            return False
+        (b, last) = points[-1]
+        slope = (last - points[-2][1]) / (b - points[-2][0]) if len(points) > 1 else 0.0
+        return last + max(0.0, slope) * (batch - b) > self._limit
+
+    def _run(self, batch: int, arm: Arm) -> Try:
+        self._session.doing, self._session.current = f"batch {batch}", None
+        lap = self._session.bench.lap(arm)
+        made = Try(batch=batch, window=None if lap.problem else lap.window, problem=lap.problem)
+        self._tries.append(made)
+        return made
+
+
+def _exhausted(before: Try, found: Try) -> bool:
+    """Whether a greater batch is not greater any more: the data set has no more rows."""
+    if before.window is None or found.window is None or not before.window.samples:
+        return False
+    return (found.window.samples or 0.0) < 1.2 * before.window.samples
+
+
+def _row(item: Try) -> TrialRow:
+    window = item.window
+    return TrialRow(
+        name=f"batch={item.batch}",
+        title=f"batch {item.batch}",
+        conclusion=Conclusion.MEASURED if window is not None else Conclusion.TOO_MUCH,
+        reason=item.problem,
+        step_seconds=window.seconds if window else None,
+        samples_per_second=item.rate or None,
+        memory=window.memory if window else None,
+    )

@@ -1,0 +1,65 @@
+"""The session's trials as data for the report."""
+
+import time
+from statistics import median
+
+from gpudoctor.model.proof import Conclusion, TrialRow, TrialSummary
+from gpudoctor.trial.candidates import Untried, plan_of
+from gpudoctor.trial.measure import Tried
+from gpudoctor.trial.session import Attempt, Session
+
+_ORDER = list(Conclusion)
+
+
+def summarise_trials(session: Session) -> TrialSummary:
+    """Everything in numbers; rows of remedies by what they have proven, those of a search as they came."""
+    rows = [_row(item) for item in session.attempts]
+    rows += [_untried(item) for item in session.untried]
+    every = session.attempts + ([session.together] if session.together else [])
+    windows = [window.seconds for item in every for window in item.tried.baseline]
+    return TrialSummary(
+        step_seconds=median(windows) if windows else None,
+        warm_up_steps=session.bench.skip,
+        steps=max(0, (session.bench.steps or 0) - session.bench.skip),
+        rows=(*sorted(rows, key=_place), *session.searched),
+        together=_row(session.together) if session.together else None,
+        seconds=time.monotonic() - session.began,
+        budget=session.budget,
+        patch=plan_of(session.worth_keeping).diff,
+    )
+
+
+def _row(item: Attempt) -> TrialRow:
+    tried = item.tried
+    conclusion = tried.conclusion()
+    return TrialRow(
+        name=item.name,
+        title=item.title,
+        conclusion=conclusion,
+        reason=tried.problem or ("the time was up" if conclusion is Conclusion.NOT_TRIED else ""),
+        proof=tried.proof(),
+        step_seconds=tried.step_seconds(),
+        samples_per_second=_rate(tried),
+        memory=_memory(tried),
+        patch=item.candidate is not None and item.candidate.edits,
+    )
+
+
+def _untried(item: Untried) -> TrialRow:
+    return TrialRow(
+        name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason
+    )
+
+
+def _rate(tried: Tried) -> float | None:
+    rates = [item.samples / item.seconds for item in tried.candidate if item.samples]
+    return median(rates) if rates and len(rates) == len(tried.candidate) else None
+
+
+def _memory(tried: Tried) -> int | None:
+    known = [item.memory for item in tried.candidate if item.memory is not None]
+    return int(median(known)) if known else None
+
+
+def _place(row: TrialRow) -> tuple[int, float]:
+    return _ORDER.index(row.conclusion), -row.proof.ratio if row.proof else 0.0

@@ -1,0 +1,67 @@
+"""Changes that the user names: values of an override or an argument, or another command."""
+
+import shlex
+from collections.abc import Sequence
+
+from gpudoctor.errors import UsageError
+from gpudoctor.trial.arm import Arm
+from gpudoctor.trial.known import OVERRIDES, is_known
+
+_MOST = 12
+"""Values of one `--vary`: each takes several runs."""
+AGAINST = "against"
+
+
+def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
+    """Titles and arms of `KEY=V1,V2,...`. Raises `UsageError`.
+
+    KEY is an argument of the command (with its dashes or without, or Hydra's `key=value`), or an override.
+    """
+    key, given, values = text.partition("=")
+    listed = [value.strip() for value in values.split(",") if value.strip()]
+    if not key.strip() or not given or not listed:
+        raise UsageError(f"--vary {text}: write KEY=V1,V2: --vary batch-size=8,16")
+    if len(listed) > _MOST:
+        raise UsageError(f"--vary {text}: {len(listed)} values; at most {_MOST} are tried at a time")
+    return [(f"{key}={value}", with_value(key.strip(), value, command)) for value in listed]
+
+
+def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
+    """The arm of one value. Raises `UsageError` for a key that is neither argument nor override."""
+    name = f"{key}={value}"
+    flag = _flag(key, command)
+    if flag is not None:
+        return Arm(name=name, arguments={flag: value})
+    if key.startswith("env."):
+        return Arm(name=name, environment={key.removeprefix("env."): value})
+    if is_known(key) and key != "every":
+        return Arm(name=name, overrides={key: value})
+    if "." not in key:
+        return Arm(name=name, arguments={f"--{key}": value})
+    known = ", ".join(sorted(item for item in OVERRIDES if item != "every"))
+    raise UsageError(f"{key} is no argument of the command and no override; the overrides: {known}")
+
+
+def against(text: str) -> tuple[str, Arm]:
+    """Title and arm of another command. Raises `UsageError` where it cannot be read."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--against {text!r}: {error}") from None
+    if not words:
+        raise UsageError("--against: no command was given; quote it: --against 'python other.py'")
+    return text, Arm(name=AGAINST, command=tuple(words))
+
+
+def _flag(key: str, command: Sequence[str]) -> str | None:
+    """The argument as the command spells it; None where it has none by that name."""
+    spellings = (
+        [key]
+        if key.startswith("-")
+        else [f"--{key}", f"--{key.replace('_', '-')}", f"--{key.replace('-', '_')}"]
+    )
+    for word in command:
+        for flag in (*spellings, key, f"+{key}", f"++{key}"):
+            if (word == flag and flag.startswith("-")) or word.startswith(flag + "="):
+                return flag
+    return key if key.startswith("-") else None

@@ -1,0 +1,97 @@
+"""Changes that the user names, and the search for a batch, on a bench without processes."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model.proof import Conclusion
+from gpudoctor.trial.arm import Arm
+from gpudoctor.trial.batch import find_batch
+from gpudoctor.trial.bench import Lap
+from gpudoctor.trial.session import Session
+from gpudoctor.trial.summary import summarise_trials
+from gpudoctor.trial.vary import against, varied, with_value
+from gpudoctor.trial.verdict import verdict_words
+from gpudoctor.trial.window import Window
+
+COMMAND = ("python", "train.py", "--batch_size", "8", "lr=0.1", "+depth=2")
+
+
+def test_a_key_is_an_argument_as_the_command_spells_it_or_an_override():
+    assert with_value("batch-size", "16", COMMAND).arguments == {"--batch_size": "16"}
+    assert with_value("--new", "1", COMMAND).arguments == {"--new": "1"}
+    assert with_value("lr", "1", COMMAND).arguments == {"lr": "1"}
+    assert with_value("depth", "3", COMMAND).arguments == {"+depth": "3"}
+    assert with_value("DataLoader.num_workers", "2", COMMAND).overrides == {"DataLoader.num_workers": "2"}
+    assert with_value("env.OMP_NUM_THREADS", "2", COMMAND).environment == {"OMP_NUM_THREADS": "2"}
+    assert [(title, arm.name) for title, arm in varied("lr=1, 2", COMMAND)] == [
+        ("lr=1", "lr=1"),
+        ("lr=2", "lr=2"),
+    ]
+    assert against("python 'other one.py'")[1].command == ("python", "other one.py")
+
+
+@pytest.mark.parametrize("text", ["lr", "=1", "lr=", "no.such=1", "lr=" + ",".join(map(str, range(13)))])
+def test_what_cannot_be_varied(text):
+    with pytest.raises(UsageError, match=r"--vary|no\.such"):
+        varied(text, COMMAND)
+
+
+class Machine:
+    """Where a step costs a fixed time and one by the sample, memory grows with the batch and ends somewhere."""
+
+    def __init__(self, batch: int, most: int = 1 << 30, rows: int = 1 << 30, fixed: float = 8e-3):
+        self.batch, self.most, self.rows, self.fixed = batch, most, rows, fixed
+        self.skip, self.steps, self.deadline, self.runs = 1, 21, float("inf"), []
+
+    def lap(self, arm: Arm) -> Lap:
+        batch = int(arm.overrides.get("DataLoader.batch_size", self.batch))
+        self.runs.append(batch)
+        if batch > self.most:
+            return Lap(finished=SimpleNamespace(), recording=None, window=None, problem="CUDA out of memory")
+        size = min(batch, self.rows)
+        found = Window(
+            first=1, steps=20, seconds=self.fixed + 1e-4 * size, samples=float(size), losses={},
+            memory=1000 + 10 * size,
+        )  # fmt: skip
+        return Lap(finished=SimpleNamespace(), recording=None, window=found)
+
+
+def arm_of(batch: int) -> Arm:
+    return Arm(name=f"batch={batch}", overrides={"DataLoader.batch_size": str(batch)})
+
+
+def search(machine: Machine, limit: float | None = None):
+    session = Session(bench=machine, budget=60.0)
+    find_batch(session, machine.batch, arm_of, limit)
+    rows = summarise_trials(session).rows
+    ran = [int(row.title.split()[1]) for row in rows if row.conclusion is Conclusion.MEASURED]
+    failed = [int(row.title.split()[1]) for row in rows if row.conclusion is Conclusion.TOO_MUCH]
+    return session, ran, failed
+
+
+def test_the_largest_batch_is_found_between_the_last_that_fits_and_the_first_that_does_not():
+    session, ran, failed = search(Machine(16, most=100))
+    assert (ran, failed) == ([16, 32, 64, 96], [104, 112, 128])
+    [attempt] = session.attempts
+    assert attempt.name == "batch=96"
+    words = verdict_words(summarise_trials(session), "sick")
+    assert "The largest that ran is batch 96" in words
+
+
+def test_memory_that_is_known_to_be_too_little_is_not_tried():
+    _, ran, failed = search(Machine(16), limit=1000 + 10 * 100)
+    assert (ran, failed) == ([16, 32, 64], [])
+
+
+def test_the_search_ends_where_greater_batches_bring_nothing_or_the_data_ends():
+    _, ran, _ = search(Machine(64, fixed=1e-4))
+    assert ran == [64, 128, 256]
+    _, ran, _ = search(Machine(16, rows=40))
+    assert ran == [16, 32, 64, 128]
+
+
+def test_a_command_that_does_not_run_ends_the_search():
+    session, ran, failed = search(Machine(16, most=8))
+    assert (ran, failed, session.attempts) == ([], [16], [])
