@@ -127,7 +127,7 @@ def test_arguments_replace_those_of_the_command():
 
 def test_a_change_that_the_user_named_may_move_the_loss():
     bench = FakeBench(
-        lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": {step: 9.0 for step in CURVE}}
+        lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": dict.fromkeys(CURVE, 9.0)}
     )
     tried = Tried(arm=Arm(name="change", environment={"A": "1"}), gated=False)
     try_arm(bench, tried, deadline=time.monotonic() + 60)

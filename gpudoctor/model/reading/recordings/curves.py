@@ -102,9 +102,7 @@ def spikes(curve: Curve, times: float, of_start: float = 0.0) -> list[int]:
     has a hundred times the usual loss, and is no jump.
     """
     found: list[int] = []
-    least = (
-        of_start * max(curve.early, median(curve.values[:5])) if len(curve) else 0.0
-    )
+    least = of_start * max(curve.early, median(curve.values[:5])) if len(curve) else 0.0
     for i in range(_NEAR, len(curve)):
         usual = median(curve.values[i - _NEAR : i])
         if usual > 0 and curve.values[i] > max(times * usual, least):
