@@ -1,6 +1,6 @@
 """MEM009 out-of-memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpudoctor.model import (
     Check,
@@ -71,6 +71,7 @@ class OutOfMemory(Check):
             return
 
         held = _held(told)
+        whose = "host" if _on_host(told) else "device"
         place = user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         cause, words = self._cause(told, held)
@@ -83,7 +84,7 @@ class OutOfMemory(Check):
             else "The training"
         )
         yield self.finding(
-            f"{who} ran out of device memory{when}{phase}{f' ({numbers})' if numbers else ''}; {words}.",
+            f"{who} ran out of {whose} memory{when}{phase}{f' ({numbers})' if numbers else ''}; {words}.",
             evidence=(
                 *spans,
                 LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300]),
@@ -91,7 +92,7 @@ class OutOfMemory(Check):
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died", bytes=int(held["requested"]) if "requested" in held else None),
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
             facts=(("cause", cause), ("phase", told.phase)),
         )
 
@@ -100,13 +101,19 @@ class OutOfMemory(Check):
         loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
         if total and loose >= self.limit("fragmented") * total:
             return "fragments", f"{size(loose)} were reserved and not in use: fragments"
-        if told.process is not None and growth(told.process, "allocated") is not None:
+        if told.process is not None and growth(told.process, "rss" if _on_host(told) else "allocated"):
             return "leak", "its memory had grown with every step"
         if (told.step or 0) < self.limit("early"):
             return "batch", "its first steps already need more than there is"
         if told.phase == "evaluation":
             return "evaluation", "the evaluation needs more than a training step"
         return "batch", "the steps before it fitted: a batch or a sequence longer than those"
+
+
+def _on_host(told: Told) -> bool:
+    """Whether the memory that was not there is the host's: a tensor on the CPU."""
+    oom = told.record.get("oom") if told.record is not None else None
+    return isinstance(oom, Mapping) and oom.get("device") == "cpu"
 
 
 def _held(told: Told) -> dict[str, float]:

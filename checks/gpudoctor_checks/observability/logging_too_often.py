@@ -19,9 +19,9 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.reading.cadence import brief, measures
-from gpudoctor.model.reading.recordings.blame import Owner, flushes
+from gpudoctor.model.reading.recordings.blame import Owner, calling, flushes
 from gpudoctor.model.reading.recordings.engines import engine_facts
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.costs import logging
 from gpudoctor.model.reading.windows.looks import watched
@@ -159,6 +159,10 @@ class LoggingTooOften(Check):
             return
         if 0 < cost.calls <= 1 / self.limit("log_period") and cost.share < self.limit("share_rare"):
             severity = Severity.NOTE
+        spans = [
+            *cost.spans,
+            *(spot(patient, place) for span in cost.spans[:1] for place in calling(patient, span)),
+        ]
         often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls else ""
         yield confirmed(
             self,
@@ -167,7 +171,7 @@ class LoggingTooOften(Check):
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
             f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
             share=cost.share,
-            spans=cost.spans,
+            spans=list(dict.fromkeys(spans)),
             severity=severity,
             run=run,
             name="logging_share",
