@@ -29,6 +29,8 @@ _SMALL = 1 << 16
 """Elements of a gradient that is summed every step."""
 _TIMES = 8
 """Records of one kind of badness; it may come and go."""
+_UNUSED = 20
+"""Backward passes whose gradients no optimizer has used, although there is one."""
 _FORCED = 16
 """Readings that badness may ask for."""
 SHARE = 0.003
@@ -277,6 +279,9 @@ class Numerics:
         self.ended()
         self.readings.tell()
         self.clearing.tell(self._probe)
+        steps = self._steps
+        if steps.optimizers and not steps.optimizer_calls and steps.backwards >= _UNUSED:
+            self._tell("unstepped", {"step": steps.index, "backwards": steps.backwards})
 
 
 def word(value: float) -> str:

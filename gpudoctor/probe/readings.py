@@ -33,7 +33,7 @@ class Readings:
         """Between `before` and `after`."""
         self.cost = 0.0
         self.count = 0
-        self._samples: list[tuple[Parameter, Any, Any]] = []
+        self._samples: list[tuple[Parameter, Any, Any, Any]] = []
         self._window = 0
         self._pairs: list[tuple[Parameter, Any]] = []
         self._told = 0.0
@@ -131,18 +131,24 @@ class Readings:
 
     # -- weights
 
-    def _take(self, pairs: list[tuple[Parameter, Any]]) -> list[tuple[Parameter, Any, Any]]:
+    def _take(self, pairs: list[tuple[Parameter, Any]]) -> list[tuple[Parameter, Any, Any, Any]]:
         """A few elements of some weights, before the step; only of those that have a gradient."""
-        taken: list[tuple[Parameter, Any, Any]] = []
+        taken: list[tuple[Parameter, Any, Any, Any]] = []
         size = len(pairs)
         for offset in range(min(WINDOW, size)):
             entry, parameter = pairs[(self._window + offset) % size]
             if parameter.grad is not None and parameter.is_floating_point():
                 before = sample(parameter)
                 if before is not None:
-                    taken.append((entry, parameter, before))
+                    taken.append((entry, parameter, before, self._pull(parameter, before)))
         self._window = (self._window + WINDOW) % size if size > WINDOW else 0
         return taken
+
+    def _pull(self, parameter: Any, before: Any) -> Any:
+        """The gradient of these elements: rows of an embedding that no token asked for have none."""
+        gradient = local(parameter.grad)
+        pull = sample(gradient) if gradient.layout is self._torch.strided else None
+        return pull if pull is not None and pull.shape == before.shape else before
 
     def after(self) -> None:
         """Compare weights with what they were before the step."""
@@ -155,25 +161,27 @@ class Readings:
         if self.count in TOLD:
             self.tell()
 
-    def _compare(self, samples: list[tuple[Parameter, Any, Any]]) -> None:
+    def _compare(self, samples: list[tuple[Parameter, Any, Any, Any]]) -> None:
         torch = self._torch
-        by_device: dict[Any, list[tuple[Parameter, Any, Any]]] = {}
+        by_device: dict[Any, list[tuple[Parameter, Any, Any, Any]]] = {}
         for member in samples:
             by_device.setdefault(member[2].device, []).append(member)
         for members in by_device.values():
-            before = [taken.float() for _, _, taken in members]
-            after = [sample(parameter).float() for _, parameter, _ in members]
+            before = [taken.float() for _, _, taken, _ in members]
+            after = [sample(parameter).float() for _, parameter, _, _ in members]
+            pulls = torch._foreach_norm([pull.float() for _, _, _, pull in members])
             changes = torch._foreach_norm(torch._foreach_sub(after, before))
-            entries = [entry for entry, _, _ in members]
-            values = torch.stack([*changes, *torch._foreach_norm(before)])
+            entries = [entry for entry, _, _, _ in members]
+            values = torch.stack([*changes, *torch._foreach_norm(before), *pulls])
             self._numerics.read_all(values, partial(self._compared, entries))
 
     def _compared(self, entries: list[Parameter], values: list[float]) -> None:
-        changes, sizes = values[: len(entries)], values[len(entries) :]
-        for entry, change, size in zip(entries, changes, sizes):
+        count = len(entries)
+        changes, sizes, pulls = values[:count], values[count : 2 * count], values[2 * count :]
+        for entry, change, size, pull in zip(entries, changes, sizes, pulls):
             if change != 0.0:
                 entry.moved += 1
-            elif self._should_move(entry, size):
+            elif pull and self._should_move(entry, size):
                 entry.stood += 1
         pairs = zip(changes, sizes)
         ratios = sorted(change / size for change, size in pairs if size > 0 and math.isfinite(change))

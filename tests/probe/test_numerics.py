@@ -292,3 +292,38 @@ def test_a_closure_clears_them_inside_of_the_step(tmp_path):
         """,
     ).rank
     assert not numeric(told, "uncleared")
+
+
+@pytest.mark.parametrize(("step", "told"), [("pass", True), ("optimizer.step()", False)])
+def test_an_optimizer_that_never_steps(tmp_path, step, told):
+    run = run_script(
+        tmp_path,
+        f"""
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for x, y in DataLoader(data(200), batch_size=8):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()  # here
+            {step}
+        """,
+    )
+    found = numeric(run.rank, "unstepped")
+    assert bool(found) is told
+    if told:
+        assert found[0]["backwards"] == 25 and found[0]["line"] == run.line("here")
+
+
+def test_rows_of_an_embedding_that_no_token_asks_for_stand_still(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = nn.Sequential(nn.Embedding(4000, 8), nn.Flatten(), nn.Linear(32, 2))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for number in range(40):
+            x, y = torch.randint(1, 20, (8, 4)), torch.randint(0, 2, (8,))
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        """,
+    ).rank
+    assert not numeric(told, "frozen")

@@ -20,10 +20,10 @@ from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.judged import judged, measured, percent, processes, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
-from gpudoctor.model.signs.recording import Process
+from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.model.signs.source import Call, Script
 
 _BUILDERS = re.compile(
@@ -102,6 +102,10 @@ class WeightsFrozen(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        idle = next((item for rank in processes(patient) for item in numerics(rank, "unstepped")), None)
+        if idle is not None:
+            yield self._unstepped(patient, idle)
+            return
         run = judged(patient, self.limit("steps"))
         suspected = suspicions(lambda: self._from_source(patient), run)
         if run is None:
@@ -137,6 +141,24 @@ class WeightsFrozen(Check):
             run=run,
             numbers=(measured("unmoved_share", share, "1", run.recording),),
             breaks="the weights do not learn" if much else None,
+        )
+
+    def _unstepped(self, patient: Patient, idle: Record) -> Finding:
+        """An optimizer was made, and no step of it was seen in all the backward passes."""
+        made = next((item for rank in processes(patient) for item in rank.of("optimizer")), None)
+        places = [place_of(item) for item in (idle, made) if item is not None]
+        return self.finding(
+            f"{idle.get('backwards')} backward passes were made, and the optimizer never made a step: its "
+            "step() is not called.",
+            evidence=(
+                *(spot(patient, place) for place in places if place is not None),
+                measured("backward_passes", int(idle.get("backwards") or 0), "1", patient.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.ERROR,
+            cost=Cost(breaks="the weights do not learn"),
+            subject="step",
+            facts=(("how", "step"),),
         )
 
     def _from_source(self, patient: Patient) -> Iterator[Finding]:

@@ -30,6 +30,11 @@ class WeightsFrozenRule(Rule):
                 (f"use {text or 'the model itself'} there",),
                 _renamed(finding, patient, text),
             ),
+            "step": (
+                "call the optimizer's step()",
+                ("after each backward pass: optimizer.step(), then optimizer.zero_grad()",),
+                (),
+            ),
             "frozen": (
                 "unfreeze what is to be trained",
                 ("set requires_grad=True for the layers to train, and give the optimizer only those:",

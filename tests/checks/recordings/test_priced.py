@@ -335,6 +335,14 @@ def test_weights_that_do_not_move():
     assert findings("NUM008", None, make_process(records=[model, copied, moving])) == []
 
 
+def test_an_optimizer_that_never_steps():
+    idle = record("numeric", 9.0, step=0, kind="unstepped", backwards=200, path="/job/train.py", line=24)
+    made = record("optimizer", 1.0, name="AdamW", parameters=100, missing=[], path="/job/train.py", line=11)
+    [finding] = findings("NUM008", None, make_process(make_steps(0), records=[made, idle]))
+    assert finding.severity is Severity.ERROR and finding.cost.breaks
+    assert [item.line for item in finding.evidence if isinstance(item, SourceSpan)] == [24, 11]
+
+
 def test_rates_that_were_used():
     adam = record("optimizer", 1.0, name="AdamW", parameters=100, missing=[], path="/job/train.py", line=11)
     [finding] = findings("NUM009", None, make_process(make_steps(200, lr=0.2), records=[adam]))

@@ -43,6 +43,7 @@ _READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
 _SAMPLES = re.compile(
     r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*"
 )
+_PLAYS = re.compile(r"\benv\w*\.|\.(step|sample|act|select_action|reset)\(")
 _LOSS = re.compile(r"loss|criter|objective|penalt\w*_term", re.IGNORECASE)
 
 
@@ -171,10 +172,10 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     first, last = extent(whole) if whole is not None else (item.place.line, item.place.line)
     here = [site for site in hooked.get(item.place.path, ()) if first <= site.place.line <= last]
     by_hook = _by_hook(here, state)
-    if by_hook is not None:
-        return by_hook
-    if script is None:
-        return Owner.NOBODY
+    if by_hook is Owner.METRICS and script is not None and whole is not None and not _walks(script, whole):
+        by_hook = None
+    if by_hook is not None or script is None:
+        return by_hook or Owner.NOBODY
     owners = [_by_syntax(script, part) for part in _statements(script).get(item.place.line, ())]
     return next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
 
@@ -229,6 +230,15 @@ def over_samples(script: Script, whole: ast.stmt) -> bool:
     """Whether a statement stands in, or is, a Python loop over the samples of a batch."""
     loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
     return isinstance(loop, ast.For) and bool(_SAMPLES.search(ast.unparse(loop.iter)))
+
+
+def _walks(script: Script, whole: ast.stmt) -> bool:
+    """Whether a statement that reads many values walks over a batch; one that plays (`env.step`) does not."""
+    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
+    text = ast.unparse(loop if loop is not None else whole)
+    if _PLAYS.search(text):
+        return False
+    return isinstance(loop, ast.For) or any(isinstance(node, ast.comprehension) for node in ast.walk(whole))
 
 
 def inner_loop(script: Script, node: ast.stmt) -> ast.For | ast.While | None:
