@@ -7,8 +7,10 @@ from pathlib import PurePath
 
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
 from gpudoctor.model.reading.recordings.bounds import speedup
+from gpudoctor.model.reading.recordings.deaths import EXIT, Told
+from gpudoctor.model.reading.recordings.deaths import death as cause_of_death
 from gpudoctor.model.run import RunSummary
-from gpudoctor.model.signs.recording import Process, Recording, RunEnd
+from gpudoctor.model.signs.recording import Recording, RunEnd
 
 FEWEST_STEPS = 20
 """Steady steps below which the speed of a run is not called healthy."""
@@ -20,8 +22,11 @@ _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
 _UNEXPLAINED_TIME = "PERF014"
+_HANG = "DIST008"
 _WRONG = ("LOOP", "NUM", "DATA", "DIST")
 """Topics whose errors make the result of a training wrong; an error of another is a fault beside it."""
+_SENTENCE = 40
+"""Characters below which the first sentences of a message do not stand for it."""
 _FIRST = 3
 """Findings that the verdict adds up."""
 
@@ -44,15 +49,13 @@ def pronounce_run(
     """The verdict on a run of which at least one rank has reported."""
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
-    if _died(recording):
-        return _dead(title, recording, run)
-    if not run.steps:
+    told = cause_of_death(recording)
+    if told is not None:
+        return _dead(title, recording, run, told)
+    if not run.steps and not any(item.finding.code == _HANG for item in errors):
         return f"{title} made no training step that could be seen, so nothing can be said about its speed."
     if errors:
-        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
-        said = "its result is not to be trusted" if wrong else "something is to be mended"
-        return f"{title} ran, and {said}: {errors[0].finding.name}{more}."
+        return _wrong(title, run, errors)
     return _steps_are(run) + (_slow(run, warnings) if warnings else _well(run, outcomes))
 
 
@@ -65,6 +68,18 @@ def _steps_are(run: RunSummary) -> str:
     return ""
 
 
+def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
+    """A run that did not die, and that has errors: what they mean for it."""
+    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    name = errors[0].finding.name
+    if any(item.finding.code == _HANG for item in errors):
+        since = f"after step {run.steps:,}" if run.steps else "from its start"
+        return f"{title} stood still {since} until it was ended."
+    wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
+    said = "its result is not to be trusted" if wrong else "something is to be mended"
+    return f"{title} ran, and {said}: {name}{more}."
+
+
 def in_good_health(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], crashed: int) -> bool:
     """Whether a run ended well, made steps enough to judge, has no finding above a note, and loses little."""
     died = _died(recording)
@@ -75,46 +90,48 @@ def in_good_health(recording: Recording, run: RunSummary, ranked: Sequence[Ranke
 
 def _died(recording: Recording) -> bool:
     """Whether it ended by a fault of its own: what Ctrl-C or `--steps` raise in a process is none."""
-    end = recording.end
-    if end is not None:
-        return end.failed
-    return any(process.first("exception") for process in recording.ranks)
+    return cause_of_death(recording) is not None
 
 
-def _dead(title: str, recording: Recording, run: RunSummary) -> str:
-    """Where it died and of what; the exception of the rank that died first says more than an exit code."""
-    ended = death(recording.end) or "died"
-    after = (
-        f" after {run.steps:,} {'step' if run.steps == 1 else 'steps'}"
-        if run.steps
-        else " before its first step"
-    )
-    first = _first_exception(recording)
-    if first is None:
-        return f"{title} {ended}{after}."
-    process, name, message = first
-    who = f" of rank {process.rank}" if len(recording.ranks) > 1 else ""
-    said = f"{name}: {message}" if message else name
-    return f"{title} died{after}{who}: {said}" + ("" if said.endswith((".", "!", "?", "...")) else ".")
+def _dead(title: str, recording: Recording, run: RunSummary, told: Told) -> str:
+    """Where it died and of what; the root of all deaths says more than an exit code."""
+    after = _after(run, told)
+    many = told.process is not None and len(recording.ranks) > 1
+    rank = f"rank {told.process.rank}" if many and told.process is not None else ""
+    lines = told.message.strip().splitlines()
+    message = _short(lines[0]) if lines else ""
+    if told.kind == EXIT:
+        how = "with exit code " if message.lstrip("-").isdigit() else "by sys.exit: "
+        return _ended(f"{title}{f' ({rank})' if rank else ''} ended itself{after} {how}{message}")
+    if told.record is not None and told.record.type == "exception":
+        said = f"{told.kind}: {message}" if message else told.kind
+        return _ended(f"{title} died{after}{f' of {rank}' if rank else ''}: {said}")
+    if rank:
+        killed = f"was killed by {told.kind}" if told.kind else "was gone without a word"
+        return _ended(f"{title} died{after}: {rank} {killed}{_for_memory(recording.end, told.kind)}")
+    return f"{title} {death(recording.end) or 'died'}{after}."
 
 
-def _first_exception(recording: Recording) -> tuple[Process, str, str] | None:
-    """The earliest exception of any rank: its type and the first line of its message."""
-    found = [
-        (process.wall + record.t, process, record)
-        for process in recording.ranks
-        if (record := process.first("exception")) is not None
-    ]
-    if not found:
-        return None
-    _, process, record = min(found, key=lambda item: item[0])
-    lines = str(record.get("message") or "").strip().splitlines()
-    message = lines[0] if lines else ""
-    return process, str(record.get("exception") or "an exception"), _short(message)
+def _after(run: RunSummary, told: Told) -> str:
+    """After how many steps; the last second of a process that was killed is not written down."""
+    if run.steps:
+        told_it = told.record is not None and told.record.type == "exception"
+        least = "" if told_it or told.process is None or told.process.clean else "at least "
+        return f" after {least}{run.steps:,} {'step' if run.steps == 1 else 'steps'}"
+    began = told.process is not None and told.process.first("loop") is not None
+    return " in its first steps" if began else " before its first step"
+
+
+def _ended(sentence: str) -> str:
+    return sentence + ("" if sentence.endswith((".", "!", "?", "...")) else ".")
 
 
 def _short(text: str, longest: int = 160) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    """A text in so many characters: whole sentences where there are any."""
+    if len(text) <= longest:
+        return text
+    sentence = text.rfind(". ", 0, longest)
+    return text[: sentence + 1] if sentence >= _SENTENCE else text[: longest - 3] + "..."
 
 
 def _slow(run: RunSummary, warnings: Sequence[Ranked]) -> str:
@@ -220,8 +237,13 @@ def death(end: RunEnd | None) -> str:
         return ""
     if end.signal is None:
         return f"ended with exit code {end.exit_code}"
-    killed = f"was killed by {end.signal}"
-    return f"{killed}: its memory limit was reached" if end.oom_kills and end.signal == "SIGKILL" else killed
+    return f"was killed by {end.signal}{_for_memory(end, end.signal)}"
+
+
+def _for_memory(end: RunEnd | None, signal: str) -> str:
+    return (
+        " (its memory limit was reached)" if end is not None and end.oom_kills and signal == "SIGKILL" else ""
+    )
 
 
 def _wall(command: Sequence[str]) -> str:

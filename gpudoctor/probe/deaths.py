@@ -8,12 +8,12 @@ import os
 import re
 import signal
 import sys
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .clock import NAMES
 from .masking import mask_text
-from .places import PROBE
+from .places import PROBE, stack_of, where
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -41,6 +41,7 @@ class Deaths:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._written: set[int] = set()
+        self._left: dict[str, Any] | None = None
         self._stream: Any = None
         self._path = ""
 
@@ -55,9 +56,13 @@ class Deaths:
         if id(error) in self._written or isinstance(error, SystemExit):
             return
         self._written.add(id(error))
+        self._probe.record("exception", self._fields(error))
+
+    def _fields(self, error: BaseException) -> dict[str, Any]:
+        """The fields of an `exception` record."""
         probe, clock = self._probe, self._probe.clock
         frames, user = _frames(probe, error.__traceback__)
-        fields = {
+        return {
             "exception": _name(error),
             "message": mask_text(str(error))[:_MESSAGE],
             "frames": frames,
@@ -67,7 +72,48 @@ class Deaths:
             "phase": NAMES[clock.failed if clock.error == id(error) else clock.phase],
             "oom": _oom(probe.torch, error),
         }
-        probe.record("exception", fields)
+
+    @property
+    def died(self) -> bool:
+        """Whether the main thread has ended by an exception that the interpreter has shown."""
+        return getattr(sys, "last_exc", None) is not None or getattr(sys, "last_value", None) is not None
+
+    def leaves(self, code: Any, frame: FrameType | None) -> None:
+        """The program calls `sys.exit(code)`: kept until the end, for it may yet be caught.
+
+        Where an exception is being handled meanwhile, that is the reason, and what is told.
+        """
+        self._left = None
+        if code is None or code == 0:
+            return
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, SystemExit):
+            if id(error) not in self._written:
+                self._left = self._fields(error)
+            return
+        place = where(self._probe.places.user_frame(frame))
+        if place[0] is None:
+            return  # a child's own machinery hands on the exit code
+        frames = [
+            [path, line, function, mask_text(linecache.getline(path, line).strip())[:300]]
+            for path, line, function in stack_of(frame)
+        ]
+        self._left = {
+            "exception": "SystemExit",
+            "message": mask_text(str(code))[:_MESSAGE],
+            "frames": frames,
+            "user": max((at for at, row in enumerate(frames) if tuple(row[:3]) == place), default=None),
+            "cause": [],
+            "step": self._probe.steps.index,
+            "phase": NAMES[self._probe.clock.phase],
+            "oom": None,
+        }
+
+    def tell_exit(self) -> None:
+        """The interpreter ends: the exit that led here, unless an exception did."""
+        left, self._left = self._left, None
+        if left is not None and not self.died and not self._written:
+            self._probe.record("exception", left)
 
     def watch_faults(self) -> None:
         """Stacks at fatal signals go to a file beside ours, written by the interpreter's C handlers.
@@ -92,6 +138,7 @@ class Deaths:
         if stream is not None:
             stream.close()
         self._written.clear()
+        self._left = None
 
     def close(self) -> None:
         """The interpreter ends in order: an empty file is none."""

@@ -72,6 +72,7 @@ class Probe:
         self.identity.find_rank(self.torch)
         self.file = FrameFile(self.identity.path())
         self._begin_file({})
+        self.sampler.start()
         if self.guard.wanted("ends"):
             self.guard.safely("ends", self.deaths.watch_faults)()
 
@@ -81,7 +82,6 @@ class Probe:
         for type, t, fields in self._backlog:
             self.file.record(type, t, fields)
         self._backlog = []
-        self.sampler.start()
 
     def record(self, type: str, fields: dict[str, Any]) -> None:
         """Write a JSON record, or keep it until this process has shown that it trains."""
@@ -136,6 +136,7 @@ class Probe:
         if self.file is None and not self._ended and facts is not None:
             self.file = FrameFile(self.identity.path("worker"))
             self._begin_file(facts)
+            self.sampler.start()
 
     # -- writing
 
@@ -153,9 +154,14 @@ class Probe:
     def end(self) -> None:
         """The interpreter ends in order."""
         self.sampler.stop()
+        if self.file is None and self.identity.launcher and self.deaths.died:
+            # Its last words say how its children died; no thread can be started any more.
+            self.file = FrameFile(self.identity.path())
+            self._begin_file({})
         if self.file is None or os.getpid() != self.identity.pid:
             return
         self.sampler.last()
+        self.guard.safely("ends", self.deaths.tell_exit)()
         self.deaths.close()
         self.guard.safely("numerics", self.numerics.end)()
         self.guard.safely("modes", self.models.tell_modes)()

@@ -23,6 +23,8 @@ INTERVAL = 0.02
 """Seconds between two looks at the stack."""
 WRITE = 1.0
 """Seconds between two writes."""
+EARLY = (0.1, 2.0)
+"""Seconds between two writes of the first steps, and for how long: a run killed soon has steps to show."""
 SWITCH = 0.0001
 """Seconds that the sampler waits for the interpreter's lock before it asks for it.
 
@@ -49,6 +51,7 @@ class Sampler:
         self._paused = False
         self._tick = probe.guard.safely("sampler", self._look)
         self._write = probe.guard.safely("writer", self._write_all)
+        self._flush = probe.guard.safely("writer", probe.flush)
         self._compiles = probe.guard.safely("compile", probe.compiling.look)
         self._latest = probe.guard.safely("exception", self._death)
         self.renew()
@@ -57,7 +60,8 @@ class Sampler:
         """In a new process: there is no thread yet, and nothing was seen."""
         self._thread = None
         self._wake = threading.Event()
-        self._seen = self._written = self._read = perf_counter()
+        self._seen = self._written = self._read = self._flushed = perf_counter()
+        self._trains = 0.0
         self.lines = Lines(self._probe)
         self._draws = Draws(self._probe)
         self._live = Live(self._probe)
@@ -112,8 +116,19 @@ class Sampler:
                 self._read = perf_counter()
                 self._probe.steps.rss = self._probe.memory.rss = rss()
             if perf_counter() - self._written >= WRITE:
-                self._written = perf_counter()
+                self._written = self._flushed = perf_counter()
                 self._write()
+            elif self._probe.steps.index:
+                self._write_early()
+
+    def _write_early(self) -> None:
+        """The rows of the first seconds of training."""
+        now = perf_counter()
+        self._trains = self._trains or now
+        every, last = EARLY
+        if now - self._trains < last and now - self._flushed >= every:
+            self._flushed = now
+            self._flush()
 
     def _look(self) -> None:
         """One look at the stack of the training thread (or of a loader's worker)."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.model import Unavailable
+from gpudoctor.model.reading.recordings.deaths import library
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.recorder.watch import Now
 from gpudoctor.vitals.recording import read_recording
@@ -21,7 +22,7 @@ class Standing:
     """Steps done."""
     phase: str
     place: str
-    """`function (path:line)` of the innermost frame that is known; "" where none is."""
+    """`function (path:line)` of the innermost frame, the program's if there is one; "" where none is known."""
 
 
 class HangWatch:
@@ -32,11 +33,16 @@ class HangWatch:
         self._first: float | None = None
         """Seconds after the start at which a rank first reported."""
         self._told_at = -1
+        self._lived = False
 
     def look(self, now: Now, passed: float) -> tuple[float, list[Standing]] | None:
         """Seconds without a step and who stands where, once a hang; None while all is well or it was told."""
         if self._first is None and any(True for _ in self._folder.glob("rank-*.gdr")):
             self._first = passed
+        if now.ranks:
+            self._lived = True
+        elif self._lived:
+            return None  # the ranks have ended
         still = min(
             (rank.age for rank in now.ranks), default=passed - (passed if self._first is None else self._first)
         )
@@ -66,7 +72,8 @@ def _stands(process: Process) -> tuple[int, str, str]:
         return len(process.steps), "", ""
     stack: Sequence[Sequence[object]] = beat.get("stack") or ()
     place = ""
+    own = [frame for frame in stack if not library(str(frame[0]))]
     if stack:
-        path, line, function = (*stack[-1], "", "", "")[:3]
+        path, line, function = (*(own or stack)[-1], "", "", "")[:3]
         place = f"{function} ({path}:{line})"
     return int(beat.get("step") or 0), str(beat.get("phase") or ""), place

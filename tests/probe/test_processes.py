@@ -47,10 +47,44 @@ def test_an_interrupt_is_told(tmp_path):
     assert run.rank.one("exception")["exception"] == "KeyboardInterrupt"
 
 
-def test_an_exit_is_none(tmp_path):
-    run = run_script(tmp_path, "raise SystemExit(3)", code=3)
+@pytest.mark.parametrize("leave", ["raise SystemExit(3)", "import sys\nsys.exit(0)"])
+def test_an_exit_that_is_none(tmp_path, leave):
+    run = run_script(tmp_path, leave, code=3 if "3" in leave else 0)
     assert not run.rank.of("exception")
     assert run.rank.one("end")["clean"]
+
+
+def test_an_exit_that_the_program_asks_for_is_told_with_its_line(tmp_path):
+    run = run_script(
+        tmp_path, "import sys\ndef leave():\n    sys.exit('no data in /x')  # here\nleave()", code=1
+    )
+    told = run.rank.one("exception")
+    assert (told["exception"], told["message"]) == ("SystemExit", "no data in /x")
+    assert told["frames"][told["user"]][:3] == [str(run.script), run.line("here"), "leave"]
+    assert run.result.stderr == "no data in /x\n"
+
+
+def test_an_exit_that_was_caught_is_none(tmp_path):
+    text = "import sys\ntry:\n    sys.exit(4)\nexcept SystemExit:\n    pass\n"
+    died = run_script(tmp_path, text + "raise ValueError('later')", code=1).rank.one("exception")
+    assert died["exception"] == "ValueError"
+
+
+def test_an_exit_out_of_a_handler_tells_what_was_handled(tmp_path):
+    text = "import sys\ntry:\n    [][1]  # here\nexcept Exception as error:\n    print(error)\n    sys.exit(2)"
+    run = run_script(tmp_path, text, code=2)
+    died = run.rank.one("exception")
+    assert died["exception"] == "IndexError"
+    assert died["frames"][died["user"]][1] == run.line("here")
+
+
+def test_a_run_that_is_killed_soon_has_steps_to_show(tmp_path):
+    kill = (
+        "    if step == 40:\n        import os, signal; time.sleep(0.3); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    loop = DIES.replace("step == 5", "False").replace("data(80)", "data(800)") + kill
+    run = run_script(tmp_path, "import time\n" + loop, code=-signal.SIGKILL)
+    assert len(run.rank.steps("index")) >= 30
 
 
 def test_out_of_host_memory_is_told_as_such(tmp_path):

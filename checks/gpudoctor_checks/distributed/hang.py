@@ -1,12 +1,14 @@
 """DIST008 hang."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.judged import duration, measured, spot
-from gpudoctor.model.reading.recordings.standing import odd_one, standing
+from gpudoctor.model.reading.recordings.standing import Stand, odd_one, standing
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.reading.windows.standing import hang
+from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
@@ -46,6 +48,13 @@ class Hang(Check):
             meaning="No step for so long at the end of a recording is a hang.",
         ),
         Threshold(
+            name="interrupted_seconds",
+            default=30,
+            unit="s",
+            source="convention: whoever ends a run that has stood so long does it because it stands",
+            meaning="No step for so long before somebody ended the run is a hang.",
+        ),
+        Threshold(
             name="busy_seconds",
             default=1800,
             unit="s",
@@ -61,8 +70,7 @@ class Hang(Check):
         recording = patient.recording
         if not recording.ranks:
             raise Unavailable("no rank reported")
-        asked = recording.settings.get("hang_after")
-        limit = min(self.limit("hang_seconds"), float(asked) if isinstance(asked, int | float) else 1e9)
+        limit = self._limit(recording)
         everyone = standing(recording)
         still = [
             item
@@ -74,13 +82,10 @@ class Hang(Check):
             return
         odd = odd_one(everyone)
         shown = [odd, *(item for item in everyone if item is not odd)] if odd is not None else list(everyone)
-        places = "; ".join(f"rank {item.rank}: {item.words}" for item in shown[:4])
-        who = f"rank {odd.rank} stands elsewhere" if odd is not None else "all stand together"
         yield self.finding(
-            f"No step has ended for {duration(min(item.silent for item in still))} on any rank; {who} "
-            f"({places}).",
+            f"No step has ended for {duration(min(item.silent for item in still))}{_who(shown, odd)}.",
             evidence=(
-                *(spot(patient, item.place) for item in shown[:4] if item.place is not None),
+                *dict.fromkeys(spot(patient, item.place) for item in shown[:4] if item.place is not None),
                 measured("seconds_without_a_step", min(item.silent for item in still), "s", recording),
             ),
             confidence=Confidence.CONFIRMED,
@@ -88,3 +93,33 @@ class Hang(Check):
             subject=f"rank {odd.rank}" if odd is not None else "",
             facts=(("rank", odd.rank if odd is not None else -1),),
         )
+
+    def _limit(self, recording: Recording) -> float:
+        """Seconds without a step that are a hang here."""
+        asked = recording.settings.get("hang_after")
+        ended = recording.end.stopped_by if recording.end is not None else None
+        return min(
+            self.limit("hang_seconds"),
+            float(asked) if isinstance(asked, int | float) else math.inf,
+            self.limit("interrupted_seconds") if ended == "interrupt" else math.inf,
+        )
+
+
+def _who(shown: Sequence[Stand], odd: Stand | None) -> str:
+    """Who stands where, ranks at the same place together."""
+    if len(shown) == 1:
+        return f" ({shown[0].words})"
+    groups: dict[str, list[int]] = {}
+    for item in shown:
+        groups.setdefault(item.words, []).append(item.rank)
+    places = "; ".join(f"{_ranks(ranks)}: {words}" for words, ranks in list(groups.items())[:4])
+    together = "all stand together" if len(groups) == 1 else "they do not stand together"
+    who = f"rank {odd.rank} stands elsewhere" if odd is not None else together
+    return f" on any rank; {who} ({places})"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    listed = ", ".join(map(str, ranks[:8]))
+    return f"ranks {listed}" if len(ranks) <= 8 else f"{len(ranks)} ranks ({listed} and others)"

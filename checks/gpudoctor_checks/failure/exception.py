@@ -16,7 +16,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.reading.recordings.causes import Cause, cause_of
-from gpudoctor.model.reading.recordings.deaths import Death, Told, death, user_place
+from gpudoctor.model.reading.recordings.deaths import EXIT, Death, Told, death, user_place
 from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.signs.recording import Recording
 
@@ -35,7 +35,7 @@ class Uncaught(Check):
         From a recording: each rank writes down its exception with its stack before it ends. The root is the
         first by the clock that does not speak of another rank's death.
     False alarms:
-        Exceptions that were caught, Ctrl-C and an exit that the script asked for are no finding. Deaths with a
+        Exceptions that were caught, Ctrl-C and an exit with code 0 are no finding. Deaths with a
         check of their own (memory, device asserts, collectives, workers) are told there.
     Remedies:
         By class of cause, at the user's line.
@@ -77,25 +77,51 @@ class Uncaught(Check):
             facts=(
                 ("cause", cause.word if cause is not None else ""),
                 ("title", cause.cure if cause is not None else ""),
+                ("kind", told.kind),
+                ("silent", not told.kind and told.process is not None and not told.process.clean),
             ),
         )
 
 
 def _message(recording: Recording, told: Told, spans: list[SourceSpan], cause: Cause | None) -> str:
     if not told.kind:
-        code = recording.end.exit_code if recording.end is not None else None
-        what = "no rank" if recording.ranks else "no process that imported torch"
-        return f"The command ended with exit code {code}, and {what} wrote down why; its own last lines say it."
+        return _silence(recording, told)
     when = f" at step {told.step}" if told.step else ""
     where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
     first = told.message.strip().split(chr(10))[0][:200]
-    echoes = f" {len(told.cascade)} other ranks died of its death." if told.cascade else ""
+    who = _who(recording, told).capitalize()
+    if told.kind == EXIT:
+        said = f"with exit code {first}" if first.lstrip("-").isdigit() else f"by sys.exit: {first}"
+        return f"{who} ended itself{when}{where} {said}.{_echoes(told)}".replace("..", ".")
     why = f" {cause.words}." if cause is not None else ""
-    return (
-        f"{_who(recording, told).capitalize()} died{when} of {told.kind}{where}: {first}.{why}{echoes}".replace(
-            "..", "."
-        )
+    return f"{who} died{when} of {told.kind}{where}: {first}.{why}{_echoes(told)}".replace("..", ".")
+
+
+def _silence(recording: Recording, told: Told) -> str:
+    """Nobody said why: what is known of the way in which it ended."""
+    code = recording.end.exit_code if recording.end is not None else None
+    ended = f"The command ended with exit code {code}, and"
+    if not recording.ranks:
+        return f"{ended} no process that imported torch wrote down why; its own last lines say it."
+    if told.process is None or told.process.clean:
+        return f"{ended} no rank wrote down why: the program ended itself; its own last lines say it."
+    many = len(recording.ranks) > 1
+    step = f" after step {told.step}" if told.step else ""
+    how = (
+        "SIGKILL, os._exit or a library that ends the process"
+        if many
+        else "os._exit or a library that ends the process"
     )
+    was = "was gone at once" if many else f"ended at once with exit code {code}"
+    who = _who(recording, told).capitalize()
+    return f"{who} {was}{step}, with no exception and no signal that leaves a trace: {how}.{_echoes(told)}"
+
+
+def _echoes(told: Told) -> str:
+    count = len(told.cascade)
+    if not count:
+        return ""
+    return f" {count} other rank{'s' if count > 1 else ''} died of its death."
 
 
 def _who(recording: Recording, told: Told) -> str:

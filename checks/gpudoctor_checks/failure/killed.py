@@ -64,16 +64,19 @@ class Killed(Check):
         stood = user_place(told)
         name = told.kind or "SIGKILL"
         when = f" at step {told.step}" if told.step else ""
+        many = told.process is not None and len(recording.ranks) > 1
+        who = f"rank {told.process.rank}" if many and told.process is not None else "the training"
+        subject = who.capitalize()
         if memory:
-            words = f"The kernel killed the training{when} for memory ({name})"
+            words = f"The kernel killed {who}{when} for memory ({name})"
             words += f": {size(used)} of {size(limit)} were in use." if limit else "."
         elif spans:
             words = (
-                f"The training was ended by {name}{when}, and the program itself sends signals "
+                f"{subject} was ended by {name}{when}, and the program itself sends signals "
                 f"({spans[0].path}:{spans[0].line}); nothing points at memory."
             )
         else:
-            words = f"The training was ended by {name}{when} from outside; nothing points at memory."
+            words = f"{subject} was ended by {name}{when} from outside; nothing points at memory."
         code = end.exit_code if end is not None and end.exit_code is not None else -1
         yield self.finding(
             words,

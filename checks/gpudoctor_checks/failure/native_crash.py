@@ -44,8 +44,10 @@ class NativeCrash(Check):
         code = end.exit_code if end is not None and end.exit_code is not None else -1
         when = f" at step {told.step}" if told.step else ""
         where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
+        many = told.process is not None and len(recording.ranks) > 1
+        who = f"rank {told.process.rank}" if many and told.process is not None else "the training"
         yield self.finding(
-            f"The training crashed outside of Python{when} with {told.kind or 'a fault'}{where}.",
+            f"{who.capitalize()} crashed outside of Python{when} with {told.kind or 'a fault'}{where}.",
             evidence=(
                 *spans,
                 *(LogLine(origin="the kernel", text=line) for line in lines[:2]),

@@ -19,6 +19,7 @@ from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.recordings.deaths import Death, Told, death, user_place
 from gpudoctor.model.reading.recordings.growth import growth
 from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.steady import OTHER
 
 
 class OutOfMemory(Check):
@@ -77,7 +78,7 @@ class OutOfMemory(Check):
         cause, words = self._cause(told, held)
         numbers = ", ".join(f"{size(value)} {name}" for name, value in held.items())
         when = f" at step {told.step}" if told.step is not None else ""
-        phase = f" in {told.phase}" if told.phase else ""
+        phase = f" in {told.phase}" if told.phase not in ("", OTHER) else ""
         who = (
             f"Rank {told.process.rank}"
             if told.process is not None and len(recording.ranks) > 1

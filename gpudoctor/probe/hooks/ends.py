@@ -12,10 +12,20 @@ HOOK = "ends"
 
 
 def install(probe: Probe) -> None:
-    """Watch for exceptions that `torch.multiprocessing.spawn` hands to the parent."""
+    """Watch for exceptions that `torch.multiprocessing.spawn` hands to the parent, and for `sys.exit`."""
+    guard = probe.guard
+
+    def leaves(args: Any, kwargs: Any) -> None:
+        probe.deaths.leaves(args[0] if args else kwargs.get("status"), sys._getframe(2))
+
+    guard.replace(HOOK, sys, "exit", lambda original: guard.around(HOOK, original, leaves, _nothing))
     module = sys.modules.get("torch.multiprocessing.spawn")
     if module is not None:
         probe.guard.replace(HOOK, module, "_wrap", lambda original: _noting(probe, original))
+
+
+def _nothing(token: Any, result: Any, failed: bool) -> None:
+    """After `sys.exit` nothing is left to do."""
 
 
 def _noting(probe: Probe, original: Any) -> Any:

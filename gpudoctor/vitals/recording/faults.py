@@ -11,7 +11,8 @@ _SIGNALS = {
     "Floating-point exception": "SIGFPE", "Illegal instruction": "SIGILL",
 }  # fmt: skip
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.+)$', re.MULTILINE)
-_THREAD = re.compile(r"^(?:Current thread|Thread|Stack) .*\(most recent call first\):", re.MULTILINE)
+_DUMP = re.compile(r"^(?:Stack|Current thread|Thread)\b.*\(most recent call first\):", re.MULTILINE)
+"""`Stack` where only one thread is dumped; Python 3.14 adds the C stack, which has no lines of files."""
 
 
 def read_fault(text: str) -> Mapping[str, Any] | None:
@@ -19,8 +20,8 @@ def read_fault(text: str) -> Mapping[str, Any] | None:
 
     Of several dumps (a signal that is handed on, one that comes again) the last counts. None without a stack.
     """
-    dumps = _THREAD.split(text)
-    frames = _FRAME.findall(dumps[-1]) if len(dumps) > 1 else []
+    stacks = [found for dump in _DUMP.split(text)[1:] if (found := _FRAME.findall(dump))]
+    frames = stacks[-1] if stacks else []
     fatal = _FATAL.findall(text)
     if not frames and not fatal:
         return None

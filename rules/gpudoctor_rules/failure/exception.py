@@ -11,9 +11,15 @@ class UncaughtRule(Rule):
     answers = Code("FAIL001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        if finding.fact("silent"):
+            yield _silent()
+            return
         title = str(finding.fact("title") or "")
         span = finding.span
-        where = f"{span.path}:{span.line}" if span is not None else "the line above"
+        where = f"{span.path}:{span.line}" if span is not None else "the program's last lines"
+        if finding.fact("kind") == "SystemExit" or span is None:
+            yield _exit(where, known=span is not None)
+            return
         yield Remedy(
             id=f"FAIL001-{finding.fact('cause') or 'look'}",
             title=title or f"look at {where}",
@@ -24,3 +30,32 @@ class UncaughtRule(Rule):
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
         )
+
+
+def _exit(where: str, known: bool) -> Remedy:
+    """The program decided to end."""
+    return Remedy(
+        id="FAIL001-exit",
+        title=f"read what it says before {where}" if known else f"read {where}",
+        steps=(
+            f"{where}: the condition above it says why; let it raise an exception with the reason"
+            if known
+            else "sys.exit ends a program without a traceback; let it raise an exception with the reason",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+
+
+def _silent() -> Remedy:
+    """A process was gone at once."""
+    return Remedy(
+        id="FAIL001-silent",
+        title="find who ended it: the kernel for memory, os._exit, a library",
+        steps=(
+            "dmesg -T | tail   # `Killed process` is the kernel, for memory: fewer workers, a smaller batch",
+            "grep -rn 'os._exit' .   # and the last lines of its own log (torchrun --log-dir logs --tee 3)",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.COMMAND,
+    )

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 from recordings import make_process, make_recording, make_steps, record
 
-from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model import Severity, SourceSpan, Unavailable
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.hang import Hang
@@ -38,9 +40,37 @@ def test_sick_the_rank_that_stands_elsewhere():
 
 
 def test_sick_the_user_says_how_long():
-    assert look(still(0, 1, seconds=30.0), end=STOPPED) == []
-    [finding] = look(still(0, 1, seconds=30.0), end=STOPPED, settings={"hang_after": 20.0})
-    assert "30 s" in finding.message
+    by_itself = RunEnd(exit_code=0)
+    assert look(still(0, 1, seconds=25.0), end=by_itself) == []
+    [finding] = look(still(0, 1, seconds=25.0), end=by_itself, settings={"hang_after": 20.0})
+    assert "25 s (step 50, in backward at train.py:44)" in finding.message
+
+
+def test_sick_it_is_ended_because_it_stands():
+    """Ctrl-C comes last, and what it interrupts is no longer where the rank stood."""
+
+    def ended(rank, line):
+        process = still(rank, 2, line=line, seconds=20.0)
+        shot = record("exception", 525.0, exception="KeyboardInterrupt", message="", user=0, phase="other",
+                      frames=[["/job/train.py", 99, "train", ""]])  # fmt: skip
+        return replace(process, records=(*process.records, shot))
+
+    [finding] = look(ended(0, 44), ended(1, 30), end=STOPPED)
+    assert "45 s" in finding.message and "train.py:44" in finding.message and "train.py:30" in finding.message
+    assert "99" not in finding.message
+    assert look(ended(0, 44), ended(1, 30), end=RunEnd(exit_code=0)) == []
+
+
+def test_the_users_line_and_not_the_librarys():
+    stack = [
+        ["/job/train.py", 7, "<module>"],
+        ["/env/lib/python3.11/site-packages/torch/rendezvous.py", 190, "_tcp"],
+    ]
+    beat = record("heartbeat", 500.0, step=0, phase="other", seconds=400.0, stack=stack)
+    ranks = [make_process(make_steps(0), rank=rank, world=2, records=[beat]) for rank in (0, 1)]
+    [finding] = look(*ranks, end=STOPPED)
+    assert "ranks 0, 1: step 0 at train.py:7" in finding.message and "all stand together" in finding.message
+    assert len([part for part in finding.evidence if isinstance(part, SourceSpan)]) == 1
 
 
 def test_healthy_ends():

@@ -232,6 +232,14 @@ def test_the_stack_of_a_fatal_signal(tmp_path):
     assert read_recording(str(folder)).ranks[0].last("signal").get("stack") == fault.get("stack")
     (folder / "fault-x-4712.txt").write_text(FAULT.partition("\n\n")[2])  # SIGTERM has no such heading
     assert read_recording(str(folder)).ranks[0].last("signal").get("signal") == ""
+    # One thread only, as the probe asks for it; and the C stack that Python 3.14 adds below.
+    alone = FAULT.replace("Current thread 0x00007f3c", "Stack")
+    alone += (
+        '\nCurrent thread\'s C stack trace (most recent call first):\n  Binary file "python", at _Py_Dump+0x4\n'
+    )
+    (folder / "fault-x-4712.txt").write_text(alone)
+    fault = read_recording(str(folder)).ranks[0].last("signal")
+    assert (fault.get("signal"), fault.get("stack")[1]) == ("SIGSEGV", ["/job/train.py", 41, "train"])
     (folder / "fault-x-4712.txt").write_text("")
     assert read_recording(str(folder)).ranks[0].last("signal") is None
 

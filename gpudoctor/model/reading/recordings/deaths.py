@@ -71,6 +71,8 @@ _HANDED = re.compile(
     r"FileNotFoundError)$"
 )
 """What taking a batch over from a process that is gone raises."""
+EXIT = "SystemExit"
+"""The exception of a program that ended itself: `sys.exit(3)`."""
 _NATIVE = {"SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP"}
 _KILLS = {"SIGKILL", "SIGTERM", "SIGXCPU", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"}
 _EXITCODES = re.compile(r"rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)|exitcode:?\s*(-\d+)", re.DOTALL)
@@ -80,19 +82,29 @@ _KERNEL = ((Death.KILLED, r"oom-kill|Out of memory|Killed process|Memory cgroup 
 
 @once
 def death(recording: Recording) -> Told | None:
-    """What the run died of; None for one that ended well, that somebody stopped, or whose end is not known."""
+    """What the run died of; None for one that ended well, that somebody stopped, or of which nobody told."""
     end = recording.end
-    if end is None or not end.failed:
+    if end is None:
+        return _first_exception(recording)  # the recorder was killed too
+    if not end.failed:
         return None
     told = _first_exception(recording) or _signal(recording)
     if told is not None:
         return told
-    name = _signal_name(end.signal, end.exit_code)
-    if name is None:
-        name = _by_launcher(recording)
+    rank, name = _by_launcher(recording)
+    name = _signal_name(end.signal, end.exit_code) or name
     which = _of_signal(name) if name else _of_kernel(end.kernel, end.oom_kills)
-    silent = next((item for item in recording.ranks if not item.clean), None)
-    return _told(which, silent, None, name or "", "", ())
+    lost = silent(recording)
+    process = next((item for item in recording.ranks if item.rank == rank), lost[0] if lost else None)
+    others = {item.rank for item in recording.ranks if item.of("exception", "signal")}
+    return _told(which, process, None, name or "", "", tuple(sorted(others)))
+
+
+def silent(recording: Recording) -> tuple[Process, ...]:
+    """Ranks that ended without a word: no exception, no signal that could be caught, no orderly end."""
+    return tuple(
+        item for item in recording.ranks if not item.clean and not item.of("exception", "signal", "end")
+    )
 
 
 def user_place(told: Told) -> tuple[Place, str] | None:
@@ -111,7 +123,7 @@ def user_place(told: Told) -> tuple[Place, str] | None:
             return None
         return _place(frame), str(frame[3]) if len(frame) > 3 and frame[3] else ""
     stack = list(record.get("stack") or ())
-    own = [frame for frame in stack if not _library(str(frame[0]))]
+    own = [frame for frame in stack if not library(str(frame[0]))]
     return (_place(own[-1]), "") if own else None
 
 
@@ -131,7 +143,8 @@ def _place(frame: Sequence[object]) -> Place:
     return Place(path=str(frame[0]), line=line if isinstance(line, int) else 1, function=str(frame[2]))
 
 
-def _library(path: str) -> bool:
+def library(path: str) -> bool:
+    """Whether a file is an installed package's or Python's own."""
     return bool(re.search(r"/(site|dist)-packages/|/lib/python\d|^<", path))
 
 
@@ -141,19 +154,19 @@ def _first_exception(recording: Recording) -> Told | None:
         (process.wall + record.t, process, record)
         for process in recording.ranks
         for record in process.of("exception")
-        if record.get("exception") not in ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
+        if record.get("exception") not in ("KeyboardInterrupt", "GeneratorExit")
     ]
     if not found:
         return None
-    found.sort(key=lambda item: item[0])
+    found.sort(key=lambda item: (item[2].get("exception") == EXIT, item[0]))
     roots = [item for item in found if not _echoes(item[2])]
     echoes = tuple(sorted({process.rank for _, process, record in found if _echoes(record)}))
-    lost = [process for process in recording.ranks if not process.of("exception", "end")]
-    if not roots and lost and len(recording.ranks) > 1:
-        return None  # all that spoke were echoes; the root went without a word
+    lost = len(recording.ranks) > 1 and (silent(recording) or _fatal(recording))
+    if not roots and lost:
+        return None  # all that spoke were echoes; the root went without a word, or by a fault
     _, process, record = (roots or found)[0]
     which = classify(record) or Death.EXCEPTION
-    if which is Death.COLLECTIVE and lost and len(recording.ranks) > 1:
+    if which is Death.COLLECTIVE and lost:
         return None
     return _told(
         which, process, record, str(record.get("exception") or ""), str(record.get("message") or ""), echoes
@@ -188,22 +201,39 @@ def _echoes(record: Record) -> bool:
     return not _worker_gone(record) and bool(_CASCADE.search(_words(record)))
 
 
-def _signal(recording: Recording) -> Told | None:
-    """A rank that wrote down the signal it died of; the name is the command's where the handler knew none."""
-    found = [
+def _fatal(recording: Recording) -> list[tuple[float, Process, Record]]:
+    """Ranks that wrote down a fault of their own: a segmentation fault, an abort."""
+    return [
         (process.wall + record.t, process, record)
         for process in recording.ranks
         for record in process.of("signal")
-        if str(record.get("signal")) in _NATIVE | {"SIGBUS"} or not process.clean
+        if str(record.get("signal")) in _NATIVE | {"SIGBUS"}
     ]
+
+
+def _signal(recording: Recording) -> Told | None:
+    """A rank that wrote down the signal it died of; the name is the command's where the handler knew none.
+
+    A launcher that has lost one rank ends the others by a signal: theirs is none where a rank went silently.
+    """
+    lost = len(recording.ranks) > 1 and bool(silent(recording))
+    # A watchdog aborts the ranks that wait for one that is gone.
+    found = [item for item in _fatal(recording) if not lost or item[2].get("signal") != "SIGABRT"]
+    if not found and not lost:
+        found = [
+            (process.wall + record.t, process, record)
+            for process in recording.ranks
+            for record in process.of("signal")
+            if not process.clean
+        ]
     if not found:
         return None
-    fatal = [item for item in found if item[2].get("signal") in _NATIVE | {"SIGBUS"}]
-    _, process, record = min(fatal or found, key=lambda item: item[0])
+    _, process, record = min(found, key=lambda item: item[0])
     end = recording.end
     own = _signal_name(end.signal, end.exit_code) if end is not None else None
-    name = str(record.get("signal") or "") or own or _by_launcher(recording) or ""
-    return _told(_of_signal(name), process, record, name, "", ())
+    name = str(record.get("signal") or "") or own or _by_launcher(recording)[1] or ""
+    others = {item.rank for item in recording.ranks if item.of("exception", "signal")}
+    return _told(_of_signal(name), process, record, name, "", tuple(sorted(others)))
 
 
 def _signal_name(given: str | None, code: int | None) -> str | None:
@@ -220,15 +250,20 @@ def _signal_name(given: str | None, code: int | None) -> str | None:
         return None
 
 
-def _by_launcher(recording: Recording) -> str | None:
-    """The signal of the first failure by the words of the launcher."""
+def _by_launcher(recording: Recording) -> tuple[int | None, str | None]:
+    """The rank that failed first and its signal, by the words of the launcher; None where they say none."""
     for process in recording.launchers:
         for record in process.of("exception"):
-            for _, code, alone in _EXITCODES.findall(str(record.get("message") or "")):
+            for rank, code, alone in _EXITCODES.findall(_root_cause(str(record.get("message") or ""))):
                 name = _signal_name(None, int(code or alone or 0))
                 if name is not None:
-                    return name
-    return None
+                    return (int(rank) if rank else None), name
+    return None, None
+
+
+def _root_cause(message: str) -> str:
+    """torchrun lists other failures before the one that came first."""
+    return message[max(0, message.find("Root Cause")) :]
 
 
 def _of_signal(name: str) -> Death:

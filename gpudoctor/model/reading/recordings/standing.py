@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.recordings.costs import Place
+from gpudoctor.model.reading.recordings.deaths import library
 from gpudoctor.model.reading.recordings.numbers import made_steps
-from gpudoctor.model.signs.recording import Process, Recording
+from gpudoctor.model.reading.recordings.steady import OTHER
+from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class Stand:
     phase: str
     """By its last heartbeat; "" where it wrote none since its last step."""
     silent: float
-    """Seconds since its last step by that heartbeat; 0 without one."""
+    """Seconds since its last step, up to the last sign of life; 0 where it never stood still."""
     place: Place | None
     """Its innermost user line."""
 
@@ -28,7 +30,7 @@ class Stand:
     def words(self) -> str:
         """In words: `step 41, in data_wait at train.py:30`."""
         where = f" at {self.place.path.rpartition('/')[2]}:{self.place.line}" if self.place else ""
-        return f"step {self.step}" + (f", in {self.phase}" if self.phase else "") + where
+        return f"step {self.step}" + (f", in {self.phase}" if self.phase not in ("", OTHER) else "") + where
 
 
 @once
@@ -40,20 +42,27 @@ def standing(recording: Recording) -> tuple[Stand, ...]:
 def _stand(process: Process) -> Stand:
     ends = process.steps.column("t")
     last = ends[-1] if len(ends) else 0.0
-    beats = [item for item in process.of("heartbeat", "signal", "exception") if item.t >= last]
-    if not beats:
+    later = [item for item in process.of("heartbeat", "signal", "exception") if item.t >= last]
+    if not later:
         return Stand(rank=process.rank, step=made_steps(process), phase="", silent=0.0, place=None)
-    beat = beats[-1]
-    frames = list(beat.get("stack") or beat.get("frames") or ())
-    index = beat.get("user")
-    frame = frames[index] if isinstance(index, int) and index < len(frames) else frames[-1] if frames else None
+    # What interrupted it at last found it where it stood, but its phase and its line may be of the way out.
+    shown = next((item for item in reversed(later) if item.type == "heartbeat"), later[-1])
+    frames = [frame for frame in shown.get("stack") or shown.get("frames") or () if len(frame) > 2]
+    own = [frame for frame in frames if not library(str(frame[0]))]
+    frame = own[-1] if own else frames[-1] if frames else None
     return Stand(
         rank=process.rank,
         step=made_steps(process),
-        phase=str(beat.get("phase") or ""),
-        silent=float(beat.get("seconds") or 0.0),
+        phase=str(shown.get("phase") or ""),
+        silent=_silent(later),
         place=Place(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
     )
+
+
+def _silent(later: Sequence[Record]) -> float:
+    """Seconds without a step up to the last sign of life; 0 where it ended before it had stood for long."""
+    beat = next((item for item in reversed(later) if item.type == "heartbeat"), None)
+    return float(beat.get("seconds") or 0.0) + later[-1].t - beat.t if beat is not None else 0.0
 
 
 def odd_one(everyone: Sequence[Stand]) -> Stand | None:
