@@ -131,7 +131,7 @@ def _remote(message: str) -> tuple[Place, str] | None:
     """The innermost line of the user's in a loader worker, whose traceback is the message's text."""
     if "Original Traceback" not in message:
         return None
-    own = [frame for frame in _FRAME.findall(message) if not _library(frame[0])]
+    own = [frame for frame in _FRAME.findall(message) if not library(frame[0])]
     if not own:
         return None
     path, line, function, text = own[-1]
