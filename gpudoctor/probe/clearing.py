@@ -22,7 +22,7 @@ FEW = 3
 class _Watched:
     """One gradient."""
 
-    __slots__ = ("cleared", "found", "gradient", "looked", "parameter", "passed", "version")
+    __slots__ = ("cleared", "counted", "found", "gradient", "looked", "parameter", "passed", "version")
 
     def __init__(self, parameter: Any) -> None:
         self.parameter = weakref.ref(parameter)
@@ -31,13 +31,15 @@ class _Watched:
         self.cleared = True
         self.passed = False
         """Whether a backward pass began since its optimizer's last step, or in it (a closure's)."""
+        self.counted = False
+        """Whether the cycle has been counted: a closure may run several backward passes in one step."""
         self.looked = 0
         self.found = 0
 
     def count(self) -> None:
         """One cycle is over: a backward pass, and the step that used it."""
-        if self.passed:
-            self.passed = False
+        if self.passed and not self.counted:
+            self.counted = True
             self.looked += 1
             self.found += not self.cleared
 
@@ -80,7 +82,7 @@ class Clearing:
                 return
             watched = self._watched[id(optimizer)] = _Watched(parameter)
         watched.count()
-        watched.cleared = False
+        watched.counted = watched.passed = watched.cleared = False
         watched.note()
         if not watched.cleared and watched not in self._open:
             self._open.append(watched)
