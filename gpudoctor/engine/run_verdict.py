@@ -62,7 +62,7 @@ def pronounce_run(
 def _steps_are(run: RunSummary) -> str:
     """What a step is where no optimizer makes one."""
     if run.marker == "loader":
-        return "Nothing was trained: no backward pass and no optimizer was seen, a step is a batch. "
+        return "No backward pass and no optimizer was seen: a step is a batch. "
     if run.marker == "backward":
         return "No optimizer was seen: a step is a backward pass. "
     return ""

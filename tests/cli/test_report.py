@@ -14,7 +14,7 @@ from sample_reports import SHM
 from gpudoctor.cli import main
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.engine.run_verdict import death, nobody_reported, pronounce_run
-from gpudoctor.model import Code, Cost, Ranked
+from gpudoctor.model import Code, Cost, Ranked, Severity
 from gpudoctor.model.signs.recording import Process, Recording, RunEnd
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/report-1.schema.json").read_text())
@@ -174,3 +174,23 @@ def test_what_findings_give_back_together_counts_no_time_twice(findings, gain):
     text = pronounce_run("train.py", recording, summarise(recording), ranked, ())
     assert gain in text, text
     assert text.startswith("The training waits for data 5")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("LOOP001", "its result is not to be trusted"), ("ENV005", "something is to be mended")]
+)
+def test_only_an_error_in_the_training_makes_its_result_wrong(code, said):
+    recording = make_recording(make_process(make_steps(100)))
+    finding = replace(costly(code, 0.0).finding, severity=Severity.ERROR)
+    text = pronounce_run("train.py", recording, summarise(recording), [replace(SHM, finding=finding)], ())
+    assert said in text
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [("loader", "No backward pass"), ("backward", "No optimizer was seen"), ("optimizer", "In good health")],
+)
+def test_what_a_step_is_without_an_optimizer(marker, said):
+    told = record("loop", 1.5, marker=marker, path="/job/train.py", line=5, function="<module>", engine=None)
+    recording = make_recording(make_process(make_steps(100), records=[told]))
+    assert pronounce_run("train.py", recording, summarise(recording), (), ()).startswith(said)

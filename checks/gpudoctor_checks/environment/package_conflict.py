@@ -83,7 +83,7 @@ class PackageConflict(Check):
         went_well = trained_well(patient)
         for finding in self._conflicts(patient):
             # What breaks at its first use was not used: the run is the proof.
-            yield replace(finding, severity=Severity.NOTE) if went_well else finding
+            yield replace(finding, severity=Severity.NOTE, cost=Cost()) if went_well else finding
 
     def _conflicts(self, patient: Patient) -> Iterator[Finding]:
         packages = patient.packages

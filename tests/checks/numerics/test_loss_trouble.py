@@ -34,6 +34,11 @@ def test_sick_a_loss_that_jumps():
     assert finding.fact("kind") == "spiking"
 
 
+def test_sick_a_learned_loss_that_jumps_back():
+    [finding] = look(losses(lambda i: 2.0 if i < 10 or i % 40 == 39 else 0.05))
+    assert finding.fact("kind") == "spiking"
+
+
 def test_sick_a_loss_that_stands_still_is_a_note():
     [finding] = look(losses(lambda i: 2.3026 + 0.001 * ((i * 7919) % 13 - 6), n=700))
     assert (finding.severity, finding.fact("kind")) == (Severity.NOTE, "stalled")
@@ -48,8 +53,9 @@ def test_sick_a_loss_that_stands_still_is_a_note():
         lambda i: -1.0 + 0.02 * i,  # a policy's loss
         lambda i: 2.0 if i < 100 else 2.5,  # a harder second data set
         lambda i: 0.001 + 0.002 * (i % 7) / 7,  # learned by heart
+        lambda i: 2.3 if i < 3 else 1.0 if i < 6 else 0.2 if i % 40 == 39 else 0.001,  # hard batches
     ],
-    ids=["falls", "one-spike", "signed", "a-little-up", "noise-near-zero"],
+    ids=["falls", "one-spike", "signed", "a-little-up", "noise-near-zero", "hard-batches-near-zero"],
 )
 def test_healthy_losses(shape):
     assert look(losses(shape)) == []

@@ -1,0 +1,298 @@
+"""Loops of frameworks, recorded for real: steps, phases, the user's lines, and losses as without the probe."""
+
+import importlib.util
+import math
+import os
+
+import probed
+import pytest
+from probed import run_plain, run_script
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    monkeypatch.setattr(probed, "TIMEOUT", 300)  # imports of frameworks take their time on a busy machine
+
+
+def needs(*packages: str):
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
+
+
+def total(told, phase: str) -> float:
+    return sum(told.steps(phase))
+
+
+def last(told, type: str) -> dict:
+    return told.of(type)[-1]
+
+
+TRAINER = """
+import sys
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments, set_seed
+
+class Rows(Dataset):
+    def __init__(self, rows):
+        self.x = torch.randint(0, 32, (rows, 8), generator=torch.Generator().manual_seed(1))
+    def __len__(self):
+        return len(self.x)
+    def __getitem__(self, index):
+        return {"input_ids": self.x[index], "labels": self.x[index]}
+
+set_seed(0)
+model = GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, n_positions=8, vocab_size=32))
+arguments = TrainingArguments(
+    "out", per_device_train_batch_size=4, gradient_accumulation_steps=2, max_steps=12, logging_steps=4,
+    eval_strategy="steps", eval_steps=6, save_steps=6, use_cpu=True, report_to=[], disable_tqdm=True,
+)
+trainer = Trainer(model, arguments, train_dataset=Rows(64), eval_dataset=Rows(16))
+result = trainer.train()  # train
+print("loss", result.training_loss.hex(), trainer.state.global_step)
+"""
+
+
+@needs("transformers", "accelerate")
+def test_the_trainer(tmp_path):
+    run = run_script(tmp_path, TRAINER, start=True)
+    told = run.rank
+    assert len(told.steps("index")) == 12
+    assert set(told.steps("backwards")) == {2}
+    assert told.steps("samples")[1:4] == [8, 8, 8]
+    loop = last(told, "loop")
+    assert (loop["marker"], loop["engine"], loop["line"]) == (
+        "optimizer",
+        "transformers.Trainer",
+        run.line("train"),
+    )
+    for phase in ("data_wait", "forward", "backward", "optimizer", "evaluation", "checkpoint"):
+        assert total(told, phase) > 0, phase
+    roles = {loader["role"]: loader for loader in told.of("loader")}
+    assert set(roles) == {"training", "evaluation"}
+    assert roles["training"]["batch_size"] == 4
+    assert not told.of("lost")
+    assert all(loss == loss for loss in told.steps("loss"))
+    (plain,) = [line for line in run_plain(tmp_path, run.script).stdout.splitlines() if "loss 0x" in line]
+    assert plain in run.result.stdout
+
+
+ACCELERATE = """
+from accelerate import Accelerator
+accelerator = Accelerator(gradient_accumulation_steps=2, cpu=True)
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+loader = DataLoader(data(96), batch_size=4, shuffle=True)  # loader
+check = DataLoader(data(32), batch_size=4)
+model, optimizer, loader, check = accelerator.prepare(model, optimizer, loader, check)
+for epoch in range(2):
+    model.train()
+    for x, y in loader:
+        with accelerator.accumulate(model):
+            loss = F.cross_entropy(model(x), y)
+            accelerator.backward(loss)
+            if accelerator.sync_gradients:
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()  # step
+            optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad():
+        for x, y in check:
+            accelerator.gather_for_metrics(model(x))
+    accelerator.save_state("state")
+"""
+
+
+@needs("accelerate")
+def test_accelerate(tmp_path):
+    run = run_script(tmp_path, ACCELERATE)
+    told = run.rank
+    assert len(told.steps("index")) == 24
+    assert set(told.steps("backwards")) == {2}
+    loop = last(told, "loop")
+    assert (loop["engine"], loop["line"]) == ("accelerate", run.line("step"))
+    (trains,) = [loader for loader in told.of("loader") if loader["role"] == "training"]
+    assert (trains["line"], trains["batch_size"]) == (run.line("loader"), 4)
+    assert total(told, "evaluation") > 0
+    assert sum(told.steps("saves")) == 1  # the second comes after the last step
+
+
+LIGHTNING = """
+import lightning as L
+import time
+class Lit(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+    def training_step(self, batch, index):
+        time.sleep(0.02)  # slow
+        loss = F.cross_entropy(self.net(batch[0]), batch[1])
+        self.log("train", loss)
+        return loss
+    def validation_step(self, batch, index):
+        self.log("val", F.cross_entropy(self.net(batch[0]), batch[1]))
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=0.01)
+L.seed_everything(0)
+trainer = L.Trainer(
+    max_epochs=2, accelerator="cpu", log_every_n_steps=5, enable_progress_bar=False, enable_model_summary=False,
+    default_root_dir="out", logger=False,
+)
+trainer.fit(Lit(), DataLoader(data(80), batch_size=4, shuffle=True), DataLoader(data(16), batch_size=4))  # fit
+print("loss", trainer.callback_metrics["train"].item().hex(), trainer.global_step)
+"""
+
+
+@needs("lightning")
+def test_lightning(tmp_path):
+    run = run_script(tmp_path, LIGHTNING, start=True)
+    told = run.rank
+    assert len(told.steps("index")) == 40
+    loop = last(told, "loop")
+    assert (loop["engine"], loop["line"]) == ("lightning", run.line("fit"))
+    for phase in ("data_wait", "forward", "backward", "optimizer", "evaluation"):
+        assert total(told, phase) > 0, phase
+    assert total(told, "optimizer") < 0.4  # the training step runs in the optimizer's closure, and sleeps 0.8 s
+    assert not [record for record in told.of("numeric") if record["kind"] == "uncleared"]
+    seen = {(count[0], count[2]) for record in told.of("lines") for count in record["counts"]}
+    assert ("other", run.line("slow")) in seen
+    (plain,) = [line for line in run_plain(tmp_path, run.script).stdout.splitlines() if line.startswith("loss")]
+    assert plain in run.result.stdout
+
+
+FSDP = """
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (2,))
+model = net()
+fully_shard(model[0], mesh=mesh)
+fully_shard(model, mesh=mesh)
+replica = DistributedDataParallel(net())
+both = data(96)
+loader = DataLoader(both, batch_size=4, sampler=DistributedSampler(both))
+for network in (model, replica):
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+    for step, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(network(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 4 == 0:
+            dist.all_reduce(loss.detach().clone())  # reduce
+    print("loss", loss.item().hex(), flush=True) if dist.get_rank() == 0 else None
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="gloo and torchrun as on Linux")
+def test_fsdp2_and_ddp_on_two_ranks(tmp_path):
+    pytest.importorskip("torch.distributed.fsdp")
+    try:
+        from torch.distributed.fsdp import fully_shard  # noqa: F401
+    except ImportError:
+        pytest.skip("this torch has no fully_shard")
+    launch = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone")
+    run = run_script(tmp_path, FSDP, launch=launch)
+    ranks = [told for told in run.ranks if told.of("loop")]
+    assert [told.one("start")["rank"] for told in ranks] == [0, 1]
+    for told in ranks:
+        assert len(told.steps("index")) == 24
+        assert set(told.steps("backwards")) == {1}
+        models = {model["wrapped"]: model["name"] for model in told.of("model")}
+        assert models == {"FSDP": "Sequential", "DDP": "Sequential"}
+        assert sum(told.steps("collectives")) == 6
+        places = {site["what"]: site["line"] for site in told.of("site") if site["phase"] == "collective"}
+        assert places["dist.all_reduce"] == run.line("reduce")
+        assert all(math.isfinite(loss) for loss in told.steps("loss"))
+
+
+ENGINE = '''
+import torch
+import torch.distributed as dist
+
+class DeepSpeedEngine(torch.nn.Module):
+    """DeepSpeed's interface: forward, backward(loss), step(), with gradients accumulated in between."""
+    def __init__(self, module, optimizer, every):
+        super().__init__()
+        self.module, self.optimizer, self.every, self.micro = module, optimizer, every, 0
+    def forward(self, *words):
+        return self.module(*words)
+    def backward(self, loss):
+        (loss / self.every).backward()
+    def step(self):
+        self.micro += 1
+        if self.micro % self.every == 0:
+            for parameter in self.module.parameters():
+                dist.all_reduce(parameter.grad)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+'''
+DEEPSPEED = """
+import os, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.getcwd()), "packages"))
+import deepspeed
+from deepspeed.runtime.engine import DeepSpeedEngine
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+model = net()
+engine = DeepSpeedEngine(model, torch.optim.AdamW(model.parameters(), lr=0.01), 2)
+for x, y in DataLoader(data(96), batch_size=4):
+    loss = F.cross_entropy(engine(x), y)
+    engine.backward(loss)
+    engine.step()  # step
+"""
+
+
+def test_an_engine_with_deepspeeds_interface_that_lies_outside_of_site_packages(tmp_path):
+    home = tmp_path / "packages" / "deepspeed"
+    (home / "runtime").mkdir(parents=True)
+    for folder in (home, home / "runtime"):
+        (folder / "__init__.py").write_text("")
+    (home / "runtime" / "engine.py").write_text(ENGINE)
+    job = tmp_path / "job"
+    job.mkdir()
+    run = run_script(job, DEEPSPEED)
+    told = run.rank
+    assert len(told.steps("index")) == 12
+    assert set(told.steps("backwards")) == {2}
+    loop = last(told, "loop")
+    assert (loop["engine"], loop["line"]) == ("deepspeed", run.line("step"))
+    assert last(told, "model")["name"] == "Sequential"
+    assert sum(told.steps("collectives")) == 0  # the engine's own
+    (place,) = [
+        site for site in told.of("site") if site["phase"] == "collective" and "all_reduce" in site["what"]
+    ][-1:]
+    assert (place["what"], place["line"]) == ("parallelism.all_reduce", run.line("step"))
+    assert total(told, "collective") > 0
+
+
+STREAM = """
+import datasets
+datasets.disable_progress_bars()
+x, y = data(64).tensors
+rows = datasets.Dataset.from_dict({"x": x.numpy().tolist(), "y": y.tolist()})
+streamed = rows.to_iterable_dataset(num_shards=2).shuffle(seed=0, buffer_size=16).with_format("torch")
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for source in (rows.with_format("torch"), streamed):
+    for batch in DataLoader(source, batch_size=4):  # loader
+        loss = F.cross_entropy(model(batch["x"].float()), batch["y"])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@needs("datasets")
+def test_datasets_by_index_and_streamed(tmp_path):
+    run = run_script(tmp_path, STREAM)
+    told = run.rank
+    assert len(told.steps("index")) == 32
+    assert sum(told.steps("samples")) == 128
+    assert min(told.steps("data_wait")) > 0
+    assert {loader["line"] for loader in told.of("loader")} == {run.line("loader")}
+    assert {loader["iterable"] for loader in told.of("loader")} == {False, True}
