@@ -1,11 +1,12 @@
 """What runs at interpreter start: whether this process may train, and the wait for torch to be imported.
 
 It must cost next to nothing: most Python processes under a launcher never import torch. So nothing but
-`sys` and `os` is used here, and the probe's own modules are loaded when torch has been.
+what the interpreter has loaded anyway is used here, and the probe's own modules are loaded when torch has been.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 from types import ModuleType
@@ -43,22 +44,37 @@ class Waiting:
         self.folder = folder
         self.probe: Any = None
         self.wanted = {"torch"}
+        self._sought: set[tuple[str, int]] = set()
+        """Modules whose spec a thread seeks: a finder may ask the others itself."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """The spec that the other finders have, for the modules that we want to hear of; else None."""
-        if fullname not in self.wanted:
+        """The spec that the other finders have, for the modules that we want to hear of; else None.
+
+        Who asks may only want to know whether there is such a module (`importlib.util.find_spec("torch")`, as
+        transformers and datasets do): it stays wanted until it is loaded.
+        """
+        key = fullname, _thread.get_ident()
+        if fullname not in self.wanted or key in self._sought:
             return None
-        self.wanted.discard(fullname)
+        self._sought.add(key)
+        try:
+            spec = self._seek(fullname, path, target)
+        finally:
+            self._sought.discard(key)
+        if spec is not None:
+            try:
+                self._follow(fullname, spec.loader)
+            except Exception:
+                pass
+        return spec
+
+    def _seek(self, fullname: str, path: Any, target: Any) -> Any:
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:
                 continue
             spec = find(fullname, path, target)
             if spec is not None:
-                try:
-                    self._follow(fullname, spec.loader)
-                except Exception:
-                    pass
                 return spec
         return None
 
@@ -72,7 +88,9 @@ class Waiting:
                 pass
             original(module)
             try:
-                self.imported(fullname)
+                if fullname in self.wanted:
+                    self.wanted.discard(fullname)
+                    self.imported(fullname)
             except Exception:
                 pass
 

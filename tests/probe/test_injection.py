@@ -44,6 +44,14 @@ def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
     assert run_plain(tmp_path, run.script).stdout == run.result.stdout
 
 
+def test_a_look_for_torch_before_its_import_changes_nothing(tmp_path):
+    pytest.importorskip("torch")
+    looks = "import importlib.util\nassert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
+    run = run_script(tmp_path, looks + "import torch\nprint(torch.ones(2).sum().item())", prefix="", start=True)
+    assert len(run.ranks) == 1  # transformers and datasets look so
+    assert not run.rank.of("lost")
+
+
 def test_nothing_is_loaded_before_torch_is(tmp_path):
     said = python(tmp_path, "-c", "import sys; print([m for m in sys.modules if 'gpudoctor' in m])")
     assert said.strip() == "[]"
