@@ -42,6 +42,8 @@ class Live:
             "seconds": (last - self._last) / (done - self._steps) if self._last else None,
             "phases": self._shares(),
             "phase": NAMES[self._probe.clock.phase],
+            "peak": self._newest("peak") or self._newest("allocated"),
+            "reserved": self._newest("reserved"),
         }
         self._steps, self._last = done, last
         identity = self._probe.identity
@@ -57,6 +59,12 @@ class Live:
         if not total:
             return {}
         return {name: round(sum(columns[AT[name]]) / total, 4) for name in PHASES}
+
+    def _newest(self, column: str) -> float | None:
+        """Its last known value in the steps written last."""
+        columns = self._probe.recent
+        known = [value for value in columns[AT[column]] if value == value] if columns else []
+        return known[-1] if known else None
 
     def remove(self) -> None:
         """The process ends."""

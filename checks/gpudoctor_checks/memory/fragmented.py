@@ -17,6 +17,8 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.recordings.judged import demanded, measured
 from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.reading.windows.memory import fragmented
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -31,7 +33,7 @@ class Fragmented(Check):
         everything.
     How it knows:
         From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
-        retries.
+        retries. A watched job tells its allocator's numbers only where `gpudoctor run` records it.
     False alarms:
         Activations are gone at the end of a step, so a factor alone says little: reserved memory must be 30 %
         of the device, and the peak of what was in use well below it.
@@ -44,7 +46,7 @@ class Fragmented(Check):
 
     code = Code("MEM006")
     name = "fragmented"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -71,6 +73,9 @@ class Fragmented(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from fragmented(self, window)
+            return
         run = demanded(patient)
         if not any(item.reserved for item in map(rank_memory, run.recording.ranks)):
             raise Unavailable("the recording holds no device memory")

@@ -6,6 +6,8 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Re
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.recordings.judged import demanded, level, measured, percent
 from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.reading.windows.memory import near_limit
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -18,7 +20,8 @@ class NearLimit(Check):
         The next longer batch, an evaluation or fragments end the run; the allocator gives memory back to the
         driver and takes it again, which waits for the device.
     How it knows:
-        From a recording: the allocator's peak reserved memory against the device's, on each rank.
+        From a recording: the allocator's peak reserved memory against the device's, on each rank. Of a watched
+        job: what the driver counts on its cards, the most in the window.
     False alarms:
         A job that is sized to fill the card and whose shapes never change runs on well: below 97 % it is a
         note.
@@ -30,7 +33,7 @@ class NearLimit(Check):
 
     code = Code("MEM005")
     name = "near-limit"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (
         Threshold(
@@ -50,6 +53,9 @@ class NearLimit(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from near_limit(self, window)
+            return
         run = demanded(patient, 1)
         known = [
             item

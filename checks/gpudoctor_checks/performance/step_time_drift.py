@@ -7,6 +7,8 @@ from gpudoctor.model.reading.recordings.blame import calling
 from gpudoctor.model.reading.recordings.drift import Drift, drift, growing_lines
 from gpudoctor.model.reading.recordings.judged import demanded, duration, level, measured, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.reading.windows.growth import step_drift
+from gpudoctor.model.reading.windows.looks import watched
 
 
 class StepTimeDrift(Check):
@@ -20,7 +22,8 @@ class StepTimeDrift(Check):
     How it knows:
         From a recording: the slope of Theil and Sen over the step times with the test of Mann and Kendall (p
         under 0.001), on steps of the second half as well as on the whole. The part of the step that rises is
-        named, and the lines that take more samples in the second half than in the first.
+        named, and the lines that take more samples in the second half than in the first. The same test on the
+        step times of a watched job, where `gpudoctor run` records it, from a minute on.
     False alarms:
         Lengths that rise with a curriculum, a neighbour on a shared machine, the first seconds of a cold one: a
         rise that comes to rest is silent, and so is one under 100 steps.
@@ -33,7 +36,7 @@ class StepTimeDrift(Check):
 
     code = Code("PERF013")
     name = "step-time-drift"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -67,6 +70,9 @@ class StepTimeDrift(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        if (window := watched(patient)) is not None:
+            yield from step_drift(self, window)
+            return
         run = demanded(patient, self.limit("least_steps"))
         found = drift(run.lead)
         if found is None:

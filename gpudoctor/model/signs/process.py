@@ -120,6 +120,10 @@ class LiveSteps:
     reads: float = NAN
     """Blocking reads of device tensors a step."""
     loss: float = NAN
+    peak: float = NAN
+    """Bytes of the device in use, the most of a step."""
+    reserved: float = NAN
+    """Bytes that torch's allocator holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +177,8 @@ class Rank:
     workers: tuple[Worker, ...] = ()
     lost_workers: tuple[LostWorker, ...] = ()
     steps: LiveSteps | None = None
+    step_seconds: Series = field(default_factory=Series)
+    """Mean seconds a step at each look, over the whole watch, thinned out; empty without `steps`."""
     blind: str = ""
     """Why no stack can be read; "" when one can."""
 

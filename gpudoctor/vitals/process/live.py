@@ -2,8 +2,10 @@
 
 import json
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from gpudoctor.model.signs.process import NAN, LiveSteps
 
@@ -35,7 +37,14 @@ def live_steps(folder: Path | None, pid: int) -> LiveSteps | None:
                 step=int(live["step"]),
                 seconds=float(live.get("seconds") or NAN),
                 phases=phases,
-                reads=float(live.get("reads") if live.get("reads") is not None else NAN),
-                loss=float(live.get("loss") if live.get("loss") is not None else NAN),
+                reads=_known(live, "reads"),
+                loss=_known(live, "loss"),
+                peak=_known(live, "peak"),
+                reserved=_known(live, "reserved"),
             )
     return None
+
+
+def _known(live: Mapping[str, Any], name: str) -> float:
+    value = live.get(name)
+    return NAN if value is None else float(value)

@@ -71,7 +71,8 @@ class WatchedRank:
         self._files: int | None = None
         self._family_at = -FAMILY_EVERY
         self._device_at = 0.0
-        self._memory, self._device = Thinned(), Thinned()
+        self._memory, self._device, self._steps = Thinned(), Thinned(), Thinned()
+        self._step = -1
         self._folder: Path | None = recording_folder(self.environment)
 
     @property
@@ -146,6 +147,10 @@ class WatchedRank:
         ring.forget(t)
         others.forget(t)
         blind = self.target.blind
+        steps = live_steps(self._folder, procfs.innermost_pid(member.pid) or member.pid)
+        if steps is not None and steps.step > self._step:
+            self._step = steps.step
+            self._steps.add(t, steps.seconds)
         return Rank(
             rank=member.rank,
             pid=member.pid,
@@ -176,7 +181,8 @@ class WatchedRank:
             trail=ring.trail(),
             workers=workers,
             lost_workers=tuple(self._lost),
-            steps=live_steps(self._folder, procfs.innermost_pid(member.pid) or member.pid),
+            steps=steps,
+            step_seconds=self._steps.series(),
             blind=blind.error.value if blind and blind.error else "",
         )
 

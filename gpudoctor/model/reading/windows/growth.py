@@ -30,7 +30,7 @@ class Growing:
     rank: Rank
     trend: Trend
     rate: float
-    """Bytes a second."""
+    """Units a second."""
     now: float
     seconds: float
     """That it was watched for, warm-up set aside."""
@@ -91,12 +91,44 @@ def host_leak(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     yield _finding(check, worst, words, total, "the machine runs out of memory", Resource.HOST_MEMORY)
 
 
+def step_drift(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+    """PERF013: step times that rise, of ranks that `gpudoctor run` records."""
+    timed = [rank for rank in window.ranks if rank.step_seconds.values]
+    if not timed:
+        raise Unavailable("steps can be timed only where `gpudoctor run` records the job")
+    if window.t < LEAST_SECONDS:
+        raise Unavailable(f"watched for {window.t:.0f} of {LEAST_SECONDS:.0f} s that a drift takes")
+    found = [one for rank in timed if (one := growing(rank, rank.step_seconds)) and one.trend.first > 0]
+    worst = max(found, key=lambda one: one.trend.growth / one.trend.first, default=None)
+    if worst is None or worst.trend.growth < check.limit("share_noted") * worst.trend.first:
+        return
+    first, last = worst.trend.first, worst.trend.last
+    phases = worst.rank.steps.phases if worst.rank.steps is not None else {}
+    yield check.finding(
+        f"A step{_of(worst.rank)} takes {duration(last)} and took {duration(first)} "
+        f"{duration(worst.seconds)} ago (p={worst.trend.p:.1g}).",
+        evidence=(
+            Measurement(name="step_time_rise", value=round(last / first - 1, 4), unit="1"),
+            Measurement(name="step_seconds_now", value=last, unit="s"),
+        ),
+        confidence=Confidence.CONFIRMED,
+        severity=Severity.WARNING if last / first - 1 >= check.limit("share_warned") else Severity.NOTE,
+        cost=Cost(step_share=1 - first / last),
+        subject=worst.rank.title,
+        facts=(("part", max(phases, key=lambda name: phases[name], default="other")),),
+    )
+
+
+def _of(rank: Rank) -> str:
+    return f" of {rank.title}" if rank.rank is not None else ""
+
+
 def _finding(
     check: Check, found: Growing, words: str, total: float | None, breaks: str, scarce: Resource
 ) -> Finding:
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")
-    who = f" of {found.rank.title}" if found.rank.rank is not None else ""
+    who = _of(found.rank)
     full = f", and is full in {duration(left)}" if left < 1e8 else ""
     return check.finding(
         f"{words}{who} grows by {_size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
