@@ -2,8 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from windows import GIB, make_gpu_window, make_rank, make_tick, make_window, report_of
+
+from gpudoctor.model import Confidence, Finding, Measurement, Ranked, Severity
+from gpudoctor.model.finding import Code
+from gpudoctor.model.signs.process import Frame, GpuUser
 from gpudoctor.model.watch import Tick
 from gpudoctor.ui.watch.app import Actions, WatchApp
 from gpudoctor.ui.watch.view import View
@@ -99,3 +105,42 @@ def screen_text(app: WatchApp) -> str:
     lines = ["".join(segment.text for segment in strip).rstrip() for strip in console_lines]
     assert len(lines) <= height and all(len(line) <= width for line in lines)
     return "\n".join(lines)
+
+
+LOADER = {"data_wait/loader-inline@data.py:31 __getitem__": 58, "forward": 17, "backward": 20, "optimizer": 5}
+
+
+def found(
+    code: str = "DATA001", name: str = "loader-bound", severity: Severity = Severity.WARNING, rank: int = 1,
+    reproduce: str = "py-spy dump --pid 4711",
+) -> Ranked:  # fmt: skip
+    """A finding in its place."""
+    measure = Measurement(name="data_wait_share", value=0.58, unit="1", reproduce=reproduce)
+    finding = Finding(
+        code=Code(code), name=name, severity=severity, confidence=Confidence.CONFIRMED,
+        message="The training waits 58 % of the time for its next batch.", evidence=(measure,),
+    )  # fmt: skip
+    return Ranked(rank=rank, finding=finding, remedies=(), set_aside=(), reason="because")
+
+
+def sick_tick(*findings: Ranked, **changes: Any) -> Tick:
+    """A job that waits for its data, on one card."""
+    window = make_window([make_rank(looks=LOADER, texts={}, gpus=(0,))], [make_gpu_window(busy=0.3)], **changes)
+    report = replace(
+        report_of(window), findings=findings or (found(), found("GPU001", "low-utilization", rank=2))
+    )
+    return make_tick(window, report)
+
+
+def eight_ranks() -> Tick:
+    """Eight ranks that wait for the sixth, which waits for its data."""
+    ranks = [
+        make_rank(
+            i, 5000 + i, gpus=(i,),
+            looks={"collective": 12} if i != 5 else {"data_wait/loader-wait@data.py:31 __getitem__": 12},
+            stack=(Frame(name="main", path="/job/train.py", line=44),),
+        )
+        for i in range(8)
+    ]  # fmt: skip
+    gpus = [make_gpu_window(i, busy=0.3 if i != 5 else 0.04, users=(GpuUser(pid=5000 + i, memory=GIB, name="python", ours=True),)) for i in range(8)]  # fmt: skip
+    return make_tick(make_window(ranks, gpus))

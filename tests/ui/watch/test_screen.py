@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from screens import Noted, on_screen, screen_text
+from screens import Noted, eight_ranks, found, on_screen, screen_text, sick_tick
 from windows import (
     GIB,
     make_gpu_window,
@@ -12,48 +12,11 @@ from windows import (
     make_tick,
     make_window,
     make_worker,
-    report_of,
     series,
 )
 
-from gpudoctor.model import Confidence, Finding, Measurement, Ranked, Severity
-from gpudoctor.model.finding import Code
-from gpudoctor.model.signs.process import Frame, Gap, GpuUser, LiveSteps
+from gpudoctor.model.signs.process import Gap, GpuUser, LiveSteps
 from gpudoctor.ui.watch.view import View
-
-LOADER = {"data_wait/loader-inline@data.py:31 __getitem__": 58, "forward": 17, "backward": 20, "optimizer": 5}
-
-
-def found(
-    code="DATA001", name="loader-bound", severity=Severity.WARNING, rank=1, reproduce="py-spy dump --pid 4711"
-):
-    measure = Measurement(name="data_wait_share", value=0.58, unit="1", reproduce=reproduce)
-    finding = Finding(
-        code=Code(code), name=name, severity=severity, confidence=Confidence.CONFIRMED,
-        message="The training waits 58 % of the time for its next batch.", evidence=(measure,),
-    )  # fmt: skip
-    return Ranked(rank=rank, finding=finding, remedies=(), set_aside=(), reason="because")
-
-
-def sick_tick(*findings, **changes):
-    window = make_window([make_rank(looks=LOADER, texts={}, gpus=(0,))], [make_gpu_window(busy=0.3)], **changes)
-    report = replace(
-        report_of(window), findings=findings or (found(), found("GPU001", "low-utilization", rank=2))
-    )
-    return make_tick(window, report)
-
-
-def eight_ranks():
-    ranks = [
-        make_rank(
-            i, 5000 + i, gpus=(i,),
-            looks={"collective": 12} if i != 5 else {"data_wait/loader-wait@data.py:31 __getitem__": 12},
-            stack=(Frame(name="main", path="/job/train.py", line=44),),
-        )
-        for i in range(8)
-    ]  # fmt: skip
-    gpus = [make_gpu_window(i, busy=0.3 if i != 5 else 0.04, users=(GpuUser(pid=5000 + i, memory=GIB, name="python", ours=True),)) for i in range(8)]  # fmt: skip
-    return make_tick(make_window(ranks, gpus))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 40), (200, 60)])
