@@ -308,7 +308,7 @@ AILMENTS: list[Ailment] = [
         name="step-time-drift", codes=("PERF013", "OBS002", "PERF014"),
         sick={"setup": "curve = []", "epochs": "24",
               "after_step": "curve.append(loss.item())\n"
-              "smooth = [sum(curve[max(0, i - 300):i + 1]) for i in range(len(curve))]  # sick"},
+              "smooth = [sum(curve[k] for k in range(max(0, i - 200), i + 1)) for i in range(len(curve))]  # sick"},
         well={"setup": "curve = []", "epochs": "24",
               "after_step": "curve.append(loss.item())\nsmooth = sum(curve[-30:])"},
     ),
