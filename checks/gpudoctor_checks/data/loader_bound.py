@@ -25,6 +25,12 @@ _HOT = 0.1
 """Share of the samples in the making of items from which on a line is named."""
 
 
+_NO_WORK = 3.0
+"""Factor on the time of a quick item where the source shows no work in it."""
+_IN_MEMORY = frozenset({"TensorDataset"})
+"""Data sets whose items are rows of tensors in memory: a worker would copy them twice."""
+
+
 class LoaderBound(Check):
     """The training process prepares its data itself, so the GPU waits for every batch.
 
@@ -128,7 +134,7 @@ class LoaderBound(Check):
         loader, busy = training_loader(process), workers(run.recording, process.rank)
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
-        if light or self._quick(loader, run, each):
+        if light or self._quick(loader, run, each, bool(suspected)):
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
@@ -154,12 +160,16 @@ class LoaderBound(Check):
             ),
         )
 
-    def _quick(self, loader: LoaderFacts | None, run: Run, seconds: float) -> bool:
-        """Whether the items of a loader without workers cost what handing them over would."""
+    def _quick(self, loader: LoaderFacts | None, run: Run, seconds: float, works: bool) -> bool:
+        """Whether the items of a loader without workers cost what handing them over would.
+
+        Where the source shows no work in them either, a busy machine is what makes them slow.
+        """
         if loader is None or loader.workers or not loader.batch_size:
             return False
         items = loader.batch_size * max(1.0, run.per_step("batches"))
-        return seconds < items * self.limit("item_seconds")
+        least = self.limit("item_seconds") * (1.0 if works else _NO_WORK)
+        return loader.dataset in _IN_MEMORY or seconds < items * least
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
         if not source.trains:

@@ -248,6 +248,12 @@ def test_waiting_for_data():
     [short] = findings("DATA001", None, make_process(make_steps(200, forward=0.0002, backward=0.0003, optimizer=0.0001,
                                                                 data_wait=0.0005, other=0.0), records=[loader]))  # fmt: skip
     assert short.severity is Severity.NOTE  # 0.5 ms: workers would cost as much
+    rows = replace(loader, fields={**loader.fields, "dataset": "TensorDataset"})
+    [rows] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[rows]))
+    assert rows.severity is Severity.NOTE  # there is no work in its items
+    many = replace(loader, fields={**loader.fields, "batch_size": 512})
+    [quick] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.01), records=[many]))
+    assert quick.severity is Severity.NOTE  # 20 µs an item
 
 
 def test_waiting_little_refutes_a_loader_without_workers():

@@ -1,0 +1,130 @@
+"""Puts results of `score.py` together: one data file, and the page that shows it.
+
+    python benchmarks/diagnosis/page.py --ours FILE... --rival FILE... --machine WORDS --date YYYY-MM-DD
+    python benchmarks/diagnosis/page.py            the page again, from the data file
+
+Of a program that stands in several files the last result counts.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ailments import AILMENTS
+from skeletons import STYLES
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "benchmarks" / "data" / "diagnosis-score.json"
+PAGE = ROOT / "docs" / "diagnosis.md"
+_HEAD = """# The diagnosis, scored
+
+{count} programs: {ailments} ailments, each in two styles (a plain loop; functions, classes and a `main`),
+each sick and in a twin that does the same work in good order. They are in
+[`benchmarks/diagnosis`](../benchmarks/diagnosis), written from the catalogue's definitions; each runs for
+seconds on a CPU. A sick program is a hit where the first finding names the ailment, a right line is the
+guilty line among that finding's places, a false alarm is a warning or an error on a well twin.
+
+Measured on {machine}, {date}, with {versions}. The page is made from
+[`diagnosis-score.json`](../benchmarks/data/diagnosis-score.json) by `benchmarks/diagnosis/page.py`.
+"""
+_RIVAL = """train-doctor looks for the speed of a run and says nothing of losses, gradients, memory or modes, so most
+of the rows are none of its business; they are counted all the same, since a user does not know beforehand
+what is wrong. Its words are read generously: a finding counts for every ailment that it could mean, a
+note that the command ended early counts as having named the death, and its suggestion to try
+`torch.compile`, which comes with almost every program, is set aside both as a first place and as an
+alarm. It names no lines.
+"""
+
+
+def merged(files: list[Path]) -> list[dict[str, Any]]:
+    """Results of several files, in the order of the corpus."""
+    found = {}
+    for path in files:
+        for item in json.loads(path.read_text(encoding="utf-8")):
+            found[item["ailment"], item["style"], item["state"]] = item
+    order = [(one.name, style, state) for one in AILMENTS for style in STYLES for state in ("sick", "well")]
+    return [found[key] for key in order if key in found]
+
+
+def share(count: int, of: int) -> str:
+    """A count of so many, with its share."""
+    return f"{count}/{of} ({count / of:.0%})" if of else "-"
+
+
+def figures(results: list[dict[str, Any]]) -> list[str]:
+    """First place, found at all, right line, false alarms."""
+    sick = [item for item in results if item["state"] == "sick"]
+    well = [item for item in results if item["state"] == "well"]
+    lined = [item for item in sick if item["line"] is not None]
+    return [
+        share(sum(bool(item["hit"]) for item in sick), len(sick)),
+        share(sum(bool(item["found"]) for item in sick), len(sick)),
+        share(sum(bool(item["line"]) for item in lined), len(lined)) if lined else "names no lines",
+        share(sum(bool(item["alarms"]) for item in well), len(well)),
+    ]
+
+
+def page(data: dict[str, Any]) -> str:
+    """The page, as Markdown."""
+    ours, theirs = data["gpudoctor"], data["train-doctor"]
+    names = list(dict.fromkeys(item["ailment"] for item in ours))
+    lines = [_HEAD.format(count=len(ours), ailments=len(names), **data["how"])]
+    lines += ["| | gpudoctor | train-doctor |", "|---|---|---|"]
+    words = (
+        "first place",
+        "found at all",
+        "right line, of those found and marked",
+        "false alarms on well twins",
+    )
+    lines += [f"| {a} | {b} | {c} |" for a, b, c in zip(words, figures(ours), figures(theirs), strict=True)]
+    lines += ["", _RIVAL, "## By ailment", ""]
+    lines += ["| ailment | codes | plain | classes | well twins | train-doctor |", "|---|---|---|---|---|---|"]
+    codes = {one.name: one.codes for one in AILMENTS}
+    for name in names:
+        mine = {(item["style"], item["state"]): item for item in ours if item["ailment"] == name}
+        other = [item for item in theirs if item["ailment"] == name]
+        cells = [_sick(mine.get((style, "sick"))) for style in STYLES]
+        alarms = [code for style in STYLES for code in mine.get((style, "well"), {}).get("alarms", ())]
+        lines.append(
+            f"| {name} | {', '.join(codes[name])} | {' | '.join(cells)} | "
+            f"{', '.join(dict.fromkeys(alarms)) or 'silent'} | {_theirs(other)} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _sick(item: dict[str, Any] | None) -> str:
+    """What came first on a sick program, and whether its line was right."""
+    if item is None:
+        return "not run"
+    first = item["findings"][0][0] if item["findings"] else "nothing"
+    if not item["hit"]:
+        return f"**missed**: {first}" + (", found behind it" if item["found"] else "")
+    return first + {True: ", line", False: ", **another line**", None: ""}[item["line"]]
+
+
+def _theirs(items: list[dict[str, Any]]) -> str:
+    sick = [item for item in items if item["state"] == "sick"]
+    alarms = sorted({name for item in items for name in item["alarms"]})
+    hits = f"{sum(bool(item['hit']) for item in sick)} of {len(sick)}"
+    return hits + (f"; alarm: {', '.join(alarms)}" if alarms else "")
+
+
+def main() -> int:
+    """Write the data file where results are given, and the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("ours", "rival"):
+        parser.add_argument(f"--{name}", nargs="*", type=Path, default=[], metavar="FILE")
+    for name in ("machine", "date", "versions"):
+        parser.add_argument(f"--{name}", metavar="WORDS")
+    given = parser.parse_args()
+    if given.ours:
+        how = {name: getattr(given, name) for name in ("machine", "date", "versions")}
+        data = {"how": how, "gpudoctor": merged(given.ours), "train-doctor": merged(given.rival)}
+        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,49 @@
+"""The corpus of sick and well programs: whole, marked, its page current, and a sample of it diagnosed."""
+
+import ast
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+CORPUS = Path(__file__).parents[2] / "benchmarks" / "diagnosis"
+
+
+@pytest.fixture
+def corpus(monkeypatch):
+    """Imports modules of the corpus by name, as its programs do."""
+    monkeypatch.syspath_prepend(str(CORPUS))
+    names = ("ailments", "page", "rival", "score", "skeletons")
+    yield importlib.import_module
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_every_program_is_python_with_one_cause(corpus):
+    ailments, skeletons = corpus("ailments"), corpus("skeletons")
+    assert len(ailments.AILMENTS) >= 30
+    for ailment in ailments.AILMENTS:
+        for style in skeletons.STYLES:
+            sick, well = (skeletons.fill(style, places) for places in (ailment.sick, ailment.well))
+            ast.parse(sick)
+            ast.parse(well)
+            assert sick != well
+            assert well.count("# sick") == 0, ailment.name
+
+
+def test_the_page_shows_the_data(corpus):
+    page = corpus("page")
+    assert page.PAGE.read_text("utf-8") == page.page(json.loads(page.DATA.read_text("utf-8")))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs train with torch")
+@pytest.mark.parametrize(
+    ("name", "style", "state"), [("exception", "plain", "sick"), ("zero-grad-missing", "classes", "sick")]
+)
+def test_a_sample_is_diagnosed(corpus, name, style, state):
+    ailment = next(item for item in corpus("ailments").AILMENTS if item.name == name)
+    outcome = corpus("score").run_one(ailment, style, state, None)
+    assert outcome.error == ""
+    assert outcome.hit and outcome.line is not False
