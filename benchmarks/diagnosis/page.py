@@ -28,8 +28,8 @@ guilty line among that finding's places, a false alarm is a warning or an error 
 Measured on {machine}, {date}, with {versions}. The page is made from
 [`diagnosis-score.json`](../benchmarks/data/diagnosis-score.json) by `benchmarks/diagnosis/page.py`.
 """
-_RIVAL = """train-doctor looks for the speed of a run and says nothing of losses, gradients, memory or modes, so most
-of the rows are none of its business; they are counted all the same, since a user does not know beforehand
+_RIVAL = """train-doctor looks for the speed of a run and says nothing of losses, gradients, memory or modes, so
+most of the rows are none of its business; they are counted all the same, since a user does not know beforehand
 what is wrong. Its words are read generously: a finding counts for every ailment that it could mean, a
 note that the command ended early counts as having named the death, and its suggestion to try
 `torch.compile`, which comes with almost every program, is set aside both as a first place and as an

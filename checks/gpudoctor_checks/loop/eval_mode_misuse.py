@@ -46,6 +46,13 @@ _HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluatio
 """The probe's words for what the source calls so."""
 
 
+_SPOILS = {
+    "training": "the model is trained without what its training mode adds",
+    "mode": "the evaluation changes and misjudges the model",
+}
+"""What a measured case makes of the result; a graph that nothing uses costs time and memory only."""
+
+
 class EvalModeMisuse(Check):
     """Evaluation runs as if it were training, or training as if it were evaluation.
 
@@ -123,6 +130,7 @@ class EvalModeMisuse(Check):
             run=run,
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             facts=(("how", how), ("model", ""), ("inside", False), ("loop", ""), ("whole", False)),
+            breaks=_SPOILS.get(how),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

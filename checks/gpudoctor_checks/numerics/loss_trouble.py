@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import Curve, diverges, loss_curve, spikes, stalls
 from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
@@ -126,5 +126,6 @@ class LossTrouble(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
+            cost=Cost(breaks="the loss does not get better" if severity is not Severity.NOTE else None),
             facts=(("kind", kind),),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
@@ -82,6 +82,7 @@ class VanishingGradients(Check):
                 measured("first_gradient_norm", first, "1", run.recording),
             ),
             confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the first layers do not learn"),
             facts=(("layer", str(last.get("first_name") or "")),),
         )
 
