@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from .places import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .probe import Probe
 
 CONTAINERS = (list, dict, set, deque)
@@ -143,11 +145,19 @@ def _terms(tensor: Any) -> int:
     return terms
 
 
+def _modules(probe: Probe) -> Iterator[str]:
+    """Files of the program's own modules: a data set keeps things where no step comes by."""
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.endswith(".py") and probe.places.is_own(path):
+            yield path
+
+
 def adding_line(probe: Probe, name: str) -> Place:
     """The line of the user's that adds to something of this name."""
     word = re.escape(name)
     adds = re.compile(rf"\b{word}{_ADDS}|\b{word}\s*=\s*\(?\s*(\w+\.)*{word}\s*\+")
-    for path in dict.fromkeys(code.co_filename for code in probe.steps.stack):
+    for path in dict.fromkeys((*(code.co_filename for code in probe.steps.stack), *_modules(probe))):
         for number, text in enumerate(linecache.getlines(path), 1):
             if adds.search(text):
                 return path, number, None

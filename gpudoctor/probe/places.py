@@ -54,6 +54,10 @@ class Places:
             known = self._known[code] = self._judge(code.co_filename)
         return known
 
+    def is_own(self, path: str) -> bool:
+        """Whether a file is the program's."""
+        return self._judge(path)
+
     def _judge(self, path: str) -> bool:
         if path.startswith("<"):
             return path in ("<string>", "<stdin>") and not _generated()

@@ -49,6 +49,16 @@ def test_a_container_that_grows_is_named_with_its_line(tmp_path, first, each, na
     assert max(row[1] for row in rows) >= 72
 
 
+def test_the_line_may_stand_in_another_module(tmp_path):
+    (tmp_path / "keeping.py").write_text(
+        "class Box:\n    seen = []\n    def put(self, x):\n        self.seen.append(x)\n"
+    )
+    first = "from keeping import Box\n    box = Box(); box.seen = []; put = box.put"
+    _, rows = growth(tmp_path, first, "put(torch.ones(64, 1024))")
+    assert rows[0][0].startswith("`box.seen`")
+    assert tuple(rows[0][3:]) == (str(tmp_path / "keeping.py"), 4)
+
+
 def test_losses_kept_with_their_graphs(tmp_path):
     run, rows = growth(tmp_path, "losses = []", "losses.append(loss)  # grows")
     assert rows[0][0] == "`losses`, list of cpu tensors () with their graphs"
