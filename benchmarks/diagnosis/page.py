@@ -79,7 +79,10 @@ def page(data: dict[str, Any]) -> str:
     )
     lines += [f"| {a} | {b} | {c} |" for a, b, c in zip(words, figures(ours), figures(theirs), strict=True)]
     lines += ["", _RIVAL, "## By ailment", ""]
-    lines += ["| ailment | codes | plain | classes | well twins | train-doctor |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| ailment | codes | plain | classes | alarms on well twins | train-doctor |",
+        "|---|---|---|---|---|---|",
+    ]
     codes = {one.name: one.codes for one in AILMENTS}
     for name in names:
         mine = {(item["style"], item["state"]): item for item in ours if item["ailment"] == name}
@@ -88,7 +91,7 @@ def page(data: dict[str, Any]) -> str:
         alarms = [code for style in STYLES for code in mine.get((style, "well"), {}).get("alarms", ())]
         lines.append(
             f"| {name} | {', '.join(codes[name])} | {' | '.join(cells)} | "
-            f"{', '.join(dict.fromkeys(alarms)) or 'silent'} | {_theirs(other)} |"
+            f"{', '.join(dict.fromkeys(alarms)) or 'none'} | {_theirs(other)} |"
         )
     return "\n".join([*lines, ""])
 
