@@ -9,6 +9,8 @@ from gpudoctor.vitals.process.classify import Look
 
 _MOST = 600
 """Samples that are kept: two minutes at the highest rate."""
+_BEGUN = 10
+"""Looks in a row past the start after which the start is over; what it took is no share of the loop."""
 _PLACES = 40
 """Places that a window carries; the rest is one of a few looks each."""
 
@@ -37,11 +39,25 @@ class StackRing:
         self.failures.append(t)
 
     def forget(self, now: float) -> None:
-        """Drop what lies before the window."""
+        """Drop what lies before the window, and the program's start once it is over."""
         while self.looks and self.looks[0][0] < now - self.length:
             self.looks.popleft()
         while self.failures and self.failures[0] < now - self.length:
             self.failures.popleft()
+        if len(self.looks) > _BEGUN and self.looks[0][1].phase == "start":
+            self._forget_start()
+
+    def _forget_start(self) -> None:
+        row = 0
+        for place, (_, look) in enumerate(self.looks):
+            row = 0 if look.phase == "start" else row + 1
+            if row == _BEGUN:
+                began = self.looks[place + 1 - _BEGUN][0]
+                while self.looks[0][0] < began:
+                    self.looks.popleft()
+                while self.failures and self.failures[0] < began:
+                    self.failures.popleft()
+                return
 
     @property
     def still(self) -> float:
