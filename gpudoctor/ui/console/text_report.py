@@ -55,7 +55,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(shown.summary.verdict)
-    if shown.run and (verbose or not (shown.run.healthy or shown.run.failed)):
+    bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
+    if shown.run and bars:
         phase_bars(canvas, shown.run)
     if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
         run_details(canvas, shown.run)
@@ -64,7 +65,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
-    if shown.findings:
+    if shown.findings or bars or shown.trial:
         canvas.blank()
     _tally(canvas, shown, verbose)
     if verbose:
