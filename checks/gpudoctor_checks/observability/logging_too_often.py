@@ -163,7 +163,8 @@ class LoggingTooOften(Check):
             *cost.spans,
             *(spot(patient, place) for span in cost.spans[:1] for place in calling(patient, span)),
         ]
-        often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls else ""
+        hooked = cost.calls * cost.seconds >= 0.5 * cost.share * run.lead.step_seconds
+        often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls and hooked else ""
         yield confirmed(
             self,
             suspected,

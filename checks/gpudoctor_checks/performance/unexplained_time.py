@@ -71,9 +71,10 @@ class UnexplainedTime(Check):
         places = lines_of(patient, run, Owner.NOBODY, Owner.ENGINE)
         spans = [spot(patient, place) for place in places]
         spans += [head for span in spans[:2] for head in loop_heads(patient, span)]
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        where = at(spans) if spans else "; the sampler saw none of it, so no line is known"
         engine = started_at(run, spans)
+        if not engine:  # who calls `fit` says nothing
+            spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+        where = at(spans) if spans else "; the sampler saw none of it, so no line is known"
         into = (
             f"goes into the loop of {engine} itself{where}"
             if engine

@@ -136,9 +136,9 @@ def sites_of(run: Run, *phases: str) -> list[Site]:
     return [site for site in sites(state.process) if site.phase in phases and site.place.path]
 
 
-def dear(found: Sequence[Site], share: float = 0.1, most: int = 4) -> list[Site]:
-    """Those that make up at least a tenth of the cost of all of them."""
-    total = sum(site.seconds for site in found)
+def dear(found: Sequence[Site], share: float = 0.1, most: int = 4, beside: float = 0.0) -> list[Site]:
+    """Those that make up at least a tenth of the cost of all of them, and of seconds beside them."""
+    total = sum(site.seconds for site in found) + beside
     return [site for site in found if site.seconds >= share * total][:most]
 
 

@@ -67,8 +67,9 @@ def price(
     else:
         share = mine / run.lead.whole_seconds if run.lead.whole_seconds else 0.0
     beside = share_of(patient, run, *owners) if owners else 0.0
-    spans = site_spans(patient, dear(found))
-    spans += [spot(patient, place) for place in lines_of(patient, run, *owners)] if owners else []
+    spans = site_spans(patient, dear(found, beside=beside * run.lead.whole_seconds))
+    lines = [spot(patient, place) for place in lines_of(patient, run, *owners)] if owners else []
+    spans = [*lines, *spans] if beside > share else [*spans, *lines]
     calls = sum(site.calls for site in found)
     steps = run.lead.steps + run.lead.warm_up_steps
     return Price(
