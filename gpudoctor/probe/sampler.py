@@ -204,18 +204,18 @@ class Lines:
             entry[2][below] = entry[2].get(below, 0) + weight
 
     def _close(self) -> None:
-        """The step that the looks fell into is over."""
+        """The step that the looks fell into is over. (The other thread may be adding: it gets a new table.)"""
         self._step = self._probe.steps.index
-        for key, (place, weight, below) in self._open.items():
+        opened, self._open = self._open, {}
+        for key, (place, weight, below) in list(opened.items()):
             entry = self._counts.get(key)
             if entry is None:
                 if len(self._counts) < 4 * _MOST:
                     self._counts[key] = [place, weight, below]
                 continue
             entry[1] += weight
-            for leaf, share in below.items():
+            for leaf, share in list(below.items()):
                 entry[2][leaf] = entry[2].get(leaf, 0) + share
-        self._open = {}
 
     def due(self) -> bool:
         """Whether it is time for a record."""
@@ -229,11 +229,12 @@ class Lines:
         if self._step != self._probe.steps.index or not self._probe.steps.index:
             self._close()
         self._written = perf_counter()
-        for counts, more in ((self._counts, {}), (self._open, {"open": True})):
+        ended, self._counts = self._counts, {}
+        opened, self._open = self._open, {}
+        for counts, more in ((ended, {}), (opened, {"open": True})):
             if counts:
                 self._records += 1
                 self._write(counts, more)
-        self._counts, self._open = {}, {}
 
     def _write(self, counts: dict[tuple[str, CodeType | None, int], list[Any]], more: dict[str, Any]) -> None:
         rows: list[list[Any]] = []
@@ -246,7 +247,7 @@ class Lines:
                     leaves.append([len(rows), path, name, round(share, 1)])
             rows.append([phase, *place, round(weight, 1)])
         fields: dict[str, Any] = {
-            "samples": round(sum(entry[1] for entry in counts.values()), 1),
+            "samples": round(sum(entry[1] for entry in list(counts.values())), 1),
             "interval": INTERVAL,
             "counts": rows,
             "leaves": leaves[:_MOST],
