@@ -30,9 +30,14 @@ MEANS: dict[str, frozenset[str]] = {
 """Its finding to the ailments that it may mean."""
 
 
-def examine(python: Path, command: list[str], folder: Path) -> tuple[int, list[str], str]:
-    """Exit code, what it found in its own order, and what went wrong ("" when nothing did)."""
-    words = [str(python.parent / PACKAGE), "profile", "--json", "--timeout", "240", "--", str(python), *command]
+def examine(python: Path, command: list[str], folder: Path, whole: bool) -> tuple[int, list[str], str]:
+    """Exit code, what it found in its own order, and what went wrong ("" when nothing did).
+
+    `whole` opens its window, 50 steps and two seconds by default, to the whole run: for programs that die.
+    """
+    words = [str(python.parent / PACKAGE), "profile", "--json", "--timeout", "240"]
+    words += ["--steps", "100000"] if whole else []
+    words += ["--", str(python), *command]
     try:
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     except subprocess.TimeoutExpired:
@@ -43,5 +48,5 @@ def examine(python: Path, command: list[str], folder: Path) -> tuple[int, list[s
         return done.returncode, [], f"no report: {(done.stdout + done.stderr)[-300:]}"
     found = [item["id"] for item in told.get("findings") or () if item["id"] not in SUGGESTIONS]
     if any("exited with code" in note or "killed" in note for note in told.get("limits") or ()):
-        found.append(DIED)
+        found.insert(0, DIED)
     return done.returncode, found, ""

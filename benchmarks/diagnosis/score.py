@@ -60,7 +60,7 @@ def run_rival(ailment: Ailment, style: str, state: str, python: Path) -> Outcome
         folder = Path(name)
         (folder / "train.py").write_text(fill(style, getattr(ailment, state)), encoding="utf-8")
         start = time.monotonic()
-        code, found, error = rival.examine(python, arguments_of(ailment, "train.py"), folder)
+        code, found, error = rival.examine(python, arguments_of(ailment, "train.py"), folder, ailment.fails)
     outcome = Outcome(
         ailment=ailment.name, style=style, state=state, seconds=round(time.monotonic() - start, 1),
         exit_code=code, findings=[(name, "finding") for name in found], error=error,

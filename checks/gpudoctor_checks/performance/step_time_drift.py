@@ -22,7 +22,8 @@ class StepTimeDrift(Check):
     How it knows:
         From a recording: the slope of Theil and Sen over the step times with the test of Mann and Kendall (p
         under 0.001), on steps of the second half as well as on the whole. The part of the step that rises is
-        named, and the lines that take more samples in the second half than in the first. The same test on the
+        named (it may be sure by itself where busy passes hide it), and the lines that take more samples in the
+        second half than in the first. The same test on the
         step times of a watched job, where `gpudoctor run` records it, from a minute on.
     False alarms:
         Lengths that rise with a curriculum, a neighbour on a shared machine, the first seconds of a cold one: a

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model.reading.recordings.costs import Place
 from gpudoctor.model.reading.recordings.steady import PARTS, Steady, counts
-from gpudoctor.model.reading.recordings.trends import trend
+from gpudoctor.model.reading.recordings.trends import Trend, trend
 from gpudoctor.model.signs.recording import PHASES
 
 _SURE = 1e-3
@@ -13,6 +13,7 @@ _RISING = 0.5
 """Kendall's tau below which times go up and down."""
 _STILL = 0.3
 """Slope of the second half against the whole: less is a rise that has come to rest."""
+_PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
 
@@ -53,12 +54,21 @@ def drift(state: Steady) -> Drift | None:
     found = trend(indices, usual)
     if found is None or found.slope <= 0 or found.first <= 0:
         return None
-    if found.p > _SURE or found.rising < _RISING or found.late_slope < _STILL * found.slope:
-        return None
+    part, own = _part(indices, columns)
+    last, p = found.last, found.p
+    if not _rises(found):
+        # The passes of a step on a busy machine hide what rises beside them.
+        if own is None or part in _PASSES or not _rises(own):
+            return None
+        last, p = found.first + own.growth, own.p
     return Drift(
-        first=found.first, last=found.last, p=found.p, steps=state.steps, seconds=state.seconds,
-        part=_part(indices, columns),
+        first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part
     )  # fmt: skip
+
+
+def _rises(found: Trend) -> bool:
+    """Whether a rise is sure, goes nearly always up, and goes on."""
+    return found.p <= _SURE and found.rising >= _RISING and found.late_slope >= _STILL * found.slope > 0
 
 
 def _each(state: Steady, name: str, weights: list[float]) -> list[float]:
@@ -66,14 +76,12 @@ def _each(state: Steady, name: str, weights: list[float]) -> list[float]:
     return [value / weight if value == value else 0.0 for value, weight in zip(values, weights, strict=True)]
 
 
-def _part(indices: list[float], columns: Mapping[str, list[float]]) -> str:
-    """The part of the step whose own trend rises most."""
+def _part(indices: list[float], columns: Mapping[str, list[float]]) -> tuple[str, Trend | None]:
+    """The part of the step whose own trend rises most, and that trend."""
     rest = [whole - sum(columns[name][i] for name in PHASES) for i, whole in enumerate(columns["duration"])]
-    growths = {}
-    for name in PARTS:
-        found = trend(indices, rest if name == "other" else columns[name])
-        growths[name] = found.growth if found is not None else 0.0
-    return max(growths, key=growths.__getitem__)
+    found = {name: trend(indices, rest if name == "other" else columns[name]) for name in PARTS}
+    most = max(found, key=lambda name: one.growth if (one := found[name]) is not None else 0.0)
+    return most, found[most]
 
 
 def growing_lines(state: Steady, most: int = 3) -> list[Place]:
