@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.model import Ranked, Severity
+from gpudoctor.model.reading.windows.standing import works
 from gpudoctor.model.signs.process import ProcessWindow
 
 ENOUGH = 30
@@ -20,6 +21,10 @@ _PRICE = (
 )
 """Phases that a cure could take away; the rest is the work itself."""
 _LOST = 0.05
+_TO_GAIN = 0.15
+"""Share of the time in what is no computation from which on nobody is told that all is well."""
+_STILL = 15.0
+"""Seconds without any change of any rank's stack that are worth a word; DIST008 waits for a minute."""
 
 
 def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
@@ -32,7 +37,7 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
         return f"{ended}{severe[0].finding.message}{tail}"
     if not window.samples:
         return ended + _unseen(window)
-    said = _margins(window) if window.samples >= ENOUGH else _too_few(window)
+    said = _standing(window) or (_margins(window) if window.samples >= ENOUGH else _too_few(window))
     noted = f" {len(ranked)} {'note' if len(ranked) == 1 else 'notes'} worth knowing." if ranked else ""
     return ended + said + noted + _bias(window)
 
@@ -50,6 +55,16 @@ def _too_few(window: ProcessWindow) -> str:
     return f"Looking: {window.samples} of {ENOUGH} stack samples so far, {share:.0%} of them in {phase}."
 
 
+def _standing(window: ProcessWindow) -> str:
+    """Where the ranks stand, when none of them moves and no device works."""
+    ranks = [rank for rank in window.ranks if rank.alive]
+    if not ranks or any(not rank.stack or rank.still < _STILL for rank in ranks) or works(window, ranks):
+        return ""
+    shown = "; ".join(f"{rank.title} in {rank.places[0].label}" for rank in ranks[:4] if rank.places)
+    silent = min(rank.still for rank in ranks)
+    return f"Nothing has moved for {silent:.0f} s: {shown}." if shown else ""
+
+
 def _margins(window: ProcessWindow) -> str:
     total = window.samples
     counts = window.phases
@@ -60,7 +75,8 @@ def _margins(window: ProcessWindow) -> str:
     parts = [f"{phase.replace('_', ' ')} {share:.0%}" for share, phase in sorted(named, reverse=True)[:3]]
     parts.append(f"other {counts.get('other', 0) / total:.0%}")
     bound = f"{1 / (1 - lost):.2f}x" if lost < 0.99 else "much"
-    return f"Nothing wrong was found: {', '.join(parts)}; at most {bound} to gain there."
+    said = "No finding explains it" if lost >= _TO_GAIN else "Nothing wrong was found"
+    return f"{said}: {', '.join(parts)}; at most {bound} to gain there."
 
 
 def _bias(window: ProcessWindow) -> str:

@@ -237,6 +237,27 @@ def test_what_stands_still_and_is_no_hang():
     assert "DIST008" not in findings(working)
 
 
+def test_an_evaluation_of_one_rank_that_the_others_wait_for_is_a_hang_when_nothing_works():
+    ranks = [rank_of(0, "backward@train.py:12"), rank_of(1, "evaluation@train.py:9 validate")]
+    found = findings(make_window(ranks))["DIST008"]
+    assert "rank 1 in library.evaluation at validate (train.py:9)" in found.message
+
+
+def test_ranks_that_stand_for_a_while_are_told_before_it_is_a_hang():
+    ranks = [rank_of(0, "backward@train.py:12", still=30.0), rank_of(1, "evaluation@train.py:9 v", still=28.0)]
+    assert verdict(make_window(ranks)).startswith(
+        "Nothing has moved for 28 s: rank 0 in main (train.py:12); rank 1"
+    )
+    moving = [replace(ranks[0], still=3.0), ranks[1]]
+    assert not verdict(make_window(moving)).startswith("Nothing has moved")
+
+
+def test_time_that_no_finding_explains_is_not_called_well():
+    assert verdict(job({"forward": 40, "backward": 40, "compile": 20})).startswith(
+        "No finding explains it: compile"
+    )
+
+
 def test_kernels_of_nccl_that_spin_are_no_work():
     ranks = [rank_of(i, "sync/read", gpus=(i,)) for i in range(2)]
     gpus = [make_gpu_window(i, busy=1.0, power=series([120.0] * 60)) for i in range(2)]

@@ -1,7 +1,7 @@
 """Ranks of a watched job against each other: DIST001, DIST004, DIST008."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from gpudoctor.model.check import Check
@@ -32,7 +32,8 @@ LEAST_LOOKS = 12
 STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 _IDLE_CPU, _IDLE_GPU = 0.1, 0.05
-_BUSY = frozenset({"evaluation", "checkpoint", "compile", "start"})
+_BUSY = frozenset({"checkpoint", "compile", "start"})
+"""What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
 
 
 def late_rank(check: Check, window: ProcessWindow) -> Iterator[Finding]:
@@ -108,7 +109,7 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     ranks = [rank for rank in window.ranks if rank.alive]
     if not ranks or any(not rank.samples for rank in ranks):
         raise Unavailable("not every rank's stack can be read")
-    if any(rank.still < _limit(check, rank) for rank in ranks) or _works(window, ranks):
+    if any(rank.still < _limit(check, rank) for rank in ranks) or works(window, ranks):
         return
     if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
         return  # the loader's ailment
@@ -144,7 +145,7 @@ def _limit(check: Check, rank: Rank) -> float:
     return check.limit("busy_seconds") if phase in _BUSY else max(STILL_SECONDS, 10 * step)
 
 
-def _works(window: ProcessWindow, ranks: list[Rank]) -> bool:
+def works(window: ProcessWindow, ranks: Sequence[Rank]) -> bool:
     """Whether the devices, or without any the CPUs, are at work all the same.
 
     A kernel of NCCL that waits counts as busy but draws little power.
