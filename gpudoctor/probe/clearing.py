@@ -15,6 +15,8 @@ from .places import Place
 if TYPE_CHECKING:
     from .probe import Probe
 
+MANY = 60
+"""Cycles after which one that was always cleared is believed."""
 FEW = 3
 """Cycles that must have been looked at before anything is told."""
 
@@ -32,7 +34,7 @@ class _Watched:
         self.passed = False
         """Whether a backward pass began since its optimizer's last step, or in it (a closure's)."""
         self.counted = False
-        """Whether the cycle has been counted: a closure may run several backward passes in one step."""
+        """Whether the cycle is counted, or not to be: a closure may run several backward passes in one step."""
         self.looked = 0
         self.found = 0
 
@@ -82,6 +84,9 @@ class Clearing:
                 return
             watched = self._watched[id(optimizer)] = _Watched(parameter)
         watched.count()
+        if watched.looked >= MANY and not watched.found:
+            watched.counted = True
+            return
         watched.counted = watched.passed = watched.cleared = False
         watched.note()
         if not watched.cleared and watched not in self._open:
@@ -106,6 +111,12 @@ class Clearing:
         watched = self._watched.get(id(optimizer))
         if watched is not None:
             watched.count()
+
+    def pause(self) -> None:
+        """Steps follow whose backward passes nobody sees."""
+        for watched in self._watched.values():
+            watched.counted = True
+        self._open = []
 
     def tell(self, probe: Probe) -> None:
         """Write what was found."""

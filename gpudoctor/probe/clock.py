@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from time import perf_counter
 
-from .table import AT, EMPTY, OTHER, PHASES
+from .table import AT, EMPTY, NAN, OTHER, PHASES
 
 (
     DATA_WAIT,
@@ -37,7 +37,10 @@ OWNS = tuple(place in _OWNERS for place in range(OTHER + 1))
 class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
-    __slots__ = ("error", "failed", "ident", "mark", "phase", "row", "started")
+    __slots__ = (
+        "blind", "deep", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "phase", "row",
+        "source", "started", "waited",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.started = perf_counter()
@@ -48,6 +51,22 @@ class Clock:
         self.started = self.mark = perf_counter()
         self.phase = OTHER
         self.row: list[float] = list(EMPTY)
+        self.light = False
+        """Whether the step in the making is only timed (pace.py)."""
+        self.blind = False
+        """Whether not even its parts are timed (gaps.py)."""
+        self.gap = 0
+        """Untimed steps until the next timed one."""
+        self.waited = 0.0
+        """Seconds of an untimed step that it waited for data."""
+        self.loss = NAN
+        """The loss of an untimed step."""
+        self.deep = False
+        """Whether calls of modules are let through: inside another one, or because the step is untimed."""
+        self.models: dict[int, bool] = {}
+        """Ids of the outermost modules that train, and the mode in which they were seen to."""
+        self.source = 0
+        """Id of the iterator that the last batch of the training came from."""
         self.ident = threading.get_ident()
         """The thread that trains."""
         self.error = 0
@@ -69,6 +88,12 @@ class Clock:
         if id(error) != self.error:
             self.error = id(error)
             self.failed = self.phase
+
+    def fell(self, error: BaseException, phase: int) -> None:
+        """An exception leaves a phase that nobody switched to."""
+        if id(error) != self.error:
+            self.error = id(error)
+            self.failed = phase
 
     def charge(self, phase: int, seconds: float) -> None:
         """Seconds of the current phase that were another's all along; for things too short to switch for."""

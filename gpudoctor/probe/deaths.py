@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from .clock import NAMES
 from .masking import mask_text
 from .places import PROBE, stack_of, where
+from .stacks import phase_of_error
+from .table import OTHER
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -62,6 +64,9 @@ class Deaths:
         """The fields of an `exception` record."""
         probe, clock = self._probe, self._probe.clock
         frames, user = _frames(probe, error.__traceback__)
+        failed = clock.failed if clock.error == id(error) else clock.phase
+        if clock.blind and failed == OTHER:
+            failed = phase_of_error(error)
         return {
             "exception": _name(error),
             "message": mask_text(str(error))[:_MESSAGE],
@@ -69,7 +74,7 @@ class Deaths:
             "user": user,
             "cause": _cause(error),
             "step": probe.steps.index,
-            "phase": NAMES[clock.failed if clock.error == id(error) else clock.phase],
+            "phase": NAMES[failed],
             "oom": _oom(probe.torch, error),
         }
 

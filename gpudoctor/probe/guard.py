@@ -21,6 +21,7 @@ class Guard:
     ) -> None:
         self._clock = clock
         self._lost = lost
+        self._placed: list[tuple[Any, str, Any, Any]] = []
         self._off = set(settings.get("off", ()))
         self._faults = set(settings.get("faults", ()))
         self.compiling: Callable[[], bool] = lambda: False
@@ -35,8 +36,10 @@ class Guard:
         self._lost(hook, error)
 
     def safely(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        """`work` that never raises: after its first failure it does nothing and returns None."""
-        work = self._faulty(hook, work)
+        """`work` that never raises: after its first failure, and if it is not wanted, it returns None."""
+        if not self.wanted(hook):
+            return lambda *_: None
+        work = self.faulty(hook, work)
         state = [True]
 
         def safe(*args: Any) -> Any:
@@ -51,7 +54,26 @@ class Guard:
 
         return safe
 
-    def _faulty(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def safely_of(self, hook: str, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The same for one argument, and faster: what is called in every step."""
+        if not self.wanted(hook):
+            return lambda _: None
+        work = self.faulty(hook, work)
+        works = True
+
+        def safe(argument: Any) -> Any:
+            nonlocal works
+            if works:
+                try:
+                    return work(argument)
+                except Exception as error:
+                    works = False
+                    self.lose(hook, error)
+            return None
+
+        return safe
+
+    def faulty(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:
         """For tests: a hook that fails on purpose."""
         if hook not in self._faults and "all" not in self._faults:
             return work
@@ -67,13 +89,15 @@ class Guard:
         original: Callable[..., Any],
         begin: Callable[[Any, Any], Any],
         end: Callable[[Any, Any, bool], None],
+        passes: bool = False,
     ) -> Callable[..., Any]:
         """`original` with `begin(args, kwargs)` before it and `end(token, result, failed)` after it.
 
         A `begin` that returns None wants no `end`. Calls of other threads, and calls that Dynamo traces, go
-        straight through. `end` is also called when the call raised, with no result.
+        straight through, and in untimed steps those that are part of every step (`passes`). `end` is also
+        called when the call raised, with no result.
         """
-        begin = self._faulty(hook, begin)
+        begin = self.faulty(hook, begin)
         state = [True]
         clock = self._clock
         ident = threading.get_ident
@@ -84,7 +108,7 @@ class Guard:
             self.lose(hook, error)
 
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or not state[0] or ident() != clock.ident:
+            if (passes and clock.blind) or compiling() or not state[0] or ident() != clock.ident:
                 return original(*args, **kwargs)
             try:
                 token = begin(args, kwargs)
@@ -123,6 +147,25 @@ class Guard:
             )
             if original is _MISSING:
                 return
-            setattr(owner, name, make(original))
+            self.put(owner, name, original, make(original))
         except Exception as error:
             self.lose(hook, error)
+
+    def put(self, owner: Any, name: str, original: Any, replacement: Any) -> None:
+        """Set an attribute of others, and remember what was there (nothing, where it was inherited)."""
+        inherited = isinstance(owner, type) and name not in owner.__dict__
+        self._placed.append((owner, name, _MISSING if inherited else original, replacement))
+        setattr(owner, name, replacement)
+
+    def withdraw(self) -> None:
+        """Take everything out again, so that torch is as it was."""
+        for owner, name, original, _ in reversed(self._placed):
+            if original is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+
+    def restore(self) -> None:
+        """Put everything back in."""
+        for owner, name, _, replacement in self._placed:
+            setattr(owner, name, replacement)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import NAMES
 from .places import stack_of
-from .table import AT, PHASES
+from .stacks import phase_of
+from .table import AT, OTHER, PHASES
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -96,5 +97,6 @@ class Heart:
             return
         self._next = waited + min(waited, EVERY)
         frame = sys._current_frames().get(clock.ident)
-        fields = {"step": steps.index, "phase": NAMES[clock.phase], "seconds": round(waited, 3)}
+        phase = phase_of(frame) if clock.blind and clock.phase == OTHER else clock.phase
+        fields = {"step": steps.index, "phase": NAMES[phase], "seconds": round(waited, 3)}
         self._probe.record("heartbeat", {**fields, "stack": stack_of(frame)})

@@ -65,6 +65,8 @@ class Models:
         self._eval_places: dict[int, Place] = {}
         self.autocast: str | None = None
         """The data type of autocast seen in training."""
+        self.forwards = 0
+        """Calls of outermost modules that were looked at."""
         self.version = 0
         """Rises whenever a model or an optimizer is new."""
         self.made: dict[int, Place] = {}
@@ -82,6 +84,7 @@ class Models:
             model = self._models[id(module)] = Model(module)
             model.forward_line = where(self._probe.places.user_frame(sys._getframe(3)))
         model.calls += 1
+        self.forwards += 1
         if evaluation:
             model.evaluations += 1
             model.eval_grads += grad

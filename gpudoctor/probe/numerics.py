@@ -75,7 +75,7 @@ class Numerics:
     def read(self, number: Any, note: Callable[[float], None]) -> None:
         """`note` the value of a tensor of one element: at once on the CPU, else when it has arrived."""
         if number.is_cpu and not self._always_late:
-            note(self._item(number.detach()))
+            note(self._item(number))
         elif not self._capturing(number):
             self._of(number.device).put(number, note)
 
@@ -85,6 +85,10 @@ class Numerics:
             note(vector.tolist())
         elif not self._capturing(vector):
             self._of(vector.device).send(vector, note)
+
+    def waits(self) -> bool:
+        """Whether numbers arrive late, at the ends of later steps."""
+        return bool(self._late) or self._always_late
 
     def _capturing(self, tensor: Any) -> bool:
         """While a CUDA graph is captured, whatever is called becomes part of it."""
@@ -111,6 +115,9 @@ class Numerics:
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
         self.clearing.backward_begins()
+        self._read_loss(roots)
+
+    def _read_loss(self, roots: Any) -> None:
         root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
         if self._raw is not None:
             root, self._raw = self._raw, None
@@ -118,12 +125,24 @@ class Numerics:
             step = self._steps.index
             self.read(root, lambda value: self._loss(value, step))
 
+    def light_loss(self, root: Any) -> None:
+        """The loss of a light step, which ends the lightness when it is bad: its first bad step is known."""
+        if type(root) is self._tensor and root.is_cpu and self._raw is None and not self._always_late:
+            if root.numel() == 1:
+                value = self._item(root)
+                self._clock.row[_LOSS] = value
+                if value - value != 0.0 or self._worse:
+                    self._probe.pace.leave()
+        else:
+            self._read_loss(root)
+
     def _loss(self, value: float, step: int) -> None:
         self._set(_LOSS, step, value)
         if value - value == 0.0:  # finite
             self._worse.discard("nan-loss")
             return
         self._suspicious = True
+        self._probe.pace.leave()
         if self._first("nan-loss"):
             self._find_place()
             self._tell("nan-loss", {"value": word(value), "step": step})

@@ -16,6 +16,7 @@ from .identity import Identity
 from .memory import Memory
 from .models import Models
 from .numerics import Numerics
+from .pace import Pace
 from .places import Places, Sites
 from .sampler import Sampler
 from .steps import Steps
@@ -48,6 +49,7 @@ class Probe:
         self.evaluation = Evaluation(self)
         self.models = Models(self)
         self.numerics = Numerics(self)
+        self.pace = Pace(self)
         self.memory = Memory(self)
         self.compiling = Compiling(self)
         self.sampler = Sampler(self)
@@ -124,6 +126,7 @@ class Probe:
         self.clock.renew()
         self.steps.renew()
         self.numerics.renew()
+        self.pace.renew()
         self.memory.renew()
         self.table.take(everything=True)
         self.sites.renew()
@@ -170,6 +173,8 @@ class Probe:
         self.guard.safely("compile", self.compiling.look)()
         if self.windows is not None:
             self.guard.safely("windows", self.windows.end)()
+        self.pace.end()
+        self.steps.finish()
         self.flush(everything=True)
         self.record("end", {"clean": True, "steps": self.steps.index, "dropped": self.file.dropped})
         self.file.close()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from .clock import DATA_WAIT, NAMES
 from .draws import Draws
 from .live import Heart, Live
 from .places import PROBE, where
+from .stacks import phase_of
 from .table import OTHER
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.02
 """Seconds between two looks at the stack."""
+MANY, SHARE, RAREST = 500, 0.003, 0.1
+"""After so many looks they may cost this share of the time, and come at least once in so many seconds."""
 WRITE = 1.0
 """Seconds between two writes."""
 EARLY = (0.1, 2.0)
@@ -110,8 +113,14 @@ class Sampler:
     def _sample(self) -> None:
         wake, interval = self._wake, self._interval
         self._seen = perf_counter()
+        looks, cost = 0, 0.0
         while not wake.wait(interval):
+            begin = thread_time()
             self._tick()
+            looks += 1
+            cost += (thread_time() - begin - cost) / min(looks, 50)
+            if looks > MANY:
+                interval = min(max(self._interval, cost / SHARE), RAREST)
             if perf_counter() - self._read >= MEMORY:
                 self._read = perf_counter()
                 self._probe.steps.rss = self._probe.memory.rss = rss()
@@ -149,6 +158,8 @@ class Sampler:
                 return
         else:
             number = clock.phase
+            if clock.blind and number == OTHER:
+                number = phase_of(frame)
             if number == OTHER and self._draws.draws(frame):
                 probe.steps.drawn += spent
                 number = DATA_WAIT

@@ -48,19 +48,22 @@ class Facts:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._told: dict[str, Any] = {}
+        self._next = 1
 
     def stepped(self) -> None:
         """A step has ended."""
         index = self._probe.steps.index
-        if index in (1, 4, 64):
+        if index < self._next:
+            return
+        self._next = index + 1 if index < 2 else 2 * index
+        self._probe.models.tell()
+        if self._probe.loaders is not None:
+            self._probe.loaders.trained()
+        if index <= 128:
             self.tell_torch()
-        if index in (32, 128, 1024, 8192):
+        if index >= 32:
             self._probe.models.tell_modes()
             self._probe.models.tell_ddp()
-        if index <= 2 or (index & (index - 1)) == 0:
-            self._probe.models.tell()
-            if self._probe.loaders is not None:
-                self._probe.loaders.trained()
 
     def tell_torch(self) -> None:
         """Write what is known of torch, if it is more than was told before."""

@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import BACKWARD, DATA_WAIT, EVALUATION
 from .places import where
-from .table import AT, EMPTY, OTHER
+from .table import AT, EMPTY, NAN, OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .probe import Probe
 
-_INDEX, _COUNT, _T, _DURATION, _LONGEST, _BACKWARDS, _RSS = (
-    AT[name] for name in ("index", "count", "t", "duration", "longest", "backwards", "rss")
+_COUNT, _DURATION, _LONGEST, _BACKWARDS, _RSS = (
+    AT[name] for name in ("count", "duration", "longest", "backwards", "rss")
 )
-NAN = float("nan")
 
 RARE = 16
 """Steps of other optimizers after which one that was the anchor has lost the rhythm."""
@@ -74,9 +73,16 @@ class Steps:
         """Set by the sampler, taken by the next row."""
         self.stack: dict[Any, int] = {}
         """Functions of the user's stack at the end of a step, and the instruction they stood at."""
-        self._anchor = 0
-        self._seen: set[int] = set()
+        self.anchor = 0
+        """Id of the optimizer whose steps are the steps."""
+        self.nested = False
+        """Whether one optimizer's step calls another's."""
+        self.scaled = False
+        """Whether a gradient scaler takes part."""
+        self.known: dict[int, tuple[int, int]] = {}
+        """Ids of the optimizers that have made steps, each with what the hooks keep of a light step of its."""
         self._others = 0
+        self._remembered = 0
         self._deferred = False
         self._idle_backwards = 0
         self._idle_draws = 0
@@ -132,14 +138,14 @@ class Steps:
             self._deferred = True
             return
         key = id(optimizer)
-        if key not in self._seen:
-            self._seen.add(key)
-            self._anchor = key
-        elif key != self._anchor:
+        if key not in self.known:
+            self.known[key] = key, OTHER
+            self.anchor = key
+        elif key != self.anchor:
             self._others += 1
             if self._others <= RARE:
                 return
-            self._anchor = key
+            self.anchor = key
         self._others = 0
         self._close_by("optimizer", frame)
 
@@ -159,39 +165,69 @@ class Steps:
 
     def close(self, frame: FrameType | None) -> None:
         """The step in the making is over."""
+        pace = self._probe.pace
+        row = self._clock.row
+        if self._clock.light:
+            pace.timed_ended(row, self._close())
+            return
         for call in self.before:
             call()
-        clock = self._clock
-        clock.switch(clock.phase)
-        row = clock.row
-        now = clock.mark
-        duration = now - self.last
-        self.last = now
-        row[_INDEX] = self.index
-        row[_COUNT] = 1
-        row[_T] = now - clock.started
-        row[_DURATION] = row[_LONGEST] = duration
-        if self.rss == self.rss:
-            row[_RSS] = self.rss
-            self.rss = NAN
-        other = row.pop()  # what no phase owns is the rest of the duration
-        if self.drawn:
-            # A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do.
-            drawn, self.drawn = self.drawn, 0.0
-            self._debt += drawn
-        if self._debt:
-            moved = max(0.0, min(self._debt, other))
-            self._debt -= moved
-            row[DATA_WAIT] += moved
-        self._table.push(row)
-        clock.row = [*EMPTY]
-        self.index += 1
-        if not self.index & 63 or self.index < 3:
+        duration = self._close()
+        if self.index >= self._remembered:
+            self._remembered = self.index + 64 if self.index > 2 else self.index + 1
             self._remember(frame)
-        if self.index == self._stop_after:
-            self._stop()
         for call in self.after:
             call()
+        pace.ended(duration)
+
+    def _close(self) -> float:
+        """It ends now; returns its seconds."""
+        clock = self._clock
+        now = perf_counter()
+        clock.row[clock.phase] += now - clock.mark
+        clock.mark = now
+        duration = self.put(self.index, now)
+        self.index += 1
+        return duration
+
+    def put(self, index: int, now: float) -> float:
+        """A step goes into its row, and that is finished where it is to hold no more; returns its seconds."""
+        row = self._clock.row
+        duration = now - self.last
+        self.last = now
+        count = row[_COUNT] + 1
+        t = now - self._clock.started
+        if count == 1:
+            row[:5] = index, 1, t, duration, duration
+        else:
+            row[:5] = index, count, t, row[_DURATION] + duration, max(duration, row[_LONGEST])
+        if self.rss is not NAN:
+            row[_RSS] = self.rss
+            self.rss = NAN
+        if self.drawn or self._debt:
+            self._pay(row)
+        if count >= self._table.room:
+            self.finish()
+        if self._stop_after and index + 1 >= self._stop_after:
+            self._stop(index + 1)
+        return duration
+
+    def _pay(self, row: list[float]) -> None:
+        """A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do."""
+        drawn, self.drawn = self.drawn, 0.0
+        self._debt += drawn
+        moved = max(0.0, min(self._debt, row[OTHER]))
+        self._debt -= moved
+        row[DATA_WAIT] += moved
+        row[OTHER] -= moved
+
+    def finish(self) -> None:
+        """The row in the making is complete, if a step has ended in it."""
+        row = self._clock.row
+        if row[_COUNT]:
+            row.pop()  # what no phase owns is the rest of the duration
+            self._table.push(row)
+            self._clock.row = [*EMPTY]
 
     def _remember(self, frame: FrameType | None) -> None:
         stack: dict[Any, int] = {}
@@ -209,11 +245,12 @@ class Steps:
         self._probe.record("loop", {"marker": marker, **place, "engine": _engine(frame), "step": self.index})
         self._probe.sampler.lines.write()  # what was seen before the steps is told apart from what comes
 
-    def _stop(self) -> None:
+    def _stop(self, steps: int) -> None:
+        self._stop_after = 0
         identity = self._probe.identity
         if identity.rank in (None, 0):
             with open(os.path.join(identity.folder, "stop"), "w", encoding="utf-8") as stream:
-                stream.write(str(self.index))
+                stream.write(str(steps))
 
 
 def _positive(text: str | None) -> int:

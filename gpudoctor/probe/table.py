@@ -43,7 +43,7 @@ FULL_ROWS = 16384
 """Rows of one step each; after them a row covers 2 steps for 8,192 rows, then 4, and so on."""
 MERGED_ROWS = 8192
 
-_T = AT["t"]
+_T, _COUNT = AT["t"], AT["count"]
 _LAST = {AT["index"], AT["t"], *(AT[name] for name, _ in _STATES)} - {AT["peak"]}
 _LARGEST = {AT["longest"], AT["peak"]}
 
@@ -72,14 +72,17 @@ class StepTable:
 
     def __init__(self) -> None:
         self.rows = 0
+        self.room = 1
+        """Steps that the next row may cover."""
         self._per_row = 1
         self._values: list[float] = []
         self._open: list[float] = []
         self._steps = 0
 
     def push(self, row: list[float]) -> None:
-        """A step ended; `row` has `WIDTH` values."""
-        if self._per_row == 1:
+        """Steps have ended, one or as many as there was room for; `row` has `WIDTH` values."""
+        count = int(row[_COUNT])
+        if not self._steps and count >= self._per_row:
             self._values += row
             self._done()
             return
@@ -87,7 +90,8 @@ class StepTable:
             merge(self._open, row)
         else:
             self._open = row
-        self._steps += 1
+        self._steps += count
+        self.room = self._per_row - self._steps
         if self._steps >= self._per_row:
             self._values += self._open
             self._steps = 0
@@ -97,6 +101,7 @@ class StepTable:
         self.rows += 1
         if self.rows >= FULL_ROWS:
             self._per_row = steps_in_row(self.rows)
+        self.room = self._per_row
 
     def patch(self, step: int, column: int, value: float) -> bool:
         """Set a value of a step that is over; whether its row was still here."""

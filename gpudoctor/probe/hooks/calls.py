@@ -177,4 +177,4 @@ def _collectives(probe: Probe) -> None:
         made = timed(probe, call, name, original)
         for module in (package, inner):
             if module is not None and getattr(module, name, None) is original:
-                setattr(module, name, made)
+                probe.guard.put(module, name, original, made)

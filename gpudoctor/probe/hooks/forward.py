@@ -12,9 +12,11 @@ import dis
 import functools
 import sys
 import threading
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
+from ..table import OTHER
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 HOOK = "forward"
 
 _TEMPLATE = """
-def make(_state, _compiling, _begin, _end):
+def make(_clock, _compiling, _begin, _end):
     def _wrapped_call_impl(self, *args, **kwargs):
-        if _state.deep or _compiling():
+        if _clock.deep or _compiling():
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             else:
@@ -40,9 +42,9 @@ def make(_state, _compiling, _begin, _end):
     return _wrapped_call_impl
 """
 _OLDER = """
-def make(_state, _compiling, _begin, _end, _original):
+def make(_clock, _compiling, _begin, _end, _original):
     def _call_impl(self, *args, **kwargs):
-        if _state.deep or _compiling():
+        if _clock.deep or _compiling():
             return _original(self, *args, **kwargs)
         token = _begin(self)
         try:
@@ -54,33 +56,32 @@ def make(_state, _compiling, _begin, _end, _original):
 """For a torch whose `Module.__call__` is another."""
 
 
-class _State:
-    """Whether the training thread is inside a module's call."""
-
-    __slots__ = ("deep",)
-
-    def __init__(self) -> None:
-        self.deep = False
-
-
 def install(probe: Probe) -> None:
     """Replace `Module.__call__`."""
     guard = probe.guard
-    state = _State()
-    begin, end = _ends(probe, state)
-    parts = (state, guard.compiling, guard.safely(HOOK, begin), guard.safely(HOOK, end))
+    begin, end = _ends(probe)
+    parts = (probe.clock, guard.compiling, guard.safely_of(HOOK, begin), guard.safely_of(HOOK, end))
     guard.replace(HOOK, probe.torch.nn.Module, "__call__", lambda original: _replacement(original, parts))
 
 
-def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
+def _ends(probe: Probe) -> tuple[Any, Any]:
     clock, steps, evaluation, models = probe.clock, probe.steps, probe.evaluation, probe.models
+    pace = probe.pace
     grad_enabled = probe.torch.is_grad_enabled
     ident = threading.get_ident
 
     def begin(module: Any) -> int | None:
         if ident() != clock.ident:
             return None
-        state.deep = True
+        clock.deep = True
+        if clock.light:
+            if clock.models.get(id(module)) is module.training and clock.phase == OTHER and grad_enabled():
+                now = perf_counter()
+                clock.row[OTHER] += now - clock.mark
+                clock.mark = now
+                clock.phase = FORWARD
+                return OTHER
+            pace.leave()
         phase = clock.phase
         if OWNS[phase] and phase != EVALUATION:
             return -1
@@ -93,15 +94,17 @@ def _ends(probe: Probe, state: _State) -> tuple[Any, Any]:
         if phase == BACKWARD:  # a checkpointed part is computed again
             return -1
         steps.forward_begins()
-        if not steps.index & 63 or steps.index < 4:
+        if steps.index < 4 or not models.forwards & 63:
             models.see_autocast()
         models.called(module, grad, False)
+        if grad:
+            clock.models[id(module)] = module.training
         return clock.switch(FORWARD)
 
     def end(token: int | None) -> None:
         if token is None:
             return
-        state.deep = False
+        clock.deep = False
         if token >= 0:
             error = sys.exc_info()[1]
             if error is not None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 import weakref
 from collections.abc import Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..models import maker
 from ..places import Place
-from ..table import AT
+from ..table import AT, OTHER
 
 if TYPE_CHECKING:
+    from ..clock import Clock
     from ..probe import Probe
+    from ..steps import Steps
 
 HOOK = "loader"
 _BATCHES, _SAMPLES, _TOKENS, _PADDING = (AT[name] for name in ("batches", "samples", "tokens", "padding"))
@@ -34,11 +39,6 @@ class Loader:
         self.idle = 0
         """Draws in a row that no backward pass followed."""
 
-    def exhausted(self) -> None:
-        """The last draw gave no batch."""
-        self.draws -= 1
-        self.backwards = -1
-
 
 class Loaders:
     """Knows the loaders, and which of them trains."""
@@ -51,7 +51,7 @@ class Loaders:
         """Loaders that the user's code made, by their data set's id."""
         self._known: dict[tuple[Any, ...], Loader] = {}
         self.last: Loader | None = None
-        self._trains: Loader | None = None
+        self.trains: Loader | None = None
         self.starting: int | None = None
         """Number of the loader whose workers are being started; they inherit it."""
         self.started = 0
@@ -89,6 +89,13 @@ class Loaders:
     def drawn(self, entry: Loader) -> None:
         """A batch is about to be drawn."""
         backwards = self._probe.steps.backwards
+        if entry is self.trains and entry is self.last and entry.backwards != backwards:
+            entry.backwards = backwards  # as ever
+            entry.draws += 1
+            entry.idle = 0
+            if self._probe.clock.phase == EVALUATION:
+                self._probe.evaluation.finish()
+            return
         if self.last is not None and backwards > self.last.backwards >= 0:
             self._role(self.last, "training")
         entry.idle = entry.idle + 1 if entry.backwards == backwards else 0
@@ -99,10 +106,19 @@ class Loaders:
             if entry.idle == 0:
                 self._probe.evaluation.finish()
             return
-        if entry.role == "" and entry.idle and self._trains not in (None, entry):
+        if entry.role == "" and entry.idle and self.trains not in (None, entry):
             self._role(entry, "evaluation")
         if entry.role == "evaluation":
             self._probe.evaluation.begin(by_loader=True)
+
+    def goes_on(self) -> bool:
+        """Whether a draw from the loader that trains is as ever, after a backward pass; if so, note it."""
+        entry, backwards = self.last, self._probe.steps.backwards
+        if entry is None or entry.backwards == backwards:
+            return False
+        entry.backwards = backwards
+        entry.draws += 1
+        return True
 
     def began(self, entry: Loader, iterator: Any) -> None:
         """A loader is iterated: new workers of its are told."""
@@ -124,6 +140,12 @@ class Loaders:
             row[_BATCHES], row[_SAMPLES], row[_TOKENS], row[_PADDING] = before
         self._before = ([],)
 
+    def exhausted(self) -> None:
+        """The last draw gave no batch."""
+        if self.last is not None:
+            self.last.draws -= 1
+            self.last.backwards = -1
+
     def trained(self) -> None:
         """The first step has ended: the loader that was drawn from last trains."""
         if self.last is not None:
@@ -131,7 +153,7 @@ class Loaders:
 
     def _role(self, entry: Loader, role: str) -> None:
         if role == "training":
-            self._trains = entry
+            self.trains = entry
         if entry.role != role:
             entry.role = role
             self._probe.record("loader", {**entry.facts, "id": entry.number, "role": role})
@@ -195,9 +217,10 @@ def _making(probe: Probe, loaders: Loaders, original: Any) -> Any:
 
 
 def _iterating(probe: Probe, loaders: Loaders, original: Any) -> Any:
-    clock, steps = probe.clock, probe.steps
+    clock, steps, pace = probe.clock, probe.steps, probe.pace
 
     def begin(args: Any, _kwargs: Any) -> Any:
+        pace.leave()
         steps.loader_begins()
         entry = loaders.of(args[0])
         loaders.starting = entry.number
@@ -218,35 +241,114 @@ def _iterating(probe: Probe, loaders: Loaders, original: Any) -> Any:
 
 
 def _drawing(probe: Probe, loaders: Loaders, original: Any) -> Any:
-    clock, steps = probe.clock, probe.steps
-    measure = Measure(probe).of
+    """`__next__`, written out: it runs in every step."""
+    clock, steps, guard, pace = probe.clock, probe.steps, probe.guard, probe.pace
+    measure = Measure(probe)
+    light = _light(clock, loaders, measure, original)
 
-    def begin(args: Any, _kwargs: Any) -> Any:
-        phase = clock.phase
-        if OWNS[phase] and phase != EVALUATION:
-            return None
-        entry = getattr(args[0], _LABEL, None)
-        if entry is not None:
-            loaders.drawn(entry)
-            phase = clock.phase
-        if phase == EVALUATION:
-            return None
-        steps.draw_begins()
-        return clock.switch(DATA_WAIT), entry
+    def failed_untimed(raised: BaseException, start: float) -> None:
+        clock.waited += perf_counter() - start
+        pace.leave(drawn=False)
+        if not isinstance(raised, StopIteration):
+            clock.fell(raised, DATA_WAIT)
+        loaders.exhausted()
 
-    def end(token: Any, result: Any, failed: bool) -> None:
-        phase, entry = token
+    compiling, ident = guard.compiling, threading.get_ident
+    begin = guard.faulty(HOOK, lambda iterator: _begin(clock, steps, loaders, iterator))
+    works = [True]
+
+    def lose(error: BaseException) -> None:
+        works[0] = False
+        guard.lose(HOOK, error)
+
+    def __next__(self: Any) -> Any:
+        if clock.blind and id(self) == clock.source and clock.phase == OTHER:
+            start = perf_counter()
+            try:
+                batch = original(self)
+            except BaseException as raised:
+                failed_untimed(raised, start)
+                raise
+            clock.waited += perf_counter() - start
+            return batch
+        if not works[0] or ident() != clock.ident or compiling():
+            return original(self)
+        if clock.light:
+            if not clock.blind and id(self) == clock.source and clock.phase == OTHER and loaders.goes_on():
+                return light(self)
+            pace.leave()
+        try:
+            phase = begin(self)
+        except Exception as error:
+            lose(error)
+            return original(self)
+        if phase < 0:
+            return original(self)
+        try:
+            batch = original(self)
+        except BaseException as raised:
+            if not isinstance(raised, StopIteration):
+                clock.passed(raised)
+            clock.switch(phase)
+            loaders.exhausted()
+            raise
         clock.switch(phase)
-        row = clock.row
-        if not failed:
-            loaders.claimed(row)
+        try:
+            loaders.claimed(clock.row)
             steps.batches += 1
-            row[_BATCHES] += 1.0
-            measure(result)
-        elif entry is not None:
-            entry.exhausted()
+            clock.row[_BATCHES] += 1.0
+            measure.of(batch)
+        except Exception as error:
+            lose(error)
+        return batch
 
-    return probe.guard.around(HOOK, original, begin, end)
+    functools.update_wrapper(__next__, original)
+    return __next__
+
+
+def _light(clock: Clock, loaders: Loaders, measure: Measure, original: Any) -> Any:
+    """The draw of a light step: written out, for it is the training's time."""
+    as_ever = measure.as_ever
+
+    def draw(iterator: Any) -> Any:
+        now = perf_counter()
+        clock.row[OTHER] += now - clock.mark
+        clock.mark = now
+        clock.phase = DATA_WAIT
+        try:
+            batch = original(iterator)
+        except BaseException as raised:
+            if not isinstance(raised, StopIteration):
+                clock.passed(raised)
+            clock.switch(OTHER)
+            loaders.exhausted()
+            raise
+        now = perf_counter()
+        row = clock.row
+        row[DATA_WAIT] += now - clock.mark
+        clock.mark = now
+        clock.phase = OTHER
+        row[_BATCHES] += 1.0
+        as_ever(batch, row)
+        return batch
+
+    return draw
+
+
+def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
+    """A batch is about to be drawn: the phase to go back to, -1 where the wait belongs to another phase."""
+    phase = clock.phase
+    if OWNS[phase] and phase != EVALUATION:
+        return -1
+    entry = getattr(iterator, _LABEL, None)
+    if entry is not None:
+        loaders.drawn(entry)
+        phase = clock.phase
+    if phase == EVALUATION:
+        return -1
+    clock.source = id(iterator) if entry is not None and entry is loaders.trains else 0
+    steps.draw_begins()
+    return clock.switch(DATA_WAIT)
 
 
 class Measure:
@@ -254,30 +356,54 @@ class Measure:
 
     def __init__(self, probe: Probe) -> None:
         self._clock = probe.clock
-        self._plain = (probe.torch.Tensor,)
+        self._plain = probe.torch.Tensor
+        self._last: tuple[tuple[int, float], ...] = ()
 
     def of(self, batch: Any) -> None:
         """Add a batch to the row of the step."""
+        self._last = ()
+        self._measure(batch)
+
+    def as_ever(self, batch: Any, row: list[float]) -> None:
+        """Add a batch to a row: its own size where that is quick to know, else those of the last one."""
+        kind = type(batch)
+        if (kind is list or kind is tuple) and batch and type(batch[0]) is self._plain and batch[0].dim():
+            before = row[_SAMPLES]
+            row[_SAMPLES] = batch[0].size(0) if before != before else before + batch[0].size(0)
+            return
+        for column, amount in self._last:
+            before = row[column]
+            row[column] = amount if before != before else before + amount
+
+    def _measure(self, batch: Any) -> None:
+        plain = self._plain
+        kind = type(batch)
+        if kind is list or kind is tuple:
+            first: Any = batch[0] if batch else None
+            if type(first) is plain and first.dim():
+                self._add(_SAMPLES, len(first))
+                return
         ids: Any = None
         mask: Any = None
         if isinstance(batch, Mapping):
             ids, mask = batch.get("input_ids"), batch.get("attention_mask")
-        first = ids if type(ids) in self._plain else self._first(batch, 4)
+        first = ids if type(ids) is plain else self._first(batch, 4)
         if first is None or not first.dim():
             return
-        self._add(_SAMPLES, first.shape[0])
-        if type(ids) in self._plain:
+        self._add(_SAMPLES, len(first))
+        if type(ids) is plain:
             self._add(_TOKENS, ids.numel())
-            if type(mask) in self._plain and mask.device.type == "cpu":
+            if type(mask) is plain and mask.device.type == "cpu":
                 self._add(_PADDING, mask.numel() - int(mask.count_nonzero()))
 
     def _add(self, column: int, amount: float) -> None:
+        self._last += ((column, amount),)
         row = self._clock.row
         before = row[column]
         row[column] = amount if before != before else before + amount
 
     def _first(self, batch: Any, depth: int) -> Any:
-        if type(batch) in self._plain:
+        if type(batch) is self._plain:
             return batch
         if depth and isinstance(batch, (list, tuple, Mapping)):
             values = batch.values() if isinstance(batch, Mapping) else batch

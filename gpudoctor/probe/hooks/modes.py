@@ -15,7 +15,7 @@ HOOK = "modes"
 
 def install(probe: Probe) -> None:
     """Replace `Module.train` (which `Module.eval` calls, and which calls itself for every part)."""
-    guard, evaluation, models = probe.guard, probe.evaluation, probe.models
+    guard, evaluation, models, pace = probe.guard, probe.evaluation, probe.models, probe.pace
     inside = [False]
 
     def begin(args: Any, kwargs: Any) -> Any:
@@ -28,6 +28,7 @@ def install(probe: Probe) -> None:
         inside[0] = False
         module, mode = token
         if not mode:
+            pace.leave()
             models.put_to_eval(module, sys._getframe(2))
         elif evaluation.undeclared() and evaluation.trains(module):
             evaluation.finish()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, OPTIMIZER, OWNS
 from ..models import maker
+from ..table import OTHER
 from .closures import closure_of, marked
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def install(probe: Probe) -> None:
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
+    pace = probe.pace
     clock, steps, models, evaluation = probe.clock, probe.steps, probe.models, probe.evaluation
     read_before = probe.guard.safely("numerics", probe.numerics.before_step)
     read_after = probe.guard.safely("numerics", probe.numerics.after_step)
@@ -56,8 +59,10 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if running:
             if all(known != key for known, _ in running):
                 running.append((key, -1))
+                steps.nested = True
                 return None
             running.clear()  # its last step raised, so no hook saw its end
+        pace.leave()
         evaluation.finish()
         phase = clock.phase
         if OWNS[phase]:
@@ -81,17 +86,42 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         _, phase = running.pop()
         if phase >= 0:
             clock.switch(phase)
-            if phase != BACKWARD:
+            if phase != BACKWARD and not clock.light:
                 read_after(optimizer)
             steps.optimizer_ended(optimizer, sys._getframe(2))
 
-    safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
+    safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely_of(HOOK, after)
+    untimed_ended = probe.guard.safely_of(HOOK, pace.untimed_ended)
+    known, gaps = steps.known, pace.gaps
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
-        return None if compiling() else safe_before(optimizer, args, kwargs)
+        plain = len(args) < 2 and not kwargs  # no closure
+        if clock.blind and plain and id(optimizer) == steps.anchor:
+            return None
+        if compiling():
+            return None
+        if clock.light and not clock.blind and plain and clock.phase == OTHER and ident() == clock.ident:
+            entry = known.get(id(optimizer))
+            if entry is not None and not running:
+                now = perf_counter()
+                clock.row[OTHER] += now - clock.mark
+                clock.mark = now
+                clock.phase = OPTIMIZER
+                running.append(entry)
+                return None
+        return safe_before(optimizer, args, kwargs)
 
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not compiling():
+        if clock.blind and id(optimizer) == steps.anchor:
+            now = perf_counter()
+            if clock.gap > 1 and clock.mark == gaps.mark:
+                clock.gap -= 1
+                gaps.ends.append((now, clock.waited, clock.loss))
+                clock.waited = 0.0
+                steps.index += 1
+            else:
+                untimed_ended(now)
+        elif not compiling():
             safe_after(optimizer)
 
     return pre_hook, post_hook
@@ -123,15 +153,18 @@ def _phase(probe: Probe, name: str, original: Any) -> Any:
         if name == "clip_grad_norm_":
             probe.numerics.clipped(result)
 
-    return probe.guard.around(HOOK, original, begin, end)
+    return probe.guard.around(HOOK, original, begin, end, passes=True)
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:
     """`GradScaler`: the loss before scaling, steps that it skips, the scale."""
-    guard, clock, steps, numerics = probe.guard, probe.clock, probe.steps, probe.numerics
+    guard, clock, steps, numerics, pace = probe.guard, probe.clock, probe.steps, probe.numerics, probe.pace
     skipped = [False]
 
     def scales(args: Any, _kwargs: Any) -> Any:
+        if not steps.scaled:
+            steps.scaled = True
+            pace.leave()
         numerics.scaled(args[1] if len(args) > 1 else None)
 
     def begin(args: Any, _kwargs: Any) -> Any:

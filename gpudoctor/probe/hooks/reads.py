@@ -38,19 +38,12 @@ def install(probe: Probe) -> None:
         return
     device = has_device(probe)
     reader = Reader(probe)
-    names = HOST_READS + (DEVICE_READS if device else ())
-    for name in names:
-        setattr(
-            tensor,
-            name,
-            Method(getattr(tensor, name), probe.guard.safely(HOOK, functools.partial(reader.of, name))),
-        )
-    for name in MOVES if device else ():
-        setattr(
-            tensor,
-            name,
-            Method(getattr(tensor, name), probe.guard.safely(HOOK, functools.partial(reader.move, name))),
-        )
+    readers = [(name, reader.of) for name in HOST_READS + (DEVICE_READS if device else ())]
+    movers = [(name, reader.move) for name in MOVES if device]
+    for name, choose in readers + movers:
+        original = getattr(tensor, name)
+        chosen = probe.guard.safely(HOOK, functools.partial(choose, name))
+        probe.guard.put(tensor, name, original, Method(original, chosen))
 
 
 def has_device(probe: Probe) -> bool:

@@ -39,11 +39,13 @@ class Windows:
         self._probe = probe
         self._steps = probe.steps
         self._known: dict[tuple[str, Any, Any], Window] = {}
+        self._next = 32
         self._anomaly = probe.torch.is_anomaly_enabled
         self._anomaly_place: Place = (None, None, None)
 
     def open(self, what: str, place: Place) -> None:
         """Something goes on."""
+        self._probe.pace.leave()
         key = (what, place[0], place[1])
         window = self._known.get(key)
         step = self._steps.index
@@ -59,6 +61,10 @@ class Windows:
         window.on += 1
         window.end = step
 
+    def on(self) -> bool:
+        """Whether something is on now."""
+        return bool(self._known) and any(window.on for window in self._known.values())
+
     def shut(self, what: str) -> None:
         """Something goes off."""
         for window in self._known.values():
@@ -68,6 +74,7 @@ class Windows:
 
     def mode_was_set(self, frame: Any) -> None:
         """`set_detect_anomaly` or `detect_anomaly` was called."""
+        self._probe.pace.leave()
         self._anomaly_place = where(self._probe.places.user_frame(frame))
 
     def ended(self) -> None:
@@ -83,7 +90,8 @@ class Windows:
                     window.steps += 1
         if on and not any(window.what == "detect_anomaly" and window.on for window in self._known.values()):
             self.open("detect_anomaly", self._anomaly_place)
-        if step in (32, 256, 2048, 16384):
+        if step >= self._next and self._known:
+            self._next = 8 * step
             for window in self._known.values():
                 self._tell(window)
 

@@ -1,0 +1,134 @@
+"""Training loops of known step times on the CPU, which time themselves: what `run_overhead.py` measures with.
+
+    python benchmarks/overhead_jobs.py JOB SECONDS FILE [--marker | --profiler]
+
+Trains for so many seconds and writes the mean wall and CPU seconds of a step, without the first third, to a
+file. `--marker` puts TraceML's markers round every step, `--profiler` has `torch.profiler` on throughout.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+
+def loop(model, optimizer, batch, width, workers=0, rows=4096):
+    """The function of one step."""
+    import torch
+    from torch.nn import functional as F
+    from torch.utils.data import DataLoader, TensorDataset
+
+    data = TensorDataset(torch.randn(rows, width), torch.randint(0, 10, (rows,)))
+    loader = DataLoader(
+        data, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0
+    )
+
+    def batches():
+        while True:
+            yield from loader
+
+    source = batches()
+
+    def step():
+        x, y = next(source)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    step.model = model
+    return step
+
+
+def mlp(hidden, batch, kind, workers=0):
+    """A perceptron of three layers under SGD or AdamW."""
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(
+        nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)
+    )
+    return loop(model, getattr(torch.optim, kind)(model.parameters(), lr=1e-3), batch, 64, workers)
+
+
+def transformer():
+    """Six small encoder layers under AdamW."""
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+            self.body = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+            self.head = nn.Linear(64, 10)
+
+        def forward(self, x):
+            return self.head(self.body(x.view(len(x), 8, 64)).mean(dim=1))
+
+    model = Net()
+    return loop(model, torch.optim.AdamW(model.parameters(), lr=1e-3), 16, 512)
+
+
+JOBS = {
+    "1 ms": (lambda: mlp(128, 16, "SGD"), 250),
+    "1 ms, 2 workers": (lambda: mlp(128, 16, "SGD", workers=2), 250),
+    "2 ms, AdamW": (lambda: mlp(256, 16, "AdamW"), 150),
+    "5 ms": (lambda: mlp(1024, 64, "SGD"), 60),
+    "5 ms, 2 workers": (lambda: mlp(1024, 64, "SGD", workers=2), 60),
+    "20 ms, transformer": (transformer, 15),
+}
+"""Name; the function that makes the function of a step; steps in a block."""
+
+
+def main():
+    """Train for a while and say how long a step took."""
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--marker", action="store_true")
+    parser.add_argument("--profiler", action="store_true")
+    words = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    step = JOBS[words.job][0]()
+    if words.marker:
+        import traceml_ai
+
+        traceml_ai.init(mode="auto")
+        bare, model = step, step.model
+
+        def step():
+            with traceml_ai.trace_step(model):
+                bare()
+
+    if words.profiler:
+        schedule = torch.profiler.schedule(wait=0, warmup=0, active=50)
+        profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule, on_trace_ready=lambda _: None
+        )
+        profiler.start()
+        bare_step = step
+
+        def step():
+            bare_step()
+            profiler.step()
+
+    begin = time.perf_counter()
+    marks = []
+    while time.perf_counter() - begin < words.seconds:
+        for _ in range(10):
+            step()
+        marks.append((time.perf_counter(), time.process_time()))
+    if words.profiler:
+        profiler.stop()
+    kept = marks[len(marks) // 3 :]
+    steps = 10 * (len(kept) - 1)
+    wall, cpu = ((kept[-1][at] - kept[0][at]) / steps for at in (0, 1))
+    words.file.write_text(json.dumps({"wall": wall, "cpu": cpu, "steps": steps}))
+
+
+if __name__ == "__main__":
+    main()
