@@ -19,29 +19,32 @@ DATA = ROOT / "benchmarks" / "data" / "diagnosis-score.json"
 PAGE = ROOT / "docs" / "diagnosis.md"
 _HEAD = """# The diagnosis, scored
 
-{count} programs: {ailments} ailments, each in two styles (a plain loop; functions, classes and a `main`),
-each sick and in a twin that does the same work in good order. They are in
-[`benchmarks/diagnosis`](../benchmarks/diagnosis), written from the catalogue's definitions; each runs for
-seconds on a CPU. A sick program is a hit where the first finding names the ailment, a right line is the
-guilty line among that finding's places, a false alarm is a warning or an error on a well twin.
+{count} programs: {ailments} ailments, each in two styles (a plain loop; functions, classes and
+a `main`), each sick and in a twin that does the same work in good order. They are in
+[`benchmarks/diagnosis`](../benchmarks/diagnosis), written from the catalogue's definitions;
+each runs for seconds on a CPU. A sick program is a hit where the first finding names the
+ailment, a right line is the guilty line among that finding's places, a false alarm is a warning
+or an error on a well twin.
 
 Measured on {machine}, {date}, with {versions}. The page is made from
-[`diagnosis-score.json`](../benchmarks/data/diagnosis-score.json) by `benchmarks/diagnosis/page.py`.
+[`diagnosis-score.json`](../benchmarks/data/diagnosis-score.json) by
+`benchmarks/diagnosis/page.py`.
 """
-_RIVAL = """train-doctor looks for the speed of a run and says nothing of losses, gradients, memory or modes, so
-most of the rows are none of its business; they are counted all the same, since a user does not know beforehand
-what is wrong. Its words are read generously: a finding counts for every ailment that it could mean, a
-note that the command ended early counts as having named the death, and its suggestion to try
-`torch.compile`, which comes with almost every program, is set aside both as a first place and as an
-alarm. It names no lines. It stops after 50
-steps and two seconds by default; for programs that die its window is the whole run.
+_RIVAL = """train-doctor looks for the speed of a run and says nothing of losses, gradients, memory or
+modes, so most of the rows are none of its business; they are counted all the same, since a user
+does not know beforehand what is wrong. Its words are read generously: a finding counts for
+every ailment that it could mean, a note that the command ended early counts as having named the
+death, and its suggestion to try `torch.compile`, which comes with almost every program, is set
+aside both as a first place and as an alarm. It names no lines. It stops after 50 steps and two
+seconds by default; for programs that die its window is the whole run.
 """
-_CAUTION = """These are the programs with which the checks were mended, most of them run once, on a machine that
-other jobs kept busy: before the mending 68 of the 74 sick ones had the right finding first (two of the other six were too
-little ill to be found, and were made worse). 55 programs in other shapes (iterable sets, generators, loops in other modules, runs of 40
-to 60 steps) that no check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
-mended too, and they are not part of the table. Notes are no alarms, and neither are the sampler that the two-rank
-twins lack on purpose and what follows from it.
+_CAUTION = """These are the programs with which the checks were mended, most of them run once, on a machine
+that other jobs kept busy: before the mending 68 of the 74 sick ones had the right finding first
+(two of the other six were too little ill to be found, and were made worse). 55 programs in
+other shapes (iterable sets, generators, loops in other modules, runs of 40 to 60 steps) that no
+check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
+mended too, and they are not part of the table. Notes are no alarms, and neither are the sampler
+that the two-rank twins lack on purpose and what follows from it.
 """
 
 
