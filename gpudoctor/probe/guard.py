@@ -25,6 +25,8 @@ class Guard:
         self._off = set(settings.get("off", ()))
         self._faults = set(settings.get("faults", ()))
         self.compiling: Callable[[], bool] = lambda: False
+        self.names: set[str] = set()
+        """Hooks that went through here."""
 
     def wanted(self, hook: str) -> bool:
         """Whether the settings leave this hook on."""
@@ -75,6 +77,7 @@ class Guard:
 
     def faulty(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:
         """For tests: a hook that fails on purpose."""
+        self.names.add(hook)
         if hook not in self._faults and "all" not in self._faults:
             return work
 
@@ -98,6 +101,7 @@ class Guard:
         called when the call raised, with no result.
         """
         begin = self.faulty(hook, begin)
+        end = self.faulty(f"{hook} (end)", end)
         state = [True]
         clock = self._clock
         ident = threading.get_ident

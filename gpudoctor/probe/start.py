@@ -18,7 +18,7 @@ def begin(waiting: Any) -> Probe:
     """Install everything in this process."""
     probe = Probe(sys.modules["torch"], waiting)
     for module in HOOKS:
-        probe.guard.safely(module.__name__.rpartition(".")[2], module.install)(probe)
+        probe.guard.safely(f"{module.__name__.rpartition('.')[2]} (install)", module.install)(probe)
     probe.guard.safely("permit", permit)(probe.settings)
     end = probe.guard.safely("end", probe.end)
     if hasattr(os, "register_at_fork"):

@@ -160,7 +160,12 @@ def run_script(
     return Run(folder, script, result)
 
 
-def run_plain(tmp_path: Path, script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_without(script: Path, *words: str) -> Finished:
+    """A script in a forked process that has torch and no probe."""
+    return _zygote().run(script, words, _own_environment())
+
+
+def run_plain(tmp_path: Path, script: Path, *words: str) -> Finished:
     """The same script without the probe."""
     return subprocess.run(
         [sys.executable, str(script), *words], env=_own_environment(), cwd=tmp_path, text=True,

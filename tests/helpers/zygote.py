@@ -64,12 +64,13 @@ if __name__ == "__main__":
     if asked is not None:
         become(asked)
         names = {"__name__": "_gpudoctor_boot"}
-        boot = os.path.join(os.environ["GPUDOCTOR_PROBE"], "boot.py")
-        with open(boot, encoding="utf-8") as stream:
-            exec(compile(stream.read(), boot, "exec"), names)
-        names["boot"](os.environ["GPUDOCTOR_PROBE"])
-        if sys.meta_path[0].__class__.__name__ == "Waiting":
-            sys.meta_path[0].imported("torch")
+        boot = os.path.join(os.environ.get("GPUDOCTOR_PROBE", ""), "boot.py")
+        if os.path.exists(boot):  # else the script is to run without us
+            with open(boot, encoding="utf-8") as stream:
+                exec(compile(stream.read(), boot, "exec"), names)
+            names["boot"](os.environ["GPUDOCTOR_PROBE"])
+            if sys.meta_path[0].__class__.__name__ == "Waiting":
+                sys.meta_path[0].imported("torch")
         with open(asked["script"], encoding="utf-8") as stream:
             code = compile(stream.read(), asked["script"], "exec")
         sys.modules["__main__"].__file__ = asked["script"]

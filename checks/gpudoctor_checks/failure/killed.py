@@ -57,7 +57,7 @@ class Killed(Check):
             for line in (end.kernel if end else ())
             if "oom" in line.lower() or "killed process" in line.lower()
         ]
-        used, limit = _memory(recording)
+        used, limit = _memory(recording, told.process.node if told.process is not None else "")
         near = limit > 0 and used >= self.limit("memory_share") * limit
         memory = told.kind in ("", "SIGKILL") and bool(lines or near or (end is not None and end.oom_kills))
         spans = [spot(patient, place) for place in killing_lines(patient)] if not memory else []
@@ -94,9 +94,12 @@ class Killed(Check):
         )
 
 
-def _memory(recording: Recording) -> tuple[float, float]:
-    """Greatest bytes in use in the last samples, and their limit; zeros where not known."""
-    used = [value for value in recording.machine.column("memory")[-5:] if value == value]
-    facts = recording.machine_facts
+def _memory(recording: Recording, node: str) -> tuple[float, float]:
+    """Greatest bytes in use in the last samples of a node, and their limit; zeros where not known."""
+    of_node = [item for item in recording.nodes if item.node == node]
+    machine, facts = recording.machine, recording.machine_facts
+    if of_node:
+        machine, facts = of_node[0].machine, of_node[0].facts
+    used = [value for value in machine.column("memory")[-5:] if value == value]
     limit = facts.get("cgroup_memory") or facts.get("memory") or 0
     return (max(used), float(limit)) if used and isinstance(limit, int | float) else (0.0, 0.0)

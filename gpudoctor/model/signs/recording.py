@@ -99,6 +99,15 @@ class RunEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The machine beside a run on one of its nodes."""
+
+    node: str
+    machine: Table
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One run."""
 
@@ -122,9 +131,14 @@ class Recording:
     launchers: tuple[Process, ...] = ()
     """Processes without a rank beside ranks: a launcher, whose last words say how its children died."""
     machine: Table = field(default_factory=lambda: Table(columns={}))
-    """Samples beside the run; columns as in docs/recording.md, of several GPUs `gpu0_sm`, `gpu1_sm`..."""
+    """Samples beside the run; columns as in docs/recording.md, of several GPUs `gpu0_sm`, `gpu1_sm`...
+
+    Of several nodes: the first rank's, and the GPUs of all others behind its own, at its moments.
+    """
     machine_facts: Mapping[str, Any] = field(default_factory=dict)
     """Names, counts and limits of the machine: `gpus`, `cpus`, `memory`, `cgroup_memory`."""
+    nodes: tuple[Beside, ...] = ()
+    """What was sampled on each node, as it was; the first rank's node first."""
     end: RunEnd | None = None
     """None where the recorder itself was killed."""
     origin: str = "gpudoctor"

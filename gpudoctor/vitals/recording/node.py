@@ -56,11 +56,27 @@ def read_node(place: Place) -> Node:
     for name in names:
         if name.endswith(".gdr"):
             _read_file(node, name)
+    problems += [sentence for item in node.reported for sentence in _missing(node, item)]
     for name in names:
         fault = _FAULT.fullmatch(name)
         if fault is not None:
             _read_fault(node, name, int(fault[2]))
     return node
+
+
+def _missing(node: Node, item: Reported) -> Iterator[str]:
+    """What the recording of a process lacks by its own words, or by their absence."""
+    process = item.process
+    who = f"{node.place.name}: rank {process.rank}" if item.ranked else f"{node.place.name}: pid {process.pid}"
+    for record in process.of("lost"):
+        hook, error = record.get("hook"), record.get("error")
+        yield f"{who}: our hook `{hook}` failed and is off; what it tells is missing from then on ({error})"
+    ended = node.end is not None and node.end.exit_code == 0
+    if ended and not process.clean and not process.lost_bytes and len(process.steps):
+        yield (
+            f"{who}: its file stops before its end although the command ended well: "
+            "a disk that was full, or a process that ended by os._exit"
+        )
 
 
 def _read_fault(node: Node, name: str, pid: int) -> None:

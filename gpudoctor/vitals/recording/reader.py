@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.signs.recording import Process, Recording, RunEnd
+from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd
+from gpudoctor.vitals.recording.machines import joined
 from gpudoctor.vitals.recording.node import Node, read_node
 from gpudoctor.vitals.recording.places import find_place
 from gpudoctor.vitals.recording.process import Reported
@@ -24,6 +26,12 @@ def read_recording(path: str, *more: str) -> Recording:
     nodes = [read_node(place) for place in places.values()]
     ranks = _ranks(nodes)
     first = _leader(nodes, ranks)
+    ordered = [first, *(node for node in nodes if node is not first)]
+    beside = [
+        Beside(node=node.text("node") or node.place.name, machine=node.machine, facts=node.facts)
+        for node in ordered
+    ]
+    machine, facts = joined(beside, [_started(node) for node in ordered])
     problems = [sentence for node in nodes for sentence in node.problems]
     if not any(node.reported for node in nodes):
         problems.append(f"{path}: no process reported: the command did not import torch where we could see it")
@@ -38,8 +46,9 @@ def read_recording(path: str, *more: str) -> Recording:
         ranks=tuple(ranks),
         workers=tuple(_workers(nodes, ranks)),
         launchers=tuple(_launchers(nodes)),
-        machine=first.machine,
-        machine_facts=first.facts,
+        machine=machine,
+        machine_facts=facts,
+        nodes=tuple(beside),
         end=_joined_end([node.end for node in nodes]),
         problems=tuple(problems),
     )
@@ -127,6 +136,14 @@ def _workers(nodes: Sequence[Node], ranks: Sequence[Process]) -> list[Process]:
         for parent, worker in node.workers
         if (worker.node, parent) in parents
     ]
+
+
+def _started(node: Node) -> float | None:
+    """Epoch seconds of a node's start; None where its manifest does not say."""
+    try:
+        return datetime.fromisoformat(node.text("started")).timestamp()
+    except ValueError:
+        return None
 
 
 def _joined_end(ends: Sequence[RunEnd | None]) -> RunEnd | None:

@@ -244,6 +244,41 @@ def test_the_stack_of_a_fatal_signal(tmp_path):
     assert read_recording(str(folder)).ranks[0].last("signal") is None
 
 
+def test_the_machines_of_all_nodes_are_kept(tmp_path):
+    """GPUs are numbered through; the second node began two seconds later and has one sample less."""
+    folders = []
+    for number, begun in enumerate(("08:15:02.000", "08:15:04.000")):
+        machine = make_machine(
+            10 - number, memory=1e9 * (number + 1), gpu0_util=lambda i, n=number: n + i / 100
+        )
+        gpus = {"gpus": [{"name": f"card-{number}"}], "memory": 32 << 30}
+        run = make_recording(
+            make_process(make_steps(20), rank=number, world=2, node=f"node-{number}"), machine=machine,
+            machine_facts=gpus, node=f"node-{number}", started=f"2026-11-21T{begun}+01:00",
+        )  # fmt: skip
+        folders.append(str(write_recording(run, tmp_path / f"n{number}")))
+    read = read_recording(*reversed(folders))
+    assert [item.node for item in read.nodes] == ["node-0", "node-1"]
+    assert [item.machine.column("memory")[0] for item in read.nodes] == [1e9, 2e9]
+    assert [(gpu["name"], gpu["node"], gpu["index"]) for gpu in read.machine_facts["gpus"]] == [
+        ("card-0", "node-0", 0), ("card-1", "node-1", 0),
+    ]  # fmt: skip
+    assert list(read.machine.column("gpu0_util")) == pytest.approx([i / 100 for i in range(10)])
+    second = read.machine.column("gpu1_util")
+    assert all(value != value for value in second[:2])
+    assert list(second[2:]) == pytest.approx([1 + i / 100 for i in range(8)])
+    assert len(read.machine) == 10
+
+
+def test_what_the_probe_lost_is_told(tmp_path):
+    lost = record("lost", 1.0, hook="forward", error="RuntimeError: no")
+    folder = write_recording(make_recording(make_process(make_steps(30), records=[lost])), tmp_path / "run")
+    assert any("hook `forward` failed" in sentence for sentence in read_recording(str(folder)).problems)
+    full = make_recording(make_process(make_steps(30), clean=False), end=RunEnd(exit_code=0))
+    folder = write_recording(full, tmp_path / "full")
+    assert any("stops before its end" in sentence for sentence in read_recording(str(folder)).problems)
+
+
 def test_a_zip_file_is_a_recording(tmp_path):
     recording = make_recording(make_process(make_steps(30)))
     folder = write_recording(recording, tmp_path / "inner" / "run-1")
