@@ -176,7 +176,7 @@ def test_every_hook_may_fail_and_the_training_goes_on(tmp_path):
     assert told["install"] == {*kinds["install"]} <= told["all"]
     assert {"loader", "forward", "backward", "optimizer"} <= told["begin"] <= {*kinds["begin"]}
     assert told["of steps"] == {*kinds["of steps"]}
-    assert {"loader", "backward"} <= told["end"]
+    assert "loader" in told["end"]
     assert told["forward"] == {"forward"}
     # The report says so.
     problems = read_recording(str(tmp_path / "forward" / "recording")).problems
