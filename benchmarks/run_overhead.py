@@ -1,7 +1,7 @@
 """What `gpudoctor run` costs a training: step times with and without the probe, and others beside it.
 
     python benchmarks/run_overhead.py [--pairs 30] [--only JOB] [--rival-python PYTHON] [--rival-pairs 5]
-        [--machine WORDS] [--date DATE] [--output FILE]
+        [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
 
 Training runs in blocks of steps (about a quarter of a second each). Between the blocks the probe's hooks are
 taken out of torch and its thread is stopped, or put back; blocks with, without and without again come in random
@@ -9,10 +9,11 @@ order. `A/A` compares the two without, and is what the method itself cannot tell
 over the pairs of the difference of the blocks' mean step times, with an interval of 95 % from the pairs' order;
 all that the probe does is in it, its readings at their cadence and its writing too.
 
-TraceML (with its marker), train-doctor and torch.profiler cannot be taken out of a process: each pair of
-theirs is two processes, one bare and one under the tool, in random order, that time their own steps. They need
-an environment with torch, `traceml-ai` and `train-doctor` (`--rival-python`); without one they are left out,
-and that is said.
+Taking it out and putting it back makes CPython adapt the code of torch's classes anew, so these figures are
+above those of a run that is left alone. `gpudoctor, process` are pairs of processes, bare and under `gpudoctor
+run`, that time their own steps; TraceML (with its marker), train-doctor and torch.profiler are measured in the
+same way. They need an environment with torch, `traceml-ai` and `train-doctor` (`--rival-python`); without one
+they are left out, and that is said.
 """
 
 import argparse
@@ -159,15 +160,29 @@ def commands(python):
     )
 
 
-def rivals(python, jobs, pairs):
-    """Pairs of processes, bare and under each tool."""
+def processes(python, jobs, pairs):
+    """Pairs of processes, bare and under each tool, ours the first."""
     found = {}
-    if not python or not Path(python).exists():
+    gpudoctor = [
+        sys.executable,
+        "-m",
+        "gpudoctor",
+        "run",
+        "--quiet",
+        "--recording",
+        "recording",
+        "--",
+        sys.executable,
+        "JOB",
+    ]
+    tools = [("gpudoctor, process", sys.executable, gpudoctor, [])]
+    if python and Path(python).exists():
+        tools += [(name, python, before, after) for name, before, after in commands(python)]
+    else:
         print("The other tools are left out: no environment with them was given (--rival-python).")
-        return found
     script = str(HERE / "overhead_jobs.py")
     for job in jobs:
-        for name, before, after in commands(python):
+        for name, python, before, after in tools:
             results = {"without": [], "with": []}
             for _ in range(pairs):
                 for kind in random.sample(("without", "with"), 2):
@@ -254,7 +269,9 @@ def main():
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--only", default="")
     parser.add_argument("--rival-python")
+    parser.add_argument("--processes-only", action="store_true")
     parser.add_argument("--rival-pairs", type=int, default=5)
+    parser.add_argument("--rival-jobs", default="1 ms;5 ms;20 ms, transformer", help="separated by semicolons")
     parser.add_argument("--machine", default="not named")
     parser.add_argument("--date", default="")
     parser.add_argument("--output", type=Path)
@@ -265,14 +282,14 @@ def main():
         return
     jobs = [job for job in JOBS if words.only in job]
     print(f"Machine: {words.machine}. Step, difference with its 95 % interval, share of the step, CPU time.")
-    figures = ours(jobs, words.pairs)
+    figures = {job: {} for job in jobs} | ({} if words.processes_only else ours(jobs, words.pairs))
     starts = start_up(max(5, words.pairs // 3))
     begin = interval([probed - bare for bare, probed in starts])
     torch_alone = statistics.median(bare for bare, _ in starts)
     middle, low, high = (seconds * 1e3 for seconds in begin)
     print(f"start-up beyond torch's import ({torch_alone:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]")
-    alike = [job for job in jobs if "worker" not in job]
-    for job, found in rivals(words.rival_python, alike, words.rival_pairs).items():
+    alike = [job for job in jobs if job in words.rival_jobs.split(";")]
+    for job, found in processes(words.rival_python, alike, words.rival_pairs).items():
         for name, results in found.items():
             figures[job][name] = compared(results["without"], results["with"])
     if words.output:

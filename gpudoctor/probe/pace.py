@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 FIRST = 64
 """Steps that are watched in any case."""
-SHARE, LEAST = 0.004, 8e-6
-"""What watching may cost: this share of a step, or so many seconds."""
+SHARE, LEAST = 0.003, 6e-6
+"""What watching may cost, and what timing may: this share of a step, or so many seconds."""
 TICKS = 1000
 """What watching one step costs, in readings of the clock, until it has been measured."""
 MOST = 24
 """One step of so many is watched at least, on the average; up to half as many more may lie in between."""
 KEPT = 32
 """Differences between watched and light steps that are kept."""
-TIMED = 6
-"""Timing a step costs about so many times less than watching it."""
+TIMED, FEWEST = 0.5, 6
+"""What timing a step costs of what watching it is expected to; one of so many light steps is timed at least."""
 
 
 class Pace:
@@ -135,8 +135,10 @@ class Pace:
 
     def _choose(self) -> int:
         """Light steps before the next watched one; by chance, so that no rhythm of the loop's can hide."""
-        stride = self._stride or min(MOST, 1 + int(self._cost / max(SHARE * self._usual, LEAST)))
-        self._every = max(1, round(stride / TIMED)) if self._simple() else 1
+        budget, timing = max(SHARE * self._usual, LEAST), TIMED * self._expected
+        stride = self._stride or min(MOST, 1 + int((self._cost + timing) / budget))
+        every = FEWEST if self._stride > FEWEST else min(FEWEST, 1 + int(timing / budget))
+        self._every = every if stride > 1 and self._simple() else 1
         spread = stride - 1
         return spread - spread // 2 + self._chance(2 * (spread // 2) + 1)
 

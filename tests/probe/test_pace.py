@@ -11,7 +11,7 @@ from probed import run_script
 pytest.importorskip("torch")
 
 STRIDE = 24
-"""Of so many steps one is watched, and of the others one of four is timed."""
+"""Of so many steps one is watched, and of the others one of six is timed."""
 
 LOOP = """
 model = net()
