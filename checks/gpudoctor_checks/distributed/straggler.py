@@ -7,6 +7,7 @@ from gpudoctor.model.reading.recordings.costs import by_line, lines
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.ranks import LEAST_STEPS, Straggler, aligned, straggler
+from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.reading.windows.standing import late_rank
 from gpudoctor.model.unavailable import Unavailable
@@ -81,7 +82,8 @@ class StragglingRank(Check):
         named = seconds >= self.limit("covered") * late.seconds
         spans = self._lines(patient, run, late, part) if named else []
         node = f" on {process.node}" if len({rank.node for rank in run.recording.ranks}) > 1 else ""
-        cause = f"; it is in {part}, {duration(seconds)} longer than the others'" if named else ""
+        where = "in lines of its own" if part == OTHER else f"in {part.replace('_', ' ')}"
+        cause = f"; it is {where}, {duration(seconds)} longer than the others'" if named else ""
         yield confirmed(
             self,
             (),

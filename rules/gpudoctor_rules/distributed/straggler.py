@@ -32,8 +32,15 @@ class StragglingRankRule(Rule):
             )
         yield Remedy(
             id="DIST001-rank",
-            title=f"relieve rank {rank}" + (f" of its {part}" if part else ""),
+            title=f"relieve rank {rank}{_of(str(part or ''))}",
             steps=steps,
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
         )
+
+
+def _of(part: str) -> str:
+    """What it is to be relieved of."""
+    if not part:
+        return ""
+    return " of what it alone does" if part == "other" else f" of its {part.replace('_', ' ')}"
