@@ -11,7 +11,7 @@ all that the probe does is in it, its readings at their cadence and its writing 
 
 Taking it out and putting it back makes CPython adapt the code of torch's classes anew, so these figures are
 above those of a run that is left alone. `gpudoctor, process` are pairs of processes, bare and under `gpudoctor
-run`, that time their own steps; TraceML (with its marker), train-doctor and torch.profiler are measured in the
+run`, that time their own steps, and `A/A, process` pairs of two bare ones; TraceML (with its marker), train-doctor and torch.profiler are measured in the
 same way. They need an environment with torch, `traceml-ai` and `train-doctor` (`--rival-python`); without one
 they are left out, and that is said.
 """
@@ -175,7 +175,8 @@ def processes(python, jobs, pairs):
         sys.executable,
         "JOB",
     ]
-    tools = [("gpudoctor, process", sys.executable, gpudoctor, [])]
+    bare = [sys.executable, "JOB"]
+    tools = [("gpudoctor, process", sys.executable, gpudoctor, []), ("A/A, process", sys.executable, bare, [])]
     if python and Path(python).exists():
         tools += [(name, python, before, after) for name, before, after in commands(python)]
     else:
