@@ -11,9 +11,9 @@ all that the probe does is in it, its readings at their cadence and its writing 
 
 Taking it out and putting it back makes CPython adapt the code of torch's classes anew, so these figures are
 above those of a run that is left alone. `gpudoctor, process` are pairs of processes, bare and under `gpudoctor
-run`, that time their own steps, and `A/A, process` pairs of two bare ones; TraceML (with its marker), train-doctor and torch.profiler are measured in the
-same way. They need an environment with torch, `traceml-ai` and `train-doctor` (`--rival-python`); without one
-they are left out, and that is said.
+run`, that time their own steps, and `A/A, process` pairs of two bare ones; TraceML (with its marker),
+train-doctor and torch.profiler are measured in the same way. They need an environment with torch,
+`traceml-ai` and `train-doctor` (`--rival-python`); without one they are left out, and that is said.
 """
 
 import argparse
