@@ -1,6 +1,7 @@
 """PERF014 unexplained-time."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.blame import Owner, calling, lines_of, loop_heads, owned, share_of
@@ -10,6 +11,9 @@ from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.costs import unexplained
 from gpudoctor.model.reading.windows.looks import watched
+
+_COMMON = 0.5
+"""Of the greatest share, what the other ranks must have of it for it to be the job's and not one rank's."""
 
 
 class UnexplainedTime(Check):
@@ -28,7 +32,8 @@ class UnexplainedTime(Check):
         answers for, and those that compute the loss, are set aside.
     False alarms:
         A script whose step is that work: a simulation, a search, an environment that is stepped. The share is
-        still what it says.
+        still what it says. Time of one rank alone is the straggler's (DIST001), and time at which the sampler
+        never looked has no line: both are notes.
     Remedies:
         Look at the lines: take the work out of the step, do it less often, or on whole tensors on the device.
     References:
@@ -69,6 +74,8 @@ class UnexplainedTime(Check):
         if share - share_of(patient, run, Owner.ENGINE) < self.limit("share_noted"):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
         places = lines_of(patient, run, Owner.NOBODY, Owner.ENGINE)
+        if not places or _of_one_rank(run):
+            severity = Severity.NOTE
         spans = [spot(patient, place) for place in places]
         spans += [head for span in spans[:2] for head in loop_heads(patient, span)]
         engine = started_at(run, spans)
@@ -98,3 +105,9 @@ class UnexplainedTime(Check):
         if not owned(patient, run):
             return run.share(OTHER)
         return share_of(patient, run, Owner.NOBODY, Owner.ENGINE)
+
+
+def _of_one_rank(run: Run) -> bool:
+    """Whether one rank alone has most of it: that is DIST001's, which names the rank and its cost."""
+    shares = sorted(state.share(OTHER) for state in run.states)
+    return len(shares) > 1 and median(shares[:-1]) < _COMMON * shares[-1]

@@ -189,6 +189,11 @@ def test_histograms_by_the_sampler_and_the_source():
     assert findings("PERF014", text, process) == []
 
 
+def test_unexplained_time_without_a_line_is_a_note():
+    [finding] = findings("PERF014", None, make_process(make_steps(200, other=0.01)))
+    assert finding.severity is Severity.NOTE and "no line is known" in finding.message
+
+
 def test_lines_that_compute_the_loss_are_not_unexplained():
     text, line = script("loss = torch.nn.functional.mse_loss(out, y)")
     seen = lines(("other", "/job/train.py", line, "<module>", 60))
