@@ -176,6 +176,11 @@ def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:
                 key = (str(phase), str(path), int(line or 0), str(function or ""))
                 counted[key] = counted.get(key, 0.0) + count
         total += max(seen, float(record.get("samples") or 0.0))
+    return line_costs(counted, total)
+
+
+def line_costs(counted: Mapping[tuple[str, str, int, str], float], total: float) -> tuple[LineCost, ...]:
+    """Samples by phase, path, line and function as costs, most first; `total` is the samples of all lines."""
     found = [
         LineCost(
             phase=phase,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.recordings.costs import LineCost, Place
+from gpudoctor.model.reading.recordings.costs import LineCost, line_costs
 from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.model.signs.recording import Process, Record
 
@@ -40,13 +40,4 @@ def _measuring(records: Iterable[Record]) -> tuple[LineCost, ...]:
                 continue
             key = (str(phase), str(place[0]), int(place[1] or 0), str(place[2] or ""))
             found[key] = found.get(key, 0.0) + samples
-    costs = [
-        LineCost(
-            phase=phase,
-            place=Place(path=path, line=line, function=function),
-            samples=samples,
-            share=samples / total,
-        )
-        for (phase, path, line, function), samples in found.items()
-    ]
-    return tuple(sorted(costs, key=lambda item: (-item.samples, item.place.path, item.place.line)))
+    return line_costs(found, total)
