@@ -1,9 +1,8 @@
 """Where one step of training ends and the next begins, in loops that carry no marker.
 
-A step lies between two ends of the outermost `optimizer.step()` of a cycle. With several optimizers one of
-them is the anchor that closes the cycle: the one that came last when they alternate (a GAN's generator, the
-second of Muon and AdamW), unless it steps so rarely that the others make the rhythm. Without an optimizer a
-step ends with its backward pass, and without those with the next batch.
+A step lies between two ends of the outermost `optimizer.step()` of a cycle; with several optimizers one of
+them closes it (cycles.py). Without an optimizer a step ends with its backward pass, and without those with the
+next batch.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .clock import BACKWARD, DATA_WAIT, EVALUATION
+from .cycles import Cycles
 from .places import where
-from .table import AT, EMPTY, NAN, OTHER
+from .table import AT, EMPTY, NAN, OTHER, merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +27,6 @@ _COUNT, _DURATION, _LONGEST, _BACKWARDS, _RSS = (
     AT[name] for name in ("count", "duration", "longest", "backwards", "rss")
 )
 
-RARE = 16
-"""Steps of other optimizers after which one that was the anchor has lost the rhythm."""
 ACCUMULATION = 512
 """Backward passes without a step of the optimizer that exists before they count as steps themselves."""
 DRAWS = 32
@@ -51,6 +49,9 @@ class Steps:
         """Called in the training thread when a step is about to end."""
         self.after: list[Callable[[], None]] = []
         """Called in the training thread when a step has ended."""
+        self.known: dict[int, tuple[int, int]] = {}
+        """Ids of the optimizers that have made steps, each with what the hooks keep of a light step of its."""
+        self._cycles = Cycles(self)
         self._stop_after = _positive(os.environ.get("GPUDOCTOR_STEPS"))
         self.renew()
 
@@ -79,9 +80,9 @@ class Steps:
         """Whether one optimizer's step calls another's."""
         self.scaled = False
         """Whether a gradient scaler takes part."""
-        self.known: dict[int, tuple[int, int]] = {}
-        """Ids of the optimizers that have made steps, each with what the hooks keep of a light step of its."""
-        self._others = 0
+        self.known.clear()
+        self._cycles.renew()
+        self._table.held = False
         self._remembered = 0
         self._deferred = False
         self._idle_backwards = 0
@@ -130,6 +131,16 @@ class Steps:
             if self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
                 self._close_by("backward", frame)
 
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer is there, which may take part."""
+        self.optimizers += 1
+        self._cycles.made(optimizer)
+
+    def optimizer_inner(self, optimizer: Any) -> None:
+        """An optimizer's step is part of another one's."""
+        self.nested = True
+        self._cycles.inner(optimizer)
+
     def optimizer_ended(self, optimizer: Any, frame: FrameType | None) -> None:
         """An outermost `optimizer.step()` is over (or was skipped by the scaler)."""
         self._idle_backwards = 0
@@ -137,17 +148,42 @@ class Steps:
         if self._clock.phase == BACKWARD:  # one optimizer a parameter, stepped by hooks of the backward pass
             self._deferred = True
             return
-        key = id(optimizer)
-        if key not in self.known:
-            self.known[key] = key, OTHER
-            self.anchor = key
-        elif key != self.anchor:
-            self._others += 1
-            if self._others <= RARE:
-                return
-            self.anchor = key
-        self._others = 0
-        self._close_by("optimizer", frame)
+        if self._cycles.closes(id(optimizer), self._clock.mark):
+            self._close_by("optimizer", frame)
+
+    # -- what the cycles of several optimizers tell
+
+    def begins(self) -> bool:
+        """Whether no step has ended yet."""
+        return not self.index and not self._clock.row[_COUNT]
+
+    def held(self) -> bool:
+        """Whether steps so far may yet be made one."""
+        return self._table.held
+
+    def hold(self, held: bool) -> None:
+        """Steps are (not) written yet, for they may be parts of one."""
+        self._table.held = held
+
+    def reopen(self) -> None:
+        """The steps that were held are the beginning of the one in the making."""
+        row = self._table.reopen()
+        if row is not None:
+            self.last -= row[_DURATION]
+            self.index = 0
+            merge(row, self._clock.row[:-1])
+            row[: _LONGEST + 1] = EMPTY[: _LONGEST + 1]
+            self._clock.row = [*row, self._clock.row[OTHER]]
+
+    def were_steps(self, ends: list[float]) -> None:
+        """What ended there were steps, whose phases are in the row in the making."""
+        row = self._clock.row
+        begins = [self.last, *ends[:-1]]
+        row[_LONGEST] = max(row[_LONGEST], *(end - begin for begin, end in zip(begins, ends)))
+        row[_DURATION] += ends[-1] - self.last
+        row[_COUNT] += len(ends)
+        self.last = ends[-1]
+        self.index += len(ends)
 
     # -- how a step ends
 

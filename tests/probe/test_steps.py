@@ -1,5 +1,6 @@
 """Steps and phases of plain loops, recorded from real training in child processes."""
 
+import itertools
 import math
 
 import pytest
@@ -87,21 +88,51 @@ def test_accumulation_makes_one_step_of_several_backwards(tmp_path):
     assert told.steps("samples") == [32, 32, 32]
 
 
-def test_two_optimizers_in_turn_are_one_cycle(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        g, d = net(), net()
-        first, second = torch.optim.Adam(d.parameters()), torch.optim.Adam(g.parameters())
-        for x, y in DataLoader(data(80), batch_size=8):
-            for model, optimizer in ((d, first), (g, second)):
-                optimizer.zero_grad()
-                F.cross_entropy(model(x), y).backward()
-                optimizer.step()
-        """,
-    ).rank
-    assert told.steps("backwards")[2:] == [2] * 9
-    assert sum(told.steps("backwards")) == 20
+CYCLES = """
+nets = [net() for _ in range(3)]
+critic, actor, alpha = (torch.optim.Adam(n.parameters()) for n in nets)
+batches = DataLoader(data(30 * 8), batch_size=8)
+
+def train(optimizer, times=1):
+    model = nets[(critic, actor, alpha).index(optimizer)]
+    for _ in range(times):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+for number, (x, y) in enumerate(batches):
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "backwards"),
+    [
+        ("train(critic); train(actor)", [2] * 30),
+        ("train(critic); train(actor); train(alpha)", [3] * 30),
+        ("train(critic, 5); train(actor)", [6] * 30),
+        # Which of them is the rarer shows in the second round only.
+        ("train(actor); train(critic, 5)", [7] + [6] * 28),
+        ("train(critic)", [1] * 30),
+        ("train(critic); number % 20 == 19 and train(alpha)", [1] * 20 + [2] + [1] * 9),
+        ("train(critic); number > 10 and train(actor)", [1] * 12 + [2] * 18),
+        ("train((actor, critic)[number // 15])", [1] * 15 + [2] + [1] * 13),
+    ],
+)
+def test_several_optimizers_make_cycles(tmp_path, body, backwards):
+    told = run_script(tmp_path, CYCLES.format(body)).rank
+    assert told.steps("backwards") == backwards
+    counts, indices = told.steps("count"), told.steps("index")
+    assert told.one("end")["steps"] == sum(counts) == indices[-1] + 1
+    assert indices == [end - 1 for end in itertools.accumulate(counts)]
+    assert sum(told.steps("duration")) == pytest.approx(
+        told.steps("t")[-1] - told.steps("t")[0] + told.steps("duration")[0], rel=1e-3
+    )
+
+
+def test_steps_that_two_optimizers_took_in_blocks_are_all_counted(tmp_path):
+    told = run_script(tmp_path, CYCLES.format("train((actor, critic)[number // 10 % 2])")).rank
+    assert told.one("end")["steps"] == 30
 
 
 def test_a_closure_belongs_to_its_step(tmp_path):

@@ -59,7 +59,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if running:
             if all(known != key for known, _ in running):
                 running.append((key, -1))
-                steps.nested = True
+                steps.optimizer_inner(optimizer)
                 return None
             running.clear()  # its last step raised, so no hook saw its end
         pace.leave()
@@ -133,7 +133,7 @@ def _made(probe: Probe, original: Any) -> Any:
 
     def end(optimizer: Any, _result: Any, failed: bool) -> None:
         if not failed:
-            probe.steps.optimizers += 1
+            probe.steps.optimizer_made(optimizer)
             if len(probe.models.made) < 256:
                 probe.models.made[id(optimizer)] = maker(probe, sys._getframe(2))
 
