@@ -73,7 +73,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     ranked = rank(cases)
     outcomes.sort(key=lambda item: item.code)
     recording = _or_none(patient.signs.recording.take)
-    run = _run(recording, ranked, outcomes) if recording else None
+    run = _run(patient, recording, ranked, outcomes) if recording else None
     return Report(
         version=__version__,
         subject=describe(patient),
@@ -88,12 +88,14 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     )
 
 
-def _run(recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcome]) -> RunSummary:
+def _run(
+    patient: Patient, recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcome]
+) -> RunSummary:
     """The run in numbers; loaded only where something was run."""
-    from gpudoctor.engine.run_summary import summarise
+    from gpudoctor.engine.run_summary import summarise, with_work
     from gpudoctor.engine.run_verdict import crashes, in_good_health
 
-    run = summarise(recording)
+    run = with_work(summarise(recording), patient)
     return replace(run, healthy=in_good_health(recording, run, ranked, crashes(outcomes)))
 
 

@@ -1,20 +1,26 @@
 """From a recording to the `run` of a report: numbers for people and scripts, series for drawings."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from gpudoctor.engine.run_series import run_series
+from gpudoctor.model.patient import Patient
 from gpudoctor.model.peaks import peak_flops
+from gpudoctor.model.reading.recordings.blame import THE_JOB, share_of
+from gpudoctor.model.reading.recordings.judged import run_of
 from gpudoctor.model.reading.recordings.numbers import (
     RankMemory,
     RunNumbers,
     run_numbers,
 )
-from gpudoctor.model.reading.recordings.steady import Steady, counts, steady
+from gpudoctor.model.reading.recordings.playing import experience
+from gpudoctor.model.reading.recordings.steady import OTHER, Steady, counts, steady
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
 from gpudoctor.model.signs.recording import Recording
 
 _WINDOWS = 20
 """Windows of the steady time that throughput is spread over."""
+EVALUATION = "evaluation"
 _FEWEST = 4
 """Windows below which a spread says nothing."""
 
@@ -58,6 +64,24 @@ def summarise(recording: Recording) -> RunSummary:
         ),
         series=run_series(recording),
     )
+
+
+def with_work(run: RunSummary, patient: Patient) -> RunSummary:
+    """The summary once the user's lines are known: what is the job's own work, and in which phase it is.
+
+    A policy that acts in eval mode to gather experience is no evaluation.
+    """
+    judged = run_of(patient.recording)
+    if judged is None:
+        return run
+    gathered = experience(patient, judged)
+    moved = min(gathered.evaluation, run.phases.get(EVALUATION, 0.0)) if gathered is not None else 0.0
+    phases = dict(run.phases)
+    if moved:
+        phases[EVALUATION] -= moved
+        phases[OTHER] = phases.get(OTHER, 0.0) + moved
+    work = share_of(patient, judged, *THE_JOB) + moved
+    return replace(run, phases=phases, work=min(work, phases.get(OTHER, 0.0)))
 
 
 def _marker(recording: Recording) -> str | None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
@@ -16,11 +16,14 @@ FEWEST_STEPS = 20
 """Steady steps below which the speed of a run is not called healthy."""
 _WORTH = 1.05
 """A bound below this is not worth anybody's time."""
-_UNEXPLAINED = 1.15
-"""A bound above this with no finding to explain it is not health."""
+_UNEXPLAINED = 1.18
+"""A bound above this with no finding to explain it is not health: 15 % of the time, what PERF014 notes."""
+_NOTED = 0.15
+"""Share of the time from which on the verdict names a note."""
 _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
+_OTHER, _NOTHING = "other", 1e-9
 _UNEXPLAINED_TIME = "PERF014"
 _HANG = "DIST008"
 _WRONG = ("LOOP", "NUM", "DATA", "DIST")
@@ -56,7 +59,7 @@ def pronounce_run(
         return f"{title} made no training step that could be seen, so nothing can be said about its speed."
     if errors:
         return _wrong(title, run, errors)
-    return _steps_are(run) + (_slow(run, warnings) if warnings else _well(run, outcomes))
+    return _steps_are(run) + (_slow(run, warnings) if warnings else _well(run, ranked, outcomes))
 
 
 def _steps_are(run: RunSummary) -> str:
@@ -84,7 +87,7 @@ def in_good_health(recording: Recording, run: RunSummary, ranked: Sequence[Ranke
     """Whether a run ended well, made steps enough to judge, has no finding above a note, and loses little."""
     died = _died(recording)
     sick = any(item.finding.severity is not Severity.NOTE for item in ranked)
-    slow = _bound(run.phases) > _UNEXPLAINED
+    slow = _bound(run) > _UNEXPLAINED
     return not (died or sick or slow or crashed or run.steady_steps < FEWEST_STEPS)
 
 
@@ -137,19 +140,19 @@ def _short(text: str, longest: int = 160) -> str:
 def _slow(run: RunSummary, warnings: Sequence[Ranked]) -> str:
     """What the time goes to, and what the first findings can give back together."""
     dear = [item for item in warnings if (item.finding.cost.step_share or 0.0) > 0][:_FIRST]
-    lead = _lead(run.phases)
+    lead = _lead(run)
     if not dear:
         names = ", ".join(item.finding.name for item in warnings[:_FIRST])
         return f"{lead}To look at: {names}.".strip()
-    high = _together(run.phases, [(item, item.finding.cost.step_share or 0.0) for item in dear])
-    low = _together(run.phases, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
+    high = _together(run, [(item, item.finding.cost.step_share or 0.0) for item in dear])
+    low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
     which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
     gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
     rest = "; nothing else is worth your time" if len(dear) == len(warnings) else ""
     return f"{lead}Curing {which} should make this run {gain} faster{rest}."
 
 
-def _together(phases: Mapping[str, float], shares: Sequence[tuple[Ranked, float]]) -> float:
+def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
     """What findings give back together, as a factor, none of the time counted twice.
 
     Findings of a topic often price the same time (a loader that is slow, and the line in it that makes it so),
@@ -161,7 +164,7 @@ def _together(phases: Mapping[str, float], shares: Sequence[tuple[Ranked, float]
         code = item.finding.code
         topic = code if code == _UNEXPLAINED_TIME else code.rstrip("0123456789")
         largest[topic] = max(largest.get(topic, 0.0), share)
-    lost = math.fsum(_losses(phases).values())
+    lost = math.fsum(_losses(run).values())
     computed = math.fsum(share for topic, share in largest.items() if topic in _COMPUTING)
     beside = math.fsum(share for topic, share in largest.items() if topic not in _COMPUTING)
     return speedup(max(*largest.values(), 0.0, min(computed, 1.0 - lost) + min(beside, lost)))
@@ -177,9 +180,9 @@ def _least(item: Ranked) -> float:
     return effects[0].low if effects else 1.0
 
 
-def _lead(phases: Mapping[str, float]) -> str:
+def _lead(run: RunSummary) -> str:
     """The largest part of a step that is no computation."""
-    name, share = max(_losses(phases).items(), key=lambda item: item[1], default=("", 0.0))
+    name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < 0.1:
         return ""
     words = {"data_wait": "The training waits for data", "other": "Code outside every phase that we know takes"}
@@ -189,13 +192,15 @@ def _lead(phases: Mapping[str, float]) -> str:
     return f"{said} {share:.0%} of every step. ".replace("%", " %")
 
 
-def _losses(phases: Mapping[str, float]) -> dict[str, float]:
-    return {name: share for name, share in phases.items() if name not in _COMPUTE and share > 0}
+def _losses(run: RunSummary) -> dict[str, float]:
+    """Shares of the phases that compute nothing, without the lines that do."""
+    beside = {**run.phases, _OTHER: run.phases.get(_OTHER, 0.0) - run.work}
+    return {name: share for name, share in beside.items() if name not in _COMPUTE and share > _NOTHING}
 
 
-def _bound(phases: Mapping[str, float]) -> float:
+def _bound(run: RunSummary) -> float:
     """What the largest loss can give back at most, as a factor."""
-    return speedup(max(_losses(phases).values(), default=0.0))
+    return speedup(max(_losses(run).values(), default=0.0))
 
 
 def crashes(outcomes: Sequence[Outcome]) -> int:
@@ -203,14 +208,15 @@ def crashes(outcomes: Sequence[Outcome]) -> int:
     return sum(isinstance(item, Crashed) for item in outcomes)
 
 
-def _well(run: RunSummary, outcomes: Sequence[Outcome]) -> str:
+def _well(run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
     """Health with its margins, or why it cannot be called that."""
     crashed = crashes(outcomes)
-    losses = sorted(_losses(run.phases).items(), key=lambda item: -item[1])
+    losses = sorted(_losses(run).items(), key=lambda item: -item[1])
     said = ", ".join(
         f"{name.replace('_', ' ')} {share * 100:.2g} %" for name, share in losses[:2] if share >= 0.001
     )
-    bound = _bound(run.phases)
+    bound = _bound(run)
+    noted = _noted(ranked)
     if crashed:
         return f"Nothing wrong was found, but {crashed} {'check' if crashed == 1 else 'checks'} crashed."
     if run.steady_steps < FEWEST_STEPS:
@@ -218,9 +224,20 @@ def _well(run: RunSummary, outcomes: Sequence[Outcome]) -> str:
         return f"{few}; for a verdict on its speed let it make more."
     if bound > _UNEXPLAINED:
         gain = f"{bound:.2f}x at most to gain"
+        if noted:
+            note, _ = noted
+            return f"No fault was found; {said} of every step are no computation ({gain}): see note {note}."
         return f"No finding explains it, but {said} of every step are no computation ({gain})."
     margin = f"nothing above {max(bound, 1.01):.2f}x to gain"
-    return f"In good health: {said}, {margin}." if said else f"In good health: {margin}."
+    more = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
+    return (f"In good health: {said}, {margin}." if said else f"In good health: {margin}.") + more
+
+
+def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:
+    """Place and share of the note that takes most of the time, where it takes much; None without one."""
+    shares = [(item.finding.cost.step_share or 0.0, -item.rank) for item in ranked]
+    share, place = max(shares, default=(0.0, 0))
+    return (-place, share) if share >= _NOTED else None
 
 
 def nobody_reported(recording: Recording) -> str:

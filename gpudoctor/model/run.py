@@ -119,6 +119,8 @@ class RunSummary:
     throughput: RunThroughput = field(default_factory=RunThroughput)
     phases: Mapping[str, float] = field(default_factory=dict)
     """Share of steady time by phase, `other` included; empty without a step."""
+    work: float = 0.0
+    """The part of `other` on lines that are the job's own work (the loss, an environment); no loss of time."""
     memory: RunMemory = field(default_factory=RunMemory)
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()

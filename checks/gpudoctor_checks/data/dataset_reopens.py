@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.blame import function_at
 from gpudoctor.model.reading.recordings.costs import relative
 from gpudoctor.model.reading.recordings.judged import Run, judged, percent
 from gpudoctor.model.reading.recordings.pricing import confirmed
+from gpudoctor.model.reading.recordings.statements import function_at
 from gpudoctor.model.reading.recordings.waits import item_lines, waiting
 from gpudoctor.model.reading.reopening import Opened, opened_again
 from gpudoctor.model.reading.samplers import decoded_for_length, lost_batches

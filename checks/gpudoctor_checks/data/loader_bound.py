@@ -6,9 +6,9 @@ from statistics import median
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.recordings.blame import calling, heads_loop
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.recordings.statements import calling, heads_loop
 from gpudoctor.model.reading.recordings.waits import (
     LoaderFacts,
     Workers,

@@ -9,9 +9,9 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.recordings.blame import calling, heads_loop
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.recordings.statements import calling, heads_loop
 from gpudoctor.model.reading.recordings.steady import Steady
 from gpudoctor.model.reading.recordings.waits import (
     LoaderFacts,

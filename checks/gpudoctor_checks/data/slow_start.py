@@ -18,7 +18,6 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.program import enclosing, switched_off
-from gpudoctor.model.reading.recordings.blame import calling
 from gpudoctor.model.reading.recordings.costs import by_line, start
 from gpudoctor.model.reading.recordings.judged import (
     best_match,
@@ -31,6 +30,7 @@ from gpudoctor.model.reading.recordings.judged import (
     spot,
 )
 from gpudoctor.model.reading.recordings.pricing import at, suspicions
+from gpudoctor.model.reading.recordings.statements import calling
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.recording import Process

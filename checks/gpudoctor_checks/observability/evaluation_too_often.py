@@ -19,7 +19,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner, calling
+from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import (
     Run,
@@ -32,7 +32,9 @@ from gpudoctor.model.reading.recordings.judged import (
     period,
     spot,
 )
+from gpudoctor.model.reading.recordings.playing import experience
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.recordings.statements import calling
 from gpudoctor.model.reading.windows.costs import evaluation
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
@@ -71,7 +73,8 @@ class EvaluationTooOften(Check):
         50 a note; what it costs depends on the size of the set, which only a run can tell.
     False alarms:
         A validation set of one or two batches. An evaluation once an epoch, in a loop whose pass is an epoch,
-        behind a switch that is off, or at most 20 times in a run whose length is written down, is silent.
+        behind a switch that is off, or at most 20 times in a run whose length is written down, is silent. A
+        policy that acts in an environment evaluates nothing: that is how reinforcement learning makes its data.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
@@ -145,6 +148,9 @@ class EvaluationTooOften(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         cost = price(patient, run, phases=("evaluation",), owners=(Owner.EVALUATION,))
+        gathered = experience(patient, run)
+        if gathered is not None and gathered.evaluation:
+            return
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         times = run.lead.events("evaluation")
         if severity is None or times < self.limit("events"):

@@ -19,10 +19,11 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.reading.cadence import brief, measures
-from gpudoctor.model.reading.recordings.blame import Owner, calling, flushes
+from gpudoctor.model.reading.recordings.blame import Owner, flushes
 from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.recordings.statements import calling
 from gpudoctor.model.reading.windows.costs import logging
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source

@@ -20,9 +20,10 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.assignments import assignments
 from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.program import bound, switched_off
-from gpudoctor.model.reading.recordings.blame import Owner, calling, watches
+from gpudoctor.model.reading.recordings.blame import Owner, watches
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.recordings.statements import calling
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
 

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.blame import calling
 from gpudoctor.model.reading.recordings.drift import Drift, drift, growing_lines
 from gpudoctor.model.reading.recordings.judged import demanded, duration, level, measured, spot
+from gpudoctor.model.reading.recordings.playing import plays
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.reading.recordings.statements import calling
 from gpudoctor.model.reading.windows.growth import step_drift
 from gpudoctor.model.reading.windows.looks import watched
+
+_EPISODES = ", where experience is gathered: episodes that get longer are no fault"
 
 
 class StepTimeDrift(Check):
@@ -27,7 +30,8 @@ class StepTimeDrift(Check):
         step times of a watched job, where `gpudoctor run` records it, from a minute on.
     False alarms:
         Lengths that rise with a curriculum, a neighbour on a shared machine, the first seconds of a cold one: a
-        rise that comes to rest is silent, and so is one under 100 steps.
+        rise that comes to rest is silent, and so is one under 100 steps. Where an environment is played, longer
+        episodes are the likely reason, and the rise is a note.
     Remedies:
         By what grows: append instead of rewriting, keep a bounded window, detach what is kept, cool the card.
     References:
@@ -82,21 +86,24 @@ class StepTimeDrift(Check):
         severity = level(rise, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
-        spans = [spot(patient, place) for place in growing_lines(run.lead)]
+        growing = growing_lines(run.lead)
+        longer = any(plays(patient, place.path, place.line) for place in growing)
+        spans = [spot(patient, place) for place in growing]
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         yield confirmed(
             self,
             (),
             f"A step takes {duration(found.last)} at the end of the run and took {duration(found.first)} "
             "at its "
-            f"start ({found.steps} steps, p={found.p:.1g}); what rises is {found.part}{at(spans)}.",
-            share=found.lost,
+            f"start ({found.steps} steps, p={found.p:.1g}); what rises is {found.part}{at(spans)}"
+            f"{_EPISODES if longer else ''}.",
+            share=None if longer else found.lost,
             spans=list(dict.fromkeys(spans)),
-            severity=severity,
+            severity=Severity.NOTE if longer else severity,
             run=run,
             name="drift_share",
             numbers=(measured("step_time_rise", rise, "1", run.recording),),
-            facts=(("part", found.part),),
+            facts=(("part", found.part), ("episodes", longer)),
         )
 
     def _rise(self, found: Drift) -> float:

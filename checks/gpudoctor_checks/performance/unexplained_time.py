@@ -4,14 +4,19 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.blame import Owner, calling, lines_of, loop_heads, owned, share_of
+from gpudoctor.model.reading.recordings.blame import Owner, lines_of, owned, share_of
 from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
-from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent, spot
+from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.playing import experience
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.reading.recordings.statements import calling, loop_heads
 from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.costs import unexplained
 from gpudoctor.model.reading.windows.looks import watched
 
+_GATHERS, _ONE_RANK = "experience", "one rank"
+"""Kinds of time that have remedies of their own."""
+_PLACES = 3
 _COMMON = 0.5
 """Of the greatest share, what the other ranks must have of it for it to be the job's and not one rank's."""
 
@@ -29,13 +34,15 @@ class UnexplainedTime(Check):
     How it knows:
         From a recording: hooks tell the time of each phase; what is left is told apart by a sampler that looks
         at the training thread's stack some tens of times a second, line by line. Lines that another ailment
-        answers for, and those that compute the loss, are set aside.
+        answers for, and those that compute the loss or call the passes, are set aside.
     False alarms:
-        A script whose step is that work: a simulation, a search, an environment that is stepped. The share is
-        still what it says. Time of one rank alone is the straggler's (DIST001), and time at which the sampler
-        never looked has no line: both are notes.
+        A script whose step is that work: a simulation, a search. The share is still what it says. Where the
+        source shows that an environment is stepped, gathering experience is told apart, as a note. Time of one
+        rank alone is the straggler's (DIST001), and time at which the sampler never looked has no line: both
+        are notes.
     Remedies:
         Look at the lines: take the work out of the step, do it less often, or on whole tensors on the device.
+        Of experience that is gathered: several environments at once.
     References:
         - https://github.com/traceopt-ai/traceml
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -67,6 +74,7 @@ class UnexplainedTime(Check):
             yield from unexplained(self, window)
             return
         run = demanded(patient)
+        yield from self._gathering(patient, run)
         share = self._unexplained(patient, run)
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
@@ -77,7 +85,8 @@ class UnexplainedTime(Check):
         if not places or _of_one_rank(run):
             severity = Severity.NOTE
         spans = [spot(patient, place) for place in places]
-        spans += [head for span in spans[:2] for head in loop_heads(patient, span)]
+        heads = [head for span in spans[:2] for head in loop_heads(patient, span)]
+        spans += heads
         engine = started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
             spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
@@ -87,12 +96,13 @@ class UnexplainedTime(Check):
             if engine
             else f"goes into lines of the program that nothing else explains{where}"
         )
+        nature = _ONE_RANK if _of_one_rank(run) else ""
+        loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
         yield confirmed(
             self,
             (),
-            f"{percent(share)} of the time, {duration(share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}, {into}.",
-            facts=tuple(engine_facts(run, spans)),
+            f"{_time(run, share)}, {into}.",
+            facts=(*engine_facts(run, spans), ("nature", nature), ("loop", loop)),
             share=share,
             spans=list(dict.fromkeys(spans)),
             severity=severity,
@@ -100,11 +110,36 @@ class UnexplainedTime(Check):
             name="unexplained_share",
         )
 
+    def _gathering(self, patient: Patient, run: Run) -> Iterator[Finding]:
+        """Experience is the job's own work, and worth knowing where it takes most of the time."""
+        found = experience(patient, run)
+        if found is None or found.share < self.limit("share_warned"):
+            return
+        spans = list(found.spans[:_PLACES])
+        yield confirmed(
+            self,
+            (),
+            f"{_time(run, found.share)}, gathers experience: {percent(found.stepping)} in the environment, the "
+            f"rest in acting{at(spans)}. That is the job's own work, on one CPU.",
+            share=found.share,
+            spans=spans,
+            severity=Severity.NOTE,
+            run=run,
+            name="experience_share",
+            numbers=(measured("environment_share", found.stepping, "1", run.recording),),
+            facts=(("nature", _GATHERS), ("stepping", found.stepping / found.share)),
+        )
+
     def _unexplained(self, patient: Patient, run: Run) -> float:
         """What nobody answers for; all of what is left where the sampler saw nothing."""
         if not owned(patient, run):
             return run.share(OTHER)
         return share_of(patient, run, Owner.NOBODY, Owner.ENGINE)
+
+
+def _time(run: Run, share: float) -> str:
+    step = run.lead.step_seconds
+    return f"{percent(share)} of the time, {duration(share * step)} of a step of {duration(step)}"
 
 
 def _of_one_rank(run: Run) -> bool:

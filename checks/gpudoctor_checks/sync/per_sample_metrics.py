@@ -9,9 +9,10 @@ from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import is_metric, samples_around
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner, loop_heads
+from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.recordings.statements import loop_heads
 from gpudoctor.model.reading.windows.costs import metrics
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source

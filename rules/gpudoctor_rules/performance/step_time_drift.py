@@ -11,6 +11,18 @@ class StepTimeDriftRule(Rule):
     answers = Code("PERF013")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        if finding.fact("episodes"):
+            yield Remedy(
+                id="PERF013-episodes",
+                title="count frames, not episodes",
+                steps=(
+                    "an update every 2,048 frames (for _ in range(2048): env.step(...)), not every episode",
+                    "a limit on an episode's frames where it has none (gymnasium.wrappers.TimeLimit)",
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SMALL_EDIT,
+            )
+            return
         part = str(finding.fact("part"))
         steps = {
             "logging": (

@@ -1,42 +1,124 @@
-"""Answers PERF014: look at the lines; take them out of the step."""
+"""Answers PERF014: by what is known of the time; take the lines out of the step, or look for them."""
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Effort,
+    Finding,
+    Patient,
+    Remedy,
+    Resource,
+    Rule,
+    SourceSpan,
+    Unavailable,
+)
+from gpudoctor.model.budget import cpus_per_rank
+
+_MOST = 16
+"""Environments in processes of their own: beyond that one process is busy with handing over."""
+_DEAR = 0.5
+"""Share of the environment in gathering experience from which on processes of their own are worth it."""
+_FALLBACK = 4
+"""Where the machine that trains is not known."""
 
 
 class UnexplainedTimeRule(Rule):
-    """Look at the lines; take them out of the step."""
+    """By what is known of it: engine, experience, one rank, a Python loop, or lines alone."""
 
     answers = Code("PERF014")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        engine = str(finding.fact("engine_loop") or "")
-        if engine:
-            yield Remedy(
-                id="PERF014-engine",
-                title="larger batches, fewer callbacks: the framework's own work is the same for each step",
-                steps=(
-                    "a larger batch a device, with fewer steps of gradient accumulation",
-                    "py-spy record -- python ... shows which of its callbacks and checks take the time",
-                ),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SETTING,
-            )
-            return
-        places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
-        looks = (
-            f"py-spy dump --pid PID, or look at {', '.join(places[:3])}" if places else "py-spy dump --pid PID"
-        )
-        yield Remedy(
-            id="PERF014-look",
-            title=f"take the work of {places[0]} out of the step"
-            if places
-            else "find the lines that take the time",
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        nature = finding.fact("nature")
+        if finding.fact("engine_loop"):
+            yield _engine()
+        elif nature == "experience":
+            yield _environments(finding, patient)
+        elif nature == "one rank":
+            yield _one_rank()
+        else:
+            yield _look(finding)
+
+
+def _engine() -> Remedy:
+    return Remedy(
+        id="PERF014-engine",
+        title="larger batches, fewer callbacks: the framework's own work is the same for each step",
+        steps=(
+            "a larger batch a device, with fewer steps of gradient accumulation",
+            "py-spy record -- python ... shows which of its callbacks and checks take the time",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SETTING,
+    )
+
+
+def _environments(finding: Finding, patient: Patient) -> Remedy:
+    """Where the environment is cheap and the policy's small calls are dear, one process is enough."""
+    if float(finding.fact("stepping") or 0.0) < _DEAR:
+        return Remedy(
+            id="PERF014-together",
+            title="several environments at once, acted in by one call of the policy",
             steps=(
-                f"{looks}: what is computed there, and who needs it on every step?",
-                "do it every N steps (if step % 50 == 0:), once before the loop, or on whole tensors",
+                "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
+                "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
+                "differentiated",
             ),
             applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
+            effort=Effort.REWRITE,
+            references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),
         )
+    try:
+        count = max(2, min(_MOST, int(cpus_per_rank(patient)[0])))
+    except Unavailable:
+        count = _FALLBACK
+    return Remedy(
+        id="PERF014-environments",
+        title=f"{count} environments at once, each in a process of its own",
+        steps=(
+            f"gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
+            "act on all their observations in one forward pass, under torch.inference_mode()",
+            "where the device stands still meanwhile: gather in one process while another one learns",
+        ),
+        # Other episodes are seen, in another order.
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.REWRITE,
+        uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
+        references=("https://gymnasium.farama.org/api/vector/async_vector_env/",),
+    )
+
+
+def _one_rank() -> Remedy:
+    return Remedy(
+        id="PERF014-rank",
+        title="share the work out over the ranks, or do it after the training",
+        steps=(
+            "what one rank alone does in a step, all others wait for: see straggler (DIST001)",
+            "do it every N steps, in a thread, or in a process that reads what the training writes",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+
+
+def _look(finding: Finding) -> Remedy:
+    places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
+    loop = str(finding.fact("loop") or "")
+    if not places:
+        title = "find the lines that take the time"
+    elif loop:
+        title = f"whole arrays or tensors instead of the Python loop at {loop}"
+    else:
+        title = f"do the work of {places[0]} once before the loop, or every N steps"
+    looks = f"py-spy dump --pid PID, or look at {', '.join(places[:3])}" if places else "py-spy dump --pid PID"
+    return Remedy(
+        id="PERF014-look",
+        title=title,
+        steps=(
+            f"{looks}: what is computed there, and who needs it on every step?",
+            "do it every N steps (if step % 50 == 0:), once before the loop, or on whole tensors",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )

@@ -11,22 +11,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.metrics import is_metric
-from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.program import FUNCTIONS, enclosing
 from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites
 from gpudoctor.model.reading.recordings.engines import engine_of
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of
+from gpudoctor.model.reading.recordings.playing import plays
+from gpudoctor.model.reading.recordings.statements import (
+    calls_on,
+    extent,
+    inner_loop,
+    statement_at,
+    statements_on,
+)
 from gpudoctor.model.reading.recordings.steady import OTHER, Steady
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.signs.source import Call, LoopRole, Script
+from gpudoctor.model.signs.source import Call, Script
 
 SAMPLE_READS = 4.0
 """Reads a step from one line that make it a walk over the samples of a batch."""
 _PHASES = (OTHER, "sync")
 _STEP = frozenset({"forward", "backward", "optimizer"})
+_BACKWARD = "backward"
 _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "histogram", "histc", "bincount", "np_histogram",
      "report_histogram", "log_histogram_3d", "hist"}
@@ -60,7 +65,9 @@ class Owner(Enum):
     EVALUATION = "evaluation"
     COMMUNICATION = "collective"
     COMPUTE = "compute"
-    """The loss and what leads to it: the job itself."""
+    """The loss and what leads to it, and how the passes are called: the job itself."""
+    PLAYING = "playing"
+    """An environment is stepped, or acted in: the job itself, too."""
     ENGINE = "engine"
     """A framework's own loop, which one line of the user's starts."""
     NOBODY = "nobody"
@@ -71,6 +78,8 @@ _OF_PHASE = {
     "logging": Owner.LOGGING, "checkpoint": Owner.SAVING, "profiler": Owner.PROFILING,
     "evaluation": Owner.EVALUATION, "collective": Owner.COMMUNICATION,
 }  # fmt: skip
+THE_JOB = (Owner.COMPUTE, Owner.PLAYING)
+"""Those whose time is the training's own work, though no hook knows it."""
 _PARALLELISM = "parallelism."
 """What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
 
@@ -117,7 +126,7 @@ def lines_of(patient: Patient, run: Run, *owners: Owner, least: float = 0.1, mos
 
 def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
     sampled = lines(state.process)
-    loops = _engine_lines(sampled)
+    loops = {(path, line) for path, line in _engine_lines(sampled) if not _makes_steps(patient, path, line)}
     started = engine_of(state.process)[1]
     if started is not None:
         loops.add((started.path, started.line))
@@ -148,6 +157,14 @@ def _engine_lines(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
     return {place for place, phases in seen.items() if phases >= _STEP}
 
 
+def _makes_steps(patient: Patient, path: str, line: int) -> bool:
+    """Whether a step is written out on a line, and not called from it: `loss.backward(); optimizer.step()`."""
+    script = script_at(patient, path)
+    return script is not None and any(
+        call.method == _BACKWARD for whole in statements_on(script, line) for call in calls_on(script, whole)
+    )
+
+
 def _machinery(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
     """Lines that spend most of their time in a pass or in the optimizer: the rest is how these are called."""
     inside: dict[tuple[str, int], float] = {}
@@ -176,7 +193,9 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
         by_hook = None
     if by_hook is not None or script is None:
         return by_hook or Owner.NOBODY
-    owners = [_by_syntax(script, part) for part in _statements(script).get(item.place.line, ())]
+    if plays(patient, item.place.path, item.place.line):
+        return Owner.PLAYING
+    owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
     return next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
 
 
@@ -214,9 +233,13 @@ def _arithmetic(call: Call) -> bool:
 
 
 def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
-    """Whether a statement works on the loss, or calls torch outside of a Python loop of its own function's."""
+    """Whether a statement works on the loss, makes a pass, or calls torch; not in a Python loop of its own
+    function's.
+    """
     if inner_loop(script, whole) is not None:
         return False
+    if any(call.method == _BACKWARD or _calls_module(call) for call in calls):
+        return True
     if any(call.name.startswith(("torch.nn.functional.", "torch.autograd.")) or _LOSS.search(call.name)
            for call in calls):  # fmt: skip
         return True
@@ -224,6 +247,10 @@ def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
     return any(_LOSS.search(target) for target in targets) and any(
         call.name.startswith("torch.") or call.receiver_type == "torch.Tensor" for call in calls
     )
+
+
+def _calls_module(call: Call) -> bool:
+    return call.method == "__call__" and (call.receiver_type or "").startswith("torch.nn.")
 
 
 def over_samples(script: Script, whole: ast.stmt) -> bool:
@@ -239,34 +266,6 @@ def _walks(script: Script, whole: ast.stmt) -> bool:
     if _PLAYS.search(text):
         return False
     return isinstance(loop, ast.For) or any(isinstance(node, ast.comprehension) for node in ast.walk(whole))
-
-
-def inner_loop(script: Script, node: ast.stmt) -> ast.For | ast.While | None:
-    """The innermost Python loop around a statement that is no loop over batches or epochs; None without one.
-
-    In a function without any training loop each of its loops counts: it is called from the loop.
-    """
-    training = {loop.span.line for loop in script.loops if loop.role is not LoopRole.OTHER}
-    for above in (node, *enclosing(script, node)):
-        if isinstance(above, FUNCTIONS):
-            return None
-        if isinstance(above, ast.For | ast.While):
-            return above if above.lineno not in training and not _holds(above, training) else None
-    return None
-
-
-def loop_heads(patient: Patient, span: SourceSpan) -> list[SourceSpan]:
-    """The head of the Python loop around a line, as evidence; empty without one, or without the source."""
-    script = script_at(patient, span.path)
-    whole = statement_at(script, span.line)
-    loop = inner_loop(script, whole) if script is not None and whole is not None else None
-    if script is None or loop is None or loop.lineno == span.line:
-        return []
-    return [SourceSpan(path=script.path, line=loop.lineno, text=script.text_lines[loop.lineno - 1].strip())]
-
-
-def _holds(loop: ast.For | ast.While, training: Iterable[int]) -> bool:
-    return any(loop.lineno <= line <= (loop.end_lineno or loop.lineno) for line in training)
 
 
 def waits_otherwise(what: str) -> bool:
@@ -289,88 +288,6 @@ def collects(what: str) -> bool:
     return bool(_COLLECTS.match(what.rpartition(".")[2]))
 
 
-def heads_loop(patient: Patient, place: Place) -> bool:
-    """Whether a line is the head of a loop that trains or evaluates; False without the source."""
-    script = script_at(patient, place.path)
-    lines = {loop.span.line for loop in script.loops if loop.role is not LoopRole.OTHER} if script else set()
-    return place.line in lines
-
-
 def flushes(what: str) -> bool:
     """Whether a site is a flush: it waits for the disk or the terminal, and writes nothing itself."""
     return bool(_FLUSHES.match(what.rpartition(".")[2]))
-
-
-def statement_at(script: Script | None, line: int) -> ast.stmt | None:
-    """The innermost statement whose own text (a compound one's head) stands on a line."""
-    found = _statements(script).get(line) if script is not None else None
-    return found[-1] if found else None
-
-
-@once
-def _statements(script: Script) -> Mapping[int, list[ast.stmt]]:
-    """Line to the innermost statement on it; to all of them where several stand side by side."""
-    found: dict[int, list[ast.stmt]] = {}
-    for node in nodes(script, ast.stmt):  # outer ones first, so the inner ones stay
-        first, last = extent(node)
-        for line in range(first, last + 1):
-            known = found.get(line, [])
-            beside = bool(known) and known[-1].lineno == node.lineno and not hasattr(known[-1], "body")
-            found[line] = [*known, node] if beside else [node]
-    return found
-
-
-def extent(node: ast.stmt) -> tuple[int, int]:
-    """First and last line of a statement's own text: of one that holds others, its head."""
-    body = getattr(node, "body", None)
-    if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-        return node.lineno, max(node.lineno, body[0].lineno - 1)
-    return node.lineno, node.end_lineno or node.lineno
-
-
-def calls_on(script: Script, whole: ast.stmt) -> list[Call]:
-    """The resolved calls in a statement's own text."""
-    first, last = extent(whole)
-    return [call for call in _calls_by_line(script).get(first, ()) if call.span.line <= last] + [
-        call for line in range(first + 1, last + 1) for call in _calls_by_line(script).get(line, ())
-    ]
-
-
-@once
-def _calls_by_line(script: Script) -> Mapping[int, list[Call]]:
-    found: dict[int, list[Call]] = {}
-    for call in script.calls:
-        found.setdefault(call.span.line, []).append(call)
-    return found
-
-
-def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -> list[Place]:
-    """Where the user's code calls the function that a line stands in, and where those who call are called.
-
-    Empty without the source; a function that is called from many places leads nowhere.
-    """
-    source = source_of(patient)
-    found: dict[tuple[str, int], Place] = {}
-    wanted = [Place(path=span.path, line=span.line)]
-    for _ in range(depth if source is not None else 0):
-        homes = [(script_at(patient, place.path), place.line) for place in wanted]
-        names = {function_at(script, line) for script, line in homes if script is not None} - {""}
-        wanted = [
-            Place(path=script.path, line=call.span.line, function=call.function)
-            for script in (source.scripts if source is not None else ())
-            for call in script.calls
-            if call.method in names and call.function.rpartition(".")[2] != call.method
-        ]
-        if len(wanted) > most:
-            break
-        found |= {(place.path, place.line): place for place in wanted}
-    return list(found.values())[:most]
-
-
-def function_at(script: Script, line: int) -> str:
-    """The name of the innermost function around a line; "" at module level."""
-    around = [
-        node for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef)
-        if node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]  # fmt: skip
-    return max(around, key=lambda node: node.lineno).name if around else ""

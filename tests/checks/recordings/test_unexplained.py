@@ -1,0 +1,185 @@
+"""Time that no hook claims: what is the job's own work, what is not, and a word that fits each."""
+
+import textwrap
+
+import pytest
+from recordings import lines, make_process, make_recording, make_steps
+from scripts import read_script
+
+from gpudoctor.engine.examination import Request
+from gpudoctor.engine.examination import examine as examine_all
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import Selection
+from gpudoctor.model import Code, Severity
+from gpudoctor.testing import examine, make_patient, prescribe
+
+REGISTRY = load_registry()
+SELECTION = Selection(selected=frozenset({Code("PERF014"), Code("OBS004")}), ignored={})
+HEAD = """
+import torch
+from torch import nn
+G, D = nn.Linear(8, 8), nn.Linear(8, 1)
+first, second = torch.optim.SGD(G.parameters(), 0.1), torch.optim.SGD(D.parameters(), 0.1)
+bce = nn.BCEWithLogitsLoss()
+"""
+WORLD = """
+class World:
+    def reset(self):
+        self.at = 0
+        return torch.zeros(8)
+
+    def step(self, action):
+        self.at = self.at + 1  # world
+        return torch.zeros(8), 1.0, self.at > 50
+
+def collect(world, seen):
+    G.eval()
+    kept = []
+    for _ in range(50):
+        with torch.no_grad():
+            action = G(seen).argmax()  # act
+        seen, reward, over = world.step(action)  # stepped
+        kept.append(reward)
+    G.train()
+    return kept, seen
+
+def evaluate(world, seen):
+    total = 0.0
+    for _ in range(50):
+        seen, reward, over = world.step(G(seen).argmax())  # judged
+        total += reward
+    return total
+
+world = World()
+seen = world.reset()
+for update in range(1000):
+    kept, seen = collect(world, seen)
+    loss = G(seen).mean()
+    first.zero_grad()
+    loss.backward()
+    first.step()
+"""
+
+
+def patient_of(text, *seen, **columns):
+    """A patient with a script and a recording; `seen` are phase, the mark of a line, and samples."""
+    source = read_script(HEAD + textwrap.dedent(text))
+    [script] = source.scripts
+    rows = script.text.split("\n")
+    places = {
+        mark: next((n for n, row in enumerate(rows, 1) if row.endswith(f"# {mark}")), 0) for _, mark, _ in seen
+    }
+    counts = [(phase, script.path, places[mark], "", samples) for phase, mark, samples in seen]
+    process = make_process(make_steps(200, **columns), records=[lines(*counts)])
+    return make_patient(source=source, recording=make_recording(process)), places
+
+
+def findings(patient, code="PERF014"):
+    return examine(REGISTRY.checks[code], patient)
+
+
+def remedies(patient, finding):
+    return [item.title for rule in REGISTRY.rules["PERF014"] for item in prescribe(rule, finding, patient)]
+
+
+def verdict(patient):
+    report = examine_all(patient, Request(registry=REGISTRY, selection=SELECTION))
+    return report.summary.verdict, report.run
+
+
+@pytest.mark.parametrize(
+    ("body", "phases"),
+    [
+        (
+            "first.zero_grad(); loss = bce(D(G(z)), z[:, :1]); loss.backward(); first.step()  # line",
+            ("forward", "backward", "optimizer"),
+        ),
+        ("fake = D(G(z)) * 0.5 + z.mean()  # line\n    fake.mean().backward()\n    first.step()", ("forward",)),
+    ],
+)
+def test_lines_that_call_the_passes_are_the_jobs_own(body, phases):
+    loop = f"for step in range(1000):\n    z = torch.randn(4, 8)\n    {body}\n"
+    seen = [(phase, "line", 20) for phase in phases] + [("other", "line", 90)]
+    patient, _ = patient_of(loop, *seen, other=0.01)
+    assert findings(patient) == []
+    said, run = verdict(patient)
+    assert said.startswith("In good health") and run.healthy
+    assert run.work == pytest.approx(run.phases["other"])
+
+
+def test_experience_is_gathered_by_the_job_itself():
+    seen = (("other", "world", 40), ("other", "stepped", 20), ("evaluation", "act", 30), ("forward", "act", 10))
+    patient, places = patient_of(WORLD, *seen, other=0.01, evaluation=0.004)
+    [finding] = findings(patient)
+    assert finding.severity is Severity.NOTE and "gathers experience" in finding.message
+    assert {span.line for span in finding.evidence if hasattr(span, "line")} == set(places.values())
+    assert "environments at once" in remedies(patient, finding)[0]
+    assert "in a process of its own" in remedies(patient, finding)[0]
+    assert findings(patient, "OBS004") == []
+    said, run = verdict(patient)
+    assert said.startswith("In good health") and "Note 1 is about" in said
+    assert run.phases["evaluation"] == 0 and sum(run.phases.values()) == pytest.approx(1)
+
+
+def test_where_acting_is_dear_the_policy_acts_for_many_at_once():
+    patient, _ = patient_of(WORLD, ("other", "world", 5), ("other", "act", 60), other=0.01)
+    [finding] = findings(patient)
+    assert "by one call of the policy" in remedies(patient, finding)[0]
+
+
+def test_playing_to_judge_is_an_evaluation():
+    patient, _ = patient_of(WORLD, ("evaluation", "judged", 50), evaluation=lambda i: 0.05 * (i % 5 == 4))
+    assert findings(patient) == []
+    assert len(findings(patient, "OBS004")) == 1
+
+
+def test_a_python_loop_is_named_with_its_head():
+    loop = """
+        def penalty(values):
+            total = 0.0
+            for value in values:  # head
+                total += float(value) ** 2  # line
+            return total
+
+        for step in range(1000):
+            G(torch.zeros(4, 8)).mean().backward()
+            first.step()
+            penalty([1.0] * 1000)
+    """
+    patient, places = patient_of(loop, ("other", "line", 50), ("other", "head", 1), other=0.01)
+    [finding] = findings(patient)
+    assert finding.severity is Severity.WARNING
+    assert remedies(patient, finding)[0].endswith(f"the Python loop at {finding.span.path}:{places['head']}")
+
+
+def test_a_line_by_itself_is_to_be_done_less_often():
+    loop = """
+        for step in range(1000):
+            G(torch.zeros(4, 8)).mean().backward()
+            first.step()
+            table = sorted(str(n) for n in (1, 2, 3))  # line
+    """
+    patient, places = patient_of(loop, ("other", "line", 50), other=0.0025)
+    [finding] = findings(patient)
+    assert finding.severity is Severity.NOTE
+    assert f":{places['line']} once before the loop" in remedies(patient, finding)[0]
+    said, _ = verdict(patient)
+    assert said.startswith("No fault was found") and said.endswith("see note 1.")
+
+
+def test_the_time_of_one_rank_is_not_taken_out_of_the_step():
+    slow = make_process(
+        make_steps(200, other=0.01), rank=1, world=2, records=[lines(("other", "/job/t.py", 9, "", 60))]
+    )
+    quick = make_process(make_steps(200), rank=0, world=2)
+    patient = make_patient(recording=make_recording(quick, slow))
+    [finding] = findings(patient)
+    assert finding.severity is Severity.NOTE
+    assert "share the work out" in remedies(patient, finding)[0]
+
+
+def test_episodes_that_get_longer_are_no_fault():
+    patient, _ = patient_of(WORLD, ("other", "world", 60), other=lambda i: 0.002 + 0.0001 * i)
+    [finding] = findings(patient, "PERF013")
+    assert finding.severity is Severity.NOTE and finding.cost.step_share is None
+    assert "episodes" in finding.message
