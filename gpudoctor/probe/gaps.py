@@ -11,18 +11,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .clock import BACKWARD, COLLECTIVE, DATA_WAIT, FORWARD, OPTIMIZER, TRANSFER
-from .table import AT, EMPTY, NAN, OTHER
+from .table import AT, EMPTY, NAN, OTHER, WIDTH
 
 if TYPE_CHECKING:
     from .probe import Probe
 
 _PHASES = (TRANSFER, FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE)
 _COUNTS = tuple(AT[name] for name in ("backwards", "batches", "samples", "tokens", "padding"))
-_COUNT, _LOSS = AT["count"], AT["loss"]
+_PLACES = (*_PHASES, DATA_WAIT, *_COUNTS)
+_COUNT, _T, _LOSS, _DURATION, _LONGEST_STEP = (
+    AT[name] for name in ("count", "t", "loss", "duration", "longest")
+)
 _MEMORY = 0.15
 """Weight of the newest timed step in what steps are like."""
 _LONGEST = 2.0
 """How much longer than a timed step one may be and still be like it."""
+
+
+End = tuple[float, float, float]
+"""Of an untimed step: its end, its wait for data, its loss."""
 
 
 class Gaps:
@@ -38,34 +45,44 @@ class Gaps:
         self._clock.blind = self._clock.deep = False
         self._clock.waited = 0.0
         self._clock.loss = NAN
-        self.ends: list[tuple[float, float, float]] = []
+        self.ends: list[End] = []
         """End, wait for data and loss of each."""
         self.mark = 0.0
         """When the last timed step ended, or a call that was timed in an untimed one."""
         self._other = 0.0
         self._like: list[float] = []
         """Seconds of the phases in a timed step, and of all but its wait for data."""
+        self._shares: list[tuple[int, float]] = []
+        """Places and seconds of the phases that take any."""
+        self._pattern: list[float] = [*EMPTY[:WIDTH]]
+        """The row of one untimed step, without what differs between them."""
+        self._pattern[_COUNT] = 1.0
         self._counts: list[float] = []
-        self._base: list[float] = []
-        """What the row in the making had of them before the timed step."""
+        self._base: list[float] | None = None
+        """What the row in the making had of them before the timed step; None where that was empty."""
 
     # -- timed steps
 
     def timed_begins(self) -> None:
         """A step begins that is to be timed."""
         row = self._clock.row
-        self._base = [row[place] for place in (*_PHASES, DATA_WAIT, *_COUNTS)]
+        self._base = [row[place] for place in _PLACES] if row[_COUNT] else None
 
     def timed(self, row: list[float], duration: float) -> None:
         """It has ended, in this row (which may hold others before it): what steps are like."""
-        now = [row[place] for place in (*_PHASES, DATA_WAIT, *_COUNTS)]
-        more = [b - a if a == a else b for a, b in zip(self._base, now)]
+        more = [row[place] for place in _PLACES]
+        if self._base is not None:
+            more = [b - a if a == a else b for a, b in zip(self._base, more)]
         size = len(_PHASES)
         like = [*more[:size], duration - more[size]]
         self._counts = more[size + 1 :]
         if self._like:
             like = [old + _MEMORY * (new - old) for old, new in zip(self._like, like)]
         self._like = like
+        self._shares = [(place, seconds) for place, seconds in zip(_PHASES, like) if seconds]
+        pattern = self._pattern
+        for place, amount in zip(_COUNTS, self._counts):
+            pattern[place] = amount
 
     # -- untimed ones
 
@@ -120,12 +137,95 @@ class Gaps:
                 clock.row = [*EMPTY]
         else:
             clock.mark = self.mark = ends[-1][0]
-        for index, (now, waited, loss) in enumerate(ends, steps.index - len(ends)):
-            self._put(index, now, waited, loss)
+        if touched or not steps.plain():
+            for index, (now, waited, loss) in enumerate(ends, steps.index - len(ends)):
+                self._put(index, now, waited, loss)
+        else:
+            self._put_all(ends)
         if touched and mine[_COUNT] == 0:
             steps.finish()
             clock.row = mine
         self._other = clock.row[OTHER] - own
+
+    def _put_all(self, ends: list[End]) -> None:
+        """The same for steps of which there is nothing else to say.
+
+        Written out: a call of each step's own would cost more than everything that its hooks do.
+        """
+        steps, table = self._probe.steps, self._probe.table
+        at, size = 0, len(ends)
+        first = steps.index - size
+        steps.backwards += int(self._counts[0]) * size
+        if table.takes(size) and not self._clock.row[_COUNT]:
+            table.extend(self._rows(first, ends), size)
+            return
+        while at < size:
+            row = self._clock.row
+            until = min(size, at + max(1, table.room - int(row[_COUNT])))
+            self._put_chunk(row, first + until - 1, ends[at:until])
+            at = until
+            if row[_COUNT] >= table.room:
+                steps.finish()
+
+    def _rows(self, index: int, ends: list[End]) -> list[float]:
+        """Rows of one step each, one after the other."""
+        steps, started = self._probe.steps, self._clock.started
+        shares, whole = self._shares, self._like[-1]
+        limit = _LONGEST * whole
+        values: list[float] = []
+        last = steps.last
+        pattern = self._pattern
+        for now, waited, loss in ends:
+            row = pattern.copy()
+            row[0] = index
+            row[_T] = now - started
+            row[_DURATION] = row[_LONGEST_STEP] = duration = now - last
+            row[DATA_WAIT] = waited
+            own = duration - waited
+            scale = (own if own < limit else limit) / whole if whole else 0.0
+            for place, seconds in shares:
+                row[place] = seconds * scale
+            row[_LOSS] = loss
+            values += row
+            last = now
+            index += 1
+        steps.last = last
+        return values
+
+    def _put_chunk(self, row: list[float], index: int, ends: list[End]) -> None:
+        """Steps that go into one row; `index` is the last one's."""
+        steps = self._probe.steps
+        whole = self._like[-1]
+        limit = _LONGEST * whole
+        begin = last = steps.last
+        shared = wait = 0.0
+        longest = row[_LONGEST_STEP]
+        for now, waited, loss in ends:
+            duration = now - last
+            last = now
+            if duration > longest:
+                longest = duration
+            wait += waited
+            own = duration - waited
+            shared += own if own < limit else limit
+            if loss == loss:
+                row[_LOSS] = loss
+        steps.last = last
+        count = len(ends)
+        total = last - begin
+        row[:5] = index, row[_COUNT] + count, last - self._clock.started, row[_DURATION] + total, longest
+        row[DATA_WAIT] += wait
+        row[OTHER] += total - wait
+        if whole > 0.0:
+            scale = shared / whole
+            for place, seconds in zip(_PHASES, self._like):
+                if seconds:
+                    seconds *= scale
+                    row[place] += seconds
+                    row[OTHER] -= seconds
+        for place, amount in zip(_COUNTS, self._counts):
+            before = row[place]
+            row[place] = before + amount * count if before == before else amount * count
 
     def _put(self, index: int, now: float, waited: float, loss: float) -> None:
         clock, steps = self._clock, self._probe.steps

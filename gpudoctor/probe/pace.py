@@ -25,11 +25,12 @@ SHARE, LEAST = 0.003, 6e-6
 """What watching may cost, and what timing may: this share of a step, or so many seconds."""
 TICKS = 1000
 """What watching one step costs, in readings of the clock, until it has been measured."""
-MOST = 24
-"""One step of so many is watched at least, on the average; up to half as many more may lie in between."""
+MOST, MOST_QUICK, QUICK = 24, 64, 0.25
+"""One step of so many is watched at least, on the average; up to half as many more may lie in between. Where
+steps are short, the larger number, as long as that many take no more than so many seconds."""
 KEPT = 32
 """Differences between watched and light steps that are kept."""
-TIMED, FEWEST = 0.5, 6
+TIMED, FEWEST = 0.5, 10
 """What timing a step costs of what watching it is expected to; one of so many light steps is timed at least."""
 
 
@@ -110,7 +111,7 @@ class Pace:
         if partial:
             self._left -= 1
         else:
-            self._measure(duration)
+            self._measure(duration + perf_counter() - clock.mark)
             self._left = self._choose() if steps.index >= FIRST else 0
         if self._left > 0 and clock.phase == OTHER and not (windows is not None and windows.on()):
             clock.light = True
@@ -136,7 +137,8 @@ class Pace:
     def _choose(self) -> int:
         """Light steps before the next watched one; by chance, so that no rhythm of the loop's can hide."""
         budget, timing = max(SHARE * self._usual, LEAST), TIMED * self._expected
-        stride = self._stride or min(MOST, 1 + int((self._cost + timing) / budget))
+        most = max(MOST, min(MOST_QUICK, int(QUICK / self._usual)))
+        stride = self._stride or min(most, 1 + int((self._cost + timing) / budget))
         every = FEWEST if self._stride > FEWEST else min(FEWEST, 1 + int(timing / budget))
         self._every = every if stride > 1 and self._simple() else 1
         spread = stride - 1

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.02
 """Seconds between two looks at the stack."""
-MANY, SHARE, RAREST = 500, 0.003, 0.1
+MANY, SHARE, RAREST = 150, 0.004, 0.1
 """After so many looks they may cost this share of the time, and come at least once in so many seconds."""
+HANDED = 2.0
+"""What a look costs the training, in times of its own: the lock changes hands twice (measured)."""
 WRITE = 1.0
 """Seconds between two writes."""
 EARLY = (0.1, 2.0)
@@ -120,7 +122,7 @@ class Sampler:
             looks += 1
             cost += (thread_time() - begin - cost) / min(looks, 50)
             if looks > MANY:
-                interval = min(max(self._interval, cost / SHARE), RAREST)
+                interval = min(max(self._interval, HANDED * cost / SHARE), RAREST)
             if perf_counter() - self._read >= MEMORY:
                 self._read = perf_counter()
                 self._probe.steps.rss = self._probe.memory.rss = rss()

@@ -248,6 +248,10 @@ class Steps:
             self._stop(index + 1)
         return duration
 
+    def plain(self) -> bool:
+        """Whether there is nothing to be put into the next row, or watched for at its end."""
+        return not (self.drawn or self._debt or self._stop_after) and self.rss is NAN
+
     def _pay(self, row: list[float]) -> None:
         """A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do."""
         drawn, self.drawn = self.drawn, 0.0
