@@ -1,5 +1,6 @@
 """MEM002 host-memory-leak."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.model import (
@@ -33,6 +34,9 @@ from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 
+_UNNAMED, _MUCH = 200, 0.1
+"""Steps, and share of the memory that there is, below which growth that nothing of Python's explains is a note:
+an allocator that several threads use keeps what it cannot reuse, for a while at the same pace as a leak."""
 _LASTING = 0.2
 """Slope of the first half against the whole below which growth began in the middle."""
 
@@ -53,7 +57,8 @@ class HostMemoryLeak(Check):
         to their page), a profiler that keeps its events.
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and come to rest; growth of less than 16
-        MiB is silent.
+        MiB is silent. Growth that no object explains is a note until it has lasted 200 steps or taken a tenth
+        of the memory: an allocator may keep what its threads give back.
     Remedies:
         By kind: detach or bound what is kept; arrays instead of lists of objects in the data set; a profiler
         with a schedule that ends.
@@ -112,7 +117,12 @@ class HostMemoryLeak(Check):
         lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
         soon = limit is not None and lasting and grown.seconds_to(limit) <= self.limit("day")
         things = growing_things(process, "cpu") if kind != "workers" else ()
+        places = self._places(patient, things)
+        named = bool(things or places) or kind != "objects"
+        vague = not named and grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
         what = f"; what grew: {things[0].words}" if things else ""
+        if vague:
+            what = "; no objects of Python's that grew were seen, it may be the allocator: a longer run tells"
         full = grown.projection(limit) if limit is not None else ""
         words = {
             "workers": "The memory of the training and its workers",
@@ -123,13 +133,15 @@ class HostMemoryLeak(Check):
             f"{words}{who} grew by {size(grown.bytes)} in {grown.steps} steps, {size(grown.per_step)} a step "
             f"(p={grown.trend.p:.1g}){full}{what}.",
             evidence=(
-                *(spot(patient, place) for place in self._places(patient, things)),
+                *(spot(patient, place) for place in places),
                 measured("bytes_per_step", grown.per_step, "B", run.recording),
                 measured("memory_at_end", grown.last, "B", run.recording),
             ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.ERROR if soon else Severity.WARNING,
-            cost=Cost(breaks="the machine runs out of memory" if soon else None, bytes=int(grown.bytes)),
+            confidence=Confidence.PROBABLE if vague else Confidence.CONFIRMED,
+            severity=Severity.NOTE if vague else Severity.ERROR if soon else Severity.WARNING,
+            cost=Cost(
+                breaks="the machine runs out of memory" if soon and not vague else None, bytes=int(grown.bytes)
+            ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),
             facts=(("kind", kind),),

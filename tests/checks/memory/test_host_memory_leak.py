@@ -59,6 +59,21 @@ def test_sick_growth_that_began_in_the_middle_is_not_carried_forward():
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
 
 
+def test_growth_that_nothing_explains_is_a_note_at_first():
+    def climbing(i):
+        return 1.4 * MIB * i
+
+    [finding] = look(leaking(climbing, n=128))
+    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
+    assert "a longer run tells" in finding.message
+    grown = record("memory", 1.0, step=90, kind="census", device="cpu",
+                   growth=[["Tensor", 90, 120 * MIB, "/job/train.py", 41]])  # fmt: skip
+    [finding] = look(leaking(climbing, n=128, records=[grown]))
+    assert finding.severity is not Severity.NOTE
+    [finding] = look(leaking(climbing, n=400))
+    assert finding.severity is not Severity.NOTE
+
+
 def test_healthy_memory():
     assert look(leaking(lambda i: 0)) == []
     assert look(leaking(lambda i: min(i, 80) * MIB)) == []
