@@ -24,8 +24,10 @@ _SHARE = 0.01
 """Of one CPU, the most that sampling takes: a machine with many processes is looked at less often."""
 _MEMORY = 4
 """Samples over which the cost is smoothed: the first one loads files that later ones find in memory."""
-_PEAKS = ("memory", "tree_rss", "swap", "_memory", "_temperature")
-"""Columns of which a row keeps the highest sample, not the mean."""
+_PEAKS = ("memory", "tree_rss", "swap", "_memory", "_temperature", "_width", "_generation", "_replays")
+"""Columns of which a row keeps the highest sample, not the mean: peaks, counters, a link at its best."""
+_LOWEST = ("_margin",)
+"""And those of which it keeps the lowest."""
 
 Row = dict[str, float]
 
@@ -131,6 +133,8 @@ def _one(name: str, values: list[float]) -> float:
         return float(mask)
     if name.endswith(_PEAKS):
         return max(known)
+    if name.endswith(_LOWEST):
+        return min(known)
     return sum(known) / len(known)
 
 

@@ -15,7 +15,11 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.reading.recordings.cards import numbers_here
+from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
+from gpudoctor.model.reading.recordings.warmth import Warmth, warmth
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
+from gpudoctor.model.signs.recording import Recording
 
 
 class Hot(Check):
@@ -28,10 +32,12 @@ class Hot(Check):
         From there on the card lowers its clocks, in steps that come and go: a slow rank for all the others.
         Heat that lasts also wears memory and links.
     How it knows:
-        NVML's thermal margin where the card has one, else the temperature beside the slowdown threshold.
+        NVML's thermal margin where the card has one, else the temperature beside the slowdown threshold; of a
+        recorded run the samples beside it, so that what counts is the heat under load.
     False alarms:
         A margin of zero or less is not believed (some H100 report one while cold): the thresholds decide
-        then. A card that has just finished a job cools down within a minute.
+        then. A card that has just finished a job cools down within a minute. In a recording a peak now and
+        then is none: a card must have been hot in 5 % of the samples beside the steady steps.
     Remedies:
         Air flow, fans, dust, room; a lower power limit until then; another node.
     References:
@@ -47,9 +53,17 @@ class Hot(Check):
         Threshold(name="margin", default=5.0, unit="Cel",
                   source="leptonai/gpud judges by the margin; 5 °C are a load peak or a warm day",
                   meaning="Less than so far from the slowdown is hot."),
+        Threshold(name="time_share", default=0.05, unit="1",
+                  source="convention, as for throttled: a load peak now and then costs nothing",
+                  meaning="A card that is hot in this share of a recorded run's samples is hot."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = recorded(patient)
+        warm = warmth(recording) if recording is not None else ()
+        if recording is not None and warm:
+            yield from self._recorded(recording, warm)
+            return
         gpus = job_gpus(patient)
         if all(
             isinstance(gpu.temperature, Absent) and isinstance(gpu.temperature_memory, Absent) for gpu in gpus
@@ -74,6 +88,43 @@ class Hot(Check):
             subject=subject,
             facts=(("gpus", list_gpus(gpu for gpu, _ in hot)),),
         )
+
+    def _recorded(self, recording: Recording, warm: tuple[Warmth, ...]) -> Iterator[Finding]:
+        """The heat while the steps were steady."""
+        hot = [(found, words) for found in warm if (words := self._was_hot(found))]
+        if not hot:
+            return
+        yield self.finding(
+            "While the training ran: "
+            + "; ".join(f"{found.card.label}: {', '.join(words)}" for found, words in hot)
+            + ".",
+            evidence=tuple(
+                measured(f"gpu{found.card.number}_temperature", found.highest, "Cel", recording)
+                if found.highest is not None
+                else measured(f"gpu{found.card.number}_temperature", ", ".join(words), "", recording)
+                for found, words in hot
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=", ".join(found.card.label for found, _ in hot),
+            facts=(("gpus", numbers_here([found.card for found, _ in hot])),),
+        )
+
+    def _was_hot(self, found: Warmth) -> list[str]:
+        words, over = [], found.above()
+        near = found.nearer_than(self.limit("margin"))
+        up_to = f"up to {found.highest:.0f} °C, " if found.highest is not None else ""
+        if over >= self.limit("time_share"):
+            most = found.card.fact("temperature_max")
+            words.append(f"{up_to}above its operating maximum of {most:.0f} °C {percent(over)} of the time")
+        elif near is not None and near[1] >= self.limit("time_share"):
+            least, share = near
+            within = f"within {self.limit('margin'):.0f} °C of its slowdown {percent(share)} of the time"
+            words.append(f"{up_to}{within} ({max(least, 0.0):.0f} °C at the nearest)")
+        share = found.memory_above()
+        if share >= self.limit("time_share"):
+            most = found.card.fact("temperature_memory_max")
+            words.append(f"memory above its maximum of {most:.0f} °C {percent(share)} of the time")
+        return words
 
     def _verdict(self, gpu: Gpu) -> list[str]:
         words = []

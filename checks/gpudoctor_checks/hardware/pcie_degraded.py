@@ -15,19 +15,27 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
+from gpudoctor.model.reading.recordings.cards import numbers_here
+from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
+from gpudoctor.model.reading.recordings.links import Link, links
+from gpudoctor.model.signs.gpu import Gpu, answering, is_server_card, list_gpus, name_gpus
+from gpudoctor.model.signs.recording import Recording
+
+_ALWAYS = 0.95
 
 
 class PcieDegraded(Check):
     """The PCIe link of a GPU runs with fewer lanes or at a lower speed than it could.
 
     What it finds:
-        A link that is narrower than card and slot allow; under load also one of a lower generation.
+        A link that is narrower than card and slot allow; under load also one of a lower generation; in a
+        recorded run one that sends many packets again.
     Why it hurts:
         Half the lanes is half the bandwidth of every copy between host and GPU, and of every collective that
         crosses PCIe. Batches, checkpoints and offloaded weights take twice as long.
     How it knows:
-        NVML's current and largest link width. The generation is compared only while the GPU works.
+        NVML's current and largest link width. The generation is compared only while the GPU works. In a
+        recording: the samples beside the steady steps, and the replay counter at their first and last.
     False alarms:
         An idle GPU drops to generation 1 by design: nothing is said about it then. Desktop boards that split
         16 lanes between two slots run at x8 on purpose: for a GeForce at half width this is a note.
@@ -37,6 +45,7 @@ class PcieDegraded(Check):
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (nvmlDeviceGetCurrPcieLinkWidth)
         - https://github.com/tensorflow/tensor2tensor/issues/390
         - https://github.com/AlexeyAB/darknet/issues/2807 (a riser)
+        - https://github.com/NVIDIA/DCGM (dcgm_gpu_hardware_limits.h: replays a minute)
     """
 
     code = Code("GPU005")
@@ -52,14 +61,85 @@ class PcieDegraded(Check):
         Threshold(name="load", default=0.5, unit="1",
                   source="idle GPUs drop to generation 1 (seen at P8 in nvidia-docker#1090)",
                   meaning="The generation is judged only when the GPU is at least so busy."),
+        Threshold(name="time_share", default=0.05, unit="1",
+                  source="convention, as for throttled: a link that trains down comes back only by itself",
+                  meaning="A link that is narrow in this share of a recorded run's samples is degraded."),
+        Threshold(name="busy_time_share", default=0.5, unit="1",
+                  source="convention: after a pause it takes a moment until the link is fast again",
+                  meaning="So often must it be slow in the samples of a recorded run in which the GPU works."),
+        Threshold(name="replays_per_minute", default=8, unit="1/min",
+                  source="DCGM: at most 8 replays a minute",
+                  meaning="More replays a minute of a recorded run mean a bad signal."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = recorded(patient)
+        sampled = links(recording) if recording is not None else ()
+        if recording is not None and sampled:
+            yield from self._recorded(recording, sampled)
+            return
         gpus = tuple(gpu for gpu in job_gpus(patient) if not gpu.grace)
         if not gpus:
             raise Unavailable("the GPUs reach their host over NVLink-C2C, not PCIe")
         yield from self._width(gpus)
         yield from self._generation(gpus)
+
+    def _recorded(self, recording: Recording, sampled: tuple[Link, ...]) -> Iterator[Finding]:
+        """Links as they were while the steps were steady."""
+        below = [(link, link.below("width", link.width, self.limit("width_share"))) for link in sampled]
+        narrow = [(link, *found) for link, found in below if found and found[1] >= self.limit("time_share")]
+        if narrow:
+            yield self._seen(recording, "width", narrow)
+        load = self.limit("load")
+        below = [(link, link.below("generation", link.busy_generation(load))) for link in sampled]
+        slow = [(link, *found) for link, found in below if found and found[1] >= self.limit("busy_time_share")]
+        if slow:
+            yield self._seen(recording, "generation", slow)
+        yield from self._replays(recording, sampled)
+
+    def _seen(self, recording: Recording, what: str, found: list[tuple[Link, int, float]]) -> Finding:
+        """The finding of links that can do more: each with what it did, and in which share of the samples."""
+        than, when = {"width": ("narrower", ""), "generation": ("slower", " while the GPU worked")}[what]
+        steps = [(link, now, link.most(what) or float(now)) for link, now, _ in found]
+        by_design = what == "width" and all(
+            not is_server_card(link.card.name) and now >= most * self.limit("desk_width_share")
+            for link, now, most in steps
+        )
+        return self.finding(
+            f"The PCIe link was {than} than card and slot allow{when}: "
+            f"{'; '.join(_did(what, link, now, share) for link, now, share in found)}.",
+            evidence=tuple(
+                measured(f"gpu{link.card.number}_pcie_{what}", f"{now} of {most:.0f}", "", recording)
+                for link, now, most in steps
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.NOTE if by_design else Severity.WARNING,
+            subject=", ".join(link.card.label for link, _, _ in found),
+            facts=(
+                ("gpus", numbers_here([link.card for link, _, _ in found])),
+                ("quantity", what),
+                (
+                    "ratio",
+                    max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in steps),
+                ),
+            ),
+        )
+
+    def _replays(self, recording: Recording, sampled: tuple[Link, ...]) -> Iterator[Finding]:
+        most = self.limit("replays_per_minute")
+        bad = [(link.card, rate) for link in sampled if (rate := link.replays_per_minute() or 0.0) > most]
+        if not bad:
+            return
+        words = "; ".join(f"{card.label}: {rate:.0f} a minute" for card, rate in bad)
+        yield self.finding(
+            f"The PCIe link sends packets again and again while the training runs. {words}.",
+            evidence=tuple(
+                measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=", ".join(card.label for card, _ in bad),
+            facts=(("gpus", numbers_here([card for card, _ in bad])), ("quantity", "replays")),
+        )
 
     def _width(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         narrow: list[tuple[Gpu, int, int]] = []
@@ -111,6 +191,13 @@ class PcieDegraded(Check):
                 ("ratio", max(2.0 ** (most - now) for _, now, most in slow)),
             ),
         )
+
+
+def _did(what: str, link: Link, now: int, share: float) -> str:
+    most = f"{link.most(what):.0f}"
+    words = f"x{now} of x{most}" if what == "width" else f"generation {now} of {most}"
+    often = "" if share > _ALWAYS else f" for {percent(share)} of the time"
+    return f"{link.card.label} ran at {words}{often}"
 
 
 def _proof(gpu: Gpu, what: str, now: int, most: int) -> Measurement:

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.reading.recordings.cards import Card, cards, numbers_here
 from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
 from gpudoctor.model.reading.recordings.numbers import reasons
 from gpudoctor.model.reading.windows.cards import held_down
@@ -118,26 +119,27 @@ class Throttled(Check):
     def _recorded(self, recording: Recording, masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
         """The share of a run's samples in which a card was held down, its idle ones left out."""
         wanted = int(self.limit("bad_reasons"))
-        sick: list[tuple[int, float, int]] = []
+        sick: list[tuple[Card, float, int]] = []
+        known = {card.column: card for card in cards(recording)}
         for index, values in masks.items():
             busy = [mask for mask in values if not mask & _IDLE]
             bad = [mask & wanted for mask in busy if mask & wanted]
             if busy and len(bad) >= self.limit("share") * len(busy):
-                sick.append((index, len(bad) / len(busy), max(set(bad), key=bad.count)))
+                sick.append((known[index], len(bad) / len(busy), max(set(bad), key=bad.count)))
         if not sick:
             return
         words = "; ".join(
-            f"GPU {index}: {_name(bits)} {percent(share)} of the time" for index, share, bits in sick
+            f"{card.label}: {_name(bits)} {percent(share)} of the time" for card, share, bits in sick
         )
         yield self.finding(
             f"The clocks were held down while the training ran. {words}.",
             evidence=tuple(
-                measured(f"gpu{index}_throttled_share", share, "1", recording) for index, share, _ in sick
+                measured(f"gpu{card.number}_throttled_share", share, "1", recording) for card, share, _ in sick
             ),
             confidence=Confidence.CONFIRMED,
-            subject=f"GPU {', '.join(str(index) for index, _, _ in sick)}",
+            subject=", ".join(card.label for card, _, _ in sick),
             facts=(
-                ("gpus", ",".join(str(index) for index, _, _ in sick)),
+                ("gpus", numbers_here([card for card, _, _ in sick])),
                 ("heat", any(bits & 0x60 for _, _, bits in sick)),
                 ("power", any(bits & 0x80 for _, _, bits in sick)),
             ),

@@ -175,17 +175,27 @@ class Gpu:
     @property
     def server_card(self) -> bool:
         """Whether it is a data-centre card by its name: not GeForce, workstation, laptop, Jetson or vGPU."""
-        return "Server Edition" in self.name or not _DESK.search(self.name)
+        return is_server_card(self.name)
 
     @property
     def grace(self) -> bool:
         """Whether it is one module with a Grace CPU: joined by NVLink-C2C, its memory a node of the host's."""
-        return bool(re.search(r"\bG[BH]\d+", self.name))
+        return is_grace(self.name)
 
     @property
     def laptop(self) -> bool:
         """Whether it is a laptop's card, whose power and clocks the firmware moves about."""
         return bool(_LAPTOP.search(self.name))
+
+
+def is_server_card(name: str) -> bool:
+    """Whether a card's name is that of a data-centre card; see `Gpu.server_card`."""
+    return "Server Edition" in name or not _DESK.search(name)
+
+
+def is_grace(name: str) -> bool:
+    """Whether a card's name is that of a module with a Grace CPU; see `Gpu.grace`."""
+    return bool(re.search(r"\bG[BH]\d+", name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ Runs in the child process: standard library only. A missing value is `{"absent":
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpudoctor.vitals.nvml.funnel import CORRUPTED_INFOROM, Funnel, Missing
@@ -27,6 +27,7 @@ _ARCHITECTURES = {
 _MAX_LINKS = 36
 _FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230
+_NO_FIELD = Missing("the driver did not answer this field")
 _FIELDS_THROTTLE = {74: "power", 269: "thermal", 270: "hw_thermal", 271: "power_brake"}  # nanoseconds
 
 
@@ -48,7 +49,7 @@ def _watts(milliwatts: int) -> float:
 def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
     """All readings of one GPU; raises `Gone` when it is lost on the way."""
     record: dict[str, Json] = {"index": index}
-    for part in (_identity, _memory_errors, _recovery, _clocks, _power, _heat, _pcie, _links, _fabric, _use):
+    for part in (_identity, _memory_errors, _recovery, _clocks, _power, heat, link, _links, _fabric, _use):
         record.update(part(funnel, handle))
     return record
 
@@ -151,13 +152,10 @@ def _recovery(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     fields = funnel.fields(gpu, ids)
     times = {name: fields.get(key) for key, name in _FIELDS_THROTTLE.items()}
     known = {name: value / 1e9 for name, value in times.items() if isinstance(value, int | float)}
-    nothing = Missing("the driver did not answer this field")
-    heat = fields.get(_FIELD_MEMORY_TEMPERATURE, nothing)
     return {
-        "recovery_action": plain(fields.get(_FIELD_RECOVERY_ACTION, nothing)),
-        # Cards without a sensor in their memory answer 0.
-        "temperature_memory": plain(heat if heat != 0 else Missing("not supported by this card")),
-        "throttle_time": known or plain(times["power"] or nothing),
+        "recovery_action": plain(fields.get(_FIELD_RECOVERY_ACTION, _NO_FIELD)),
+        "temperature_memory": _memory_degrees(fields),
+        "throttle_time": known or plain(times["power"] or _NO_FIELD),
     }
 
 
@@ -186,7 +184,8 @@ def _power(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    """Temperature of the GPU in degrees Celsius, its thresholds, and the margin to its slowdown."""
     read = funnel.read
     return {
         "temperature": plain(
@@ -199,7 +198,18 @@ def _heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _pcie(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def memory_heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    """Temperature of the memory in degrees Celsius; one without a sensor answers 0."""
+    return {"temperature_memory": _memory_degrees(funnel.fields(gpu, (_FIELD_MEMORY_TEMPERATURE,)))}
+
+
+def _memory_degrees(fields: Mapping[int, Any]) -> Json:
+    answer = fields.get(_FIELD_MEMORY_TEMPERATURE, _NO_FIELD)
+    return plain(answer if answer != 0 else Missing("not supported by this card"))
+
+
+def link(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+    """Width and generation of the PCIe link, now and at most, and its replays since the driver was loaded."""
     read = funnel.read
     return {
         "pcie_width": plain(read("nvmlDeviceGetCurrPcieLinkWidth", gpu)),

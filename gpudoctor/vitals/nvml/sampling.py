@@ -15,6 +15,18 @@ _GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX = 2, 20, 21
 _MIB = 1 << 20
 _PCIE_EVERY = 5
 """Samples between two readings of the PCIe counters without GPM: each holds the call for 20 ms."""
+_LIMITS = (
+    "temperature_slowdown", "temperature_max", "temperature_memory_max",
+    "pcie_width_max", "pcie_generation_max",
+)  # fmt: skip
+"""Readings that stay as they are while a run lasts."""
+_STATES = {
+    "margin": "nvmlDeviceGetMarginTemperature",
+    "pcie_width": "nvmlDeviceGetCurrPcieLinkWidth",
+    "pcie_generation": "nvmlDeviceGetCurrPcieLinkGeneration",
+    "pcie_replays": "nvmlDeviceGetPcieReplayCounter",
+}
+"""Columns of heat and link, each with the call that answers it."""
 
 
 def main(visible: str, interval: float, search_path: list[str]) -> int:
@@ -32,12 +44,13 @@ def main(visible: str, interval: float, search_path: list[str]) -> int:
     except pynvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))
         return 0
-    meters = [Meter(pynvml, gpu) for gpu in gpus]
-    emit("gpus", gpus=[meter.facts() for meter in meters])
+    meters = [Meter(pynvml, gpu) for _, gpu in gpus]
+    facts = [{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)]
+    emit("gpus", gpus=facts)
     turn = 0
     while True:
         began = time.monotonic()
-        emit("sample", gpus=[meter.sample(turn) for meter in meters])
+        emit("sample", gpus=[meter.sample(turn) | meter.health() for meter in meters])
         turn += 1
         if _parent_gone(max(0.05, interval - (time.monotonic() - began))):
             return 0
@@ -55,7 +68,7 @@ class Meter:
         self._gpm = _Gpm(nvml, handle)
 
     def facts(self) -> dict[str, Any]:
-        """Name, memory in bytes, power limit in watts."""
+        """Name, memory in bytes, power limit in watts, limits of temperature and of the PCIe link."""
         from gpudoctor.vitals.nvml.reading import memory_info, name, plain
 
         limit = plain(self._read("nvmlDeviceGetEnforcedPowerLimit"), lambda mw: mw / 1000.0)
@@ -64,6 +77,7 @@ class Meter:
             "name": plain(self._safely(lambda: name(self._funnel, self._gpu)), str),
             "bytes": total if isinstance(total, int) else None,
             "power_limit": limit if isinstance(limit, float) else None,
+            **self._limits(),
         }
 
     def sample(self, turn: int) -> dict[str, float]:
@@ -91,6 +105,24 @@ class Meter:
                 if isinstance(rate, int):
                     taken[key] = rate * 1024.0
         return taken
+
+    def health(self) -> dict[str, float]:
+        """Heat of the memory and margin of the GPU in degrees Celsius, and the state of its PCIe link."""
+        from gpudoctor.vitals.nvml.reading import memory_heat
+
+        answers = {column: self._read(call) for column, call in _STATES.items()}
+        heat = self._safely(lambda: memory_heat(self._funnel, self._gpu))
+        answers["memory_temperature"] = heat.get("temperature_memory") if isinstance(heat, dict) else None
+        return {column: float(value) for column, value in answers.items() if isinstance(value, int | float)}
+
+    def _limits(self) -> dict[str, float]:
+        from gpudoctor.vitals.nvml.reading import heat, link
+
+        found: dict[str, Any] = {}
+        for part in (heat, link):
+            answer = self._safely(lambda part=part: part(self._funnel, self._gpu))
+            found |= answer if isinstance(answer, dict) else {}
+        return {key: found[key] for key in _LIMITS if isinstance(found.get(key), int | float)}
 
     def _reasons(self) -> Any:
         from gpudoctor.vitals.nvml.funnel import Missing
@@ -149,8 +181,8 @@ class _Gpm:
         return {key: answer.value * scale for (key, scale), answer in answers if answer.nvmlReturn == 0}
 
 
-def _visible(nvml: Any, visible: str) -> list[Any]:
-    """Handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order."""
+def _visible(nvml: Any, visible: str) -> list[tuple[int, Any]]:
+    """Numbers and handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order."""
     every = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
@@ -158,16 +190,20 @@ def _visible(nvml: Any, visible: str) -> list[Any]:
         except nvml.NVMLError:
             every.append(None)  # a lost card keeps its place
     if visible.strip() in ("", "all"):
-        return [gpu for gpu in every if gpu is not None]
-    chosen = []
+        return [(index, gpu) for index, gpu in enumerate(every) if gpu is not None]
+    chosen: list[tuple[int, Any]] = []
     for entry in (word.strip() for word in visible.split(",")):
         if entry.isdigit() and int(entry) < len(every):
-            chosen.append(every[int(entry)])
+            chosen.append((int(entry), every[int(entry)]))
         elif entry.startswith("GPU-"):
-            chosen += [gpu for gpu in every if gpu is not None and _uuid(nvml, gpu).startswith(entry)]
+            chosen += [
+                (index, gpu)
+                for index, gpu in enumerate(every)
+                if gpu is not None and _uuid(nvml, gpu).startswith(entry)
+            ]
         else:
             break  # CUDA too ignores what comes after an entry that is none
-    return [gpu for gpu in chosen if gpu is not None]
+    return [(index, gpu) for index, gpu in chosen if gpu is not None]
 
 
 def _uuid(nvml: Any, gpu: Any) -> str:

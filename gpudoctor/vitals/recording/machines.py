@@ -18,7 +18,7 @@ def joined(nodes: Sequence[Beside], starts: Sequence[float | None]) -> tuple[Tab
     """Table and facts of the first node, with the GPUs of the others behind its own.
 
     `starts` are epoch seconds of the nodes' clocks; where one is not known, both began together.
-    Each of `facts["gpus"]` of several nodes has its `node` and its `index` there.
+    Each of `facts["gpus"]` of several nodes has its `node`, and its `index` as the driver there counts it.
     """
     first = nodes[0]
     if len(nodes) == 1:
@@ -44,7 +44,7 @@ def _gpus(node: Beside) -> list[dict[str, Any]]:
     known = [item if isinstance(item, dict) else {} for item in listed] if isinstance(listed, list) else []
     sampled = [int(match[1]) + 1 for name in node.machine.columns if (match := _GPU.fullmatch(name))]
     known += [{}] * (max(sampled, default=0) - len(known))
-    return [{**item, "node": node.node, "index": index} for index, item in enumerate(known)]
+    return [{**item, "node": node.node, "index": item.get("index", index)} for index, item in enumerate(known)]
 
 
 def _rows(first: Table, other: Table, late: float) -> list[int]:

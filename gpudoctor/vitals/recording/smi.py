@@ -42,8 +42,19 @@ _COLUMNS: dict[str, tuple[str, Callable[[str], float]]] = {
     "clocks.current.sm": ("clock", _number),
     "clocks_throttle_reasons.active": ("reasons", _mask),
     "clocks_event_reasons.active": ("reasons", _mask),
+    "temperature.memory": ("memory_temperature", _number),
+    "temperature.gpu.tlimit": ("margin", _number),
+    "pcie.link.width.current": ("pcie_width", _number),
+    "pcie.link.gen.current": ("pcie_generation", _number),
+    "pcie.link.gen.gpucurrent": ("pcie_generation", _number),
 }
 """Columns of nvidia-smi, without their units, and ours."""
+_LIMITS = {
+    "index": "index",
+    "pcie.link.width.max": "pcie_width_max",
+    "pcie.link.gen.max": "pcie_generation_max",
+}
+"""What does not change, and its fact."""
 
 
 def is_smi_log(path: Path) -> bool:
@@ -142,7 +153,9 @@ def _instant(text: str) -> float | None:
 
 def _facts(row: dict[str, str]) -> dict[str, object]:
     total, limit = _number(row.get("memory.total", "")), _number(row.get("power.limit", ""))
+    told = {ours: _number(row.get(theirs, "")) for theirs, ours in _LIMITS.items()}
     return {
+        **{ours: int(value) for ours, value in told.items() if not math.isnan(value)},
         "name": (row.get("name") or row.get("gpu_name") or "").strip(),
         "bytes": None if math.isnan(total) else int(total * _MIB),
         "power_limit": None if math.isnan(limit) else limit,

@@ -94,8 +94,8 @@ def processes(patient: Patient) -> tuple[Process, ...]:
     return recording.ranks if recording is not None else ()
 
 
-def measured(name: str, value: float, unit: str = "1", recording: Recording | None = None) -> Measurement:
-    """A number out of the recording, with the command that shows it again."""
+def measured(name: str, value: float | str, unit: str = "1", recording: Recording | None = None) -> Measurement:
+    """A number (or a word on one) out of the recording, with the command that shows it again."""
     shown = f"gpudoctor report {recording.path}" if recording is not None else None
     rounded = round(value, 6 if unit in {"s", "1"} else 3) if isinstance(value, float) else value
     return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)

@@ -271,13 +271,13 @@ def sampled(recording: Recording, column: str) -> list[float]:
     values, times = recording.machine.column(column), recording.machine.column("t")
     if not len(values):
         return []
-    begin, end = _window(recording)
+    begin, end = steady_window(recording)
     return [value for t, value in zip(times, values, strict=True) if begin <= t <= end and math.isfinite(value)]
 
 
 @once
-def _window(recording: Recording) -> tuple[float, float]:
-    """Seconds on the machine's clock between which all ranks were in steady state."""
+def steady_window(recording: Recording) -> tuple[float, float]:
+    """Seconds on the machine's clock between which all ranks were in steady state; unbounded without steps."""
     begun = started(recording)
     states = [state for state in map(steady, recording.ranks) if state.steps]
     if begun is None or not states:

@@ -1,0 +1,176 @@
+"""GPU005 and GPU011 of a recorded run: the samples beside its steps, and a fake driver the whole way."""
+
+import json
+import math
+import os
+import sys
+
+import pytest
+from recordings import make_machine, make_process, make_recording, make_steps
+
+from gpudoctor.cli import main
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model.reading.recordings.cards import cards
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.hardware.hot import Hot
+from gpudoctor_checks.hardware.pcie_degraded import PcieDegraded
+from gpudoctor_rules.hardware.pcie_degraded import PcieDegradedRule
+
+H100 = {
+    "name": "NVIDIA H100 80GB HBM3", "index": 3, "pcie_width_max": 16.0, "pcie_generation_max": 5.0,
+    "temperature_slowdown": 90.0, "temperature_max": 87.0, "temperature_memory_max": 95.0,
+}  # fmt: skip
+HEALTHY = {
+    "util": 0.9, "pcie_width": 16.0, "pcie_generation": 5.0, "pcie_replays": 7.0, "temperature": 60.0, "margin": 25.0,
+    "memory_temperature": 70.0,
+}  # fmt: skip
+
+
+def recorded(facts=H100, n=120, **changes):
+    """A patient whose run was sampled `n` times, a second each."""
+    columns = {f"gpu0_{name}": values for name, values in {**HEALTHY, **changes}.items()}
+    return make_patient(
+        recording=make_recording(
+            make_process(make_steps(200)),
+            machine=make_machine(n, **columns),
+            machine_facts={"gpus": [facts]},
+            started="",
+        )
+    )
+
+
+def test_a_healthy_card_is_silent():
+    assert examine(PcieDegraded, recorded()) == []
+    assert examine(Hot, recorded()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "quantity"),
+    [
+        ({"pcie_width": 8.0}, "GPU 3 ran at x8 of x16.", "width"),
+        ({"pcie_width": lambda i: 4.0 if i >= 90 else 16.0}, "x4 of x16 for 25 % of the time", "width"),
+        ({"pcie_generation": 1.0}, "generation 1 of 5", "generation"),
+        ({"pcie_replays": lambda i: 7.0 + i}, "GPU 3: 60 a minute", "replays"),
+    ],
+)
+def test_a_link_that_was_not_what_it_can_be(changes, said, quantity):
+    patient = recorded(**changes)
+    [finding] = examine(PcieDegraded, patient)
+    assert said in finding.message and finding.severity is Severity.WARNING
+    assert finding.fact("quantity") == quantity and finding.fact("gpus") == "3"
+    assert all(item.reproduce for item in finding.evidence)
+    assert any(
+        remedy.title.startswith("reseat GPU 3") for remedy in prescribe(PcieDegradedRule, finding, patient)
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pcie_generation": lambda i: 1.0 if i % 2 else 5.0, "util": lambda i: 0.0 if i % 2 else 1.0},  # pauses
+        {"pcie_generation": 1.0, "util": 0.1},
+        {"pcie_width": lambda i: 8.0 if i == 60 else 16.0},
+        {"pcie_replays": lambda i: 7.0 + (i > 50)},
+        {"pcie_replays": lambda i: 7.0 if i > 50 else 900.0},  # the driver was loaded again
+        {"pcie_width": math.nan, "pcie_generation": 5.0},
+    ],
+)
+def test_what_idle_cards_and_single_samples_do_is_no_fault(changes):
+    assert examine(PcieDegraded, recorded(**changes)) == []
+
+
+def test_a_desktop_card_at_half_width_is_a_note_and_grace_has_no_such_link():
+    [finding] = examine(PcieDegraded, recorded({**H100, "name": "NVIDIA GeForce RTX 3060"}, pcie_width=8.0))
+    assert finding.severity is Severity.NOTE
+    with pytest.raises(
+        Unavailable
+    ):  # it reaches its host over NVLink-C2C: the driver would be asked, and is not here
+        examine(PcieDegraded, recorded({**H100, "name": "NVIDIA GH200 480GB"}, pcie_width=8.0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "said"),
+    [
+        (H100, {"temperature": 88.0}, "up to 88 °C, above its operating maximum of 87 °C 100 % of the time"),
+        (
+            H100,
+            {"temperature": 84.0, "margin": lambda i: 2.0 if i % 2 else 9.0},
+            "within 5 °C of its slowdown 50 %",
+        ),
+        ({**H100, "temperature_max": None}, {"temperature": 86.0, "margin": -1.0}, "(4 °C at the nearest)"),
+        (H100, {"memory_temperature": 99.0}, "memory above its maximum of 95 °C"),
+    ],
+)
+def test_heat_under_load(facts, changes, said):
+    [finding] = examine(Hot, recorded(facts, **changes))
+    assert said in finding.message and finding.subject == "GPU 3"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temperature": lambda i: 95.0 if i == 60 else 60.0},
+        {"margin": 0.0},  # not believed, and the threshold is far
+        {"memory_temperature": math.nan},
+    ],
+)
+def test_a_peak_is_no_heat(changes):
+    assert examine(Hot, recorded(**changes)) == []
+
+
+def test_a_card_of_another_node_is_named_with_it():
+    run = make_recording(
+        make_process(make_steps(50)),
+        machine=make_machine(60, gpu0_util=0.9, gpu1_util=0.9),
+        machine_facts={"gpus": [{"node": "a", "index": 4}, {"node": "b", "index": 0}]},
+    )
+    assert [(card.label, card.here) for card in cards(run)] == [("GPU 4 of a", True), ("GPU 0 of b", False)]
+
+
+TRAIN = """
+import time, torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+end = time.monotonic() + 5.0
+while time.monotonic() < end:
+    optimizer.zero_grad()
+    model(torch.zeros(4, 8)).mean().backward()
+    optimizer.step()
+    time.sleep(0.02)
+"""
+
+
+def test_a_run_beside_a_sick_card(tmp_path, monkeypatch, capfd):
+    """The real binding, the child, the recorder, the reader and the checks, with a driver that says what we want."""
+    pytest.importorskip("torch")
+    from fake_nvml import Machine, compiler
+    from fake_nvml.machine import h100
+    from fake_nvml.run import environment
+    from fake_nvml.scenarios import Scenario
+
+    if compiler() is None:
+        pytest.skip("no C compiler for the fake driver")
+    sick = [
+        *h100(2), "* UtilizationRates 0 90 40", "* CurrPcieLinkGeneration 0 5", "* ClocksEventReasons 0 0",
+        "* ClockInfo:1 0 1980", "1 CurrPcieLinkWidth 0 8", "1 Temperature:0 0 89", "1 MarginTemperature 0 1",
+    ]  # fmt: skip
+    scenario = Scenario(
+        name="sick", machine=Machine(answers=sick, addresses=("0000:1b:00.0", "0000:1c:00.0"), nodes=2)
+    )
+    variables = environment(scenario, tmp_path / "machine", tmp_path / "libraries")
+    for name, value in variables.items():
+        if os.environ.get(name) != value:
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    report, folder = tmp_path / "report.json", tmp_path / "recording"
+    words = ["run", "--quiet", "--recording", str(folder), "--format", "json", "--output", str(report)]
+    assert main([*words, "--", sys.executable, str(script)]) == 0
+    capfd.readouterr()
+    found = {item["code"]: item for item in json.loads(report.read_text())["findings"]}
+    assert found["GPU005"]["message"].endswith("GPU 1 ran at x8 of x16.")
+    assert found["GPU011"]["message"].startswith("While the training ran: GPU 1: up to 89 °C")
+    assert {"GPU005", "GPU011"} & {
+        code for code, item in found.items() if item["confidence"] != "confirmed"
+    } == set()
