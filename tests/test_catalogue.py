@@ -8,6 +8,7 @@ import pytest
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
+from gpudoctor.model import Reads
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
@@ -71,6 +72,85 @@ NAMES = {
 
 HEADINGS = ["What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References"]
 
+RECORDED = frozenset(
+    [
+        "GPU001",
+        "GPU002",
+        "GPU005",
+        "GPU011",
+        "DATA001",
+        "DATA002",
+        "DATA003",
+        "DATA004",
+        "DATA005",
+        "DATA006",
+        "DATA009",
+        "DATA010",
+        "DATA011",
+        "DATA012",
+        "SYNC001",
+        "SYNC002",
+        "SYNC003",
+        "SYNC004",
+        "OBS001",
+        "OBS002",
+        "OBS003",
+        "OBS004",
+        "OBS005",
+        "OBS006",
+        "OBS007",
+        "MEM001",
+        "MEM002",
+        "MEM003",
+        "MEM005",
+        "MEM006",
+        "MEM007",
+        "MEM008",
+        "MEM009",
+        "NUM001",
+        "NUM002",
+        "NUM003",
+        "NUM004",
+        "NUM005",
+        "NUM006",
+        "NUM007",
+        "NUM008",
+        "NUM009",
+        "LOOP001",
+        "LOOP002",
+        "LOOP011",
+        "PERF001",
+        "PERF002",
+        "PERF003",
+        "PERF004",
+        "PERF005",
+        "PERF006",
+        "PERF007",
+        "PERF009",
+        "PERF010",
+        "PERF011",
+        "PERF012",
+        "PERF013",
+        "PERF014",
+        "DIST001",
+        "DIST002",
+        "DIST003",
+        "DIST004",
+        "DIST005",
+        "DIST006",
+        "DIST007",
+        "DIST008",
+        "DIST009",
+        "FAIL001",
+        "FAIL002",
+        "FAIL003",
+        "FAIL004",
+        "FAIL005",
+        "FAIL006",
+    ]
+)
+"""Codes that the catalogue has read a recording."""
+
 
 def test_codes_and_names_are_the_contract():
     assert {code: REGISTRY.checks[code].name for code in CODES} == NAMES
@@ -99,6 +179,15 @@ def class_of(code: str) -> ast.ClassDef:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     name = REGISTRY.checks[code].__name__
     return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+
+
+def test_what_the_catalogue_has_read_a_recording_does():
+    declared = {code for code in CODES if Reads.RECORDING in REGISTRY.checks[code].reads}
+    assert declared >= RECORDED
+    for code in sorted(declared):
+        path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
+        text = path.read_text(encoding="utf-8")
+        assert "gpudoctor.model.reading.recordings" in text or "patient.recording" in text, code
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -5,17 +5,10 @@ from statistics import mean
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
-from gpudoctor.model.reading.recordings.numbers import GpuUse, run_numbers
+from gpudoctor.model.reading.recordings.room import BUSY, CAUSES, EXPLAINS, cards_in_use
 from gpudoctor.model.reading.windows.cards import Use, busy_evidence, use
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.unavailable import Unavailable
-
-_CAUSES = {
-    "data_wait": "waiting for data", "transfer": "copies to the device", "sync": "reading values back",
-    "logging": "logging", "checkpoint": "saving", "evaluation": "evaluation", "profiler": "a profiler",
-    "collective": "collectives", "other": "the program's own lines",
-}  # fmt: skip
-"""Parts of a step in which a card has nothing to do, in words."""
 
 
 class LowUtilization(Check):
@@ -47,7 +40,7 @@ class LowUtilization(Check):
     thresholds = (
         Threshold(
             name="busy_noted",
-            default=0.70,
+            default=BUSY,
             unit="1",
             source="CATALOGUE GPU001; SageMaker 70 %",
             meaning="Cards that are busy for less are a note.",
@@ -61,7 +54,7 @@ class LowUtilization(Check):
         ),
         Threshold(
             name="explained",
-            default=0.10,
+            default=EXPLAINS,
             unit="1",
             source="CATALOGUE DATA001: a tenth of a step is a cause",
             meaning="A part of the step that takes this share explains idle cards.",
@@ -73,15 +66,14 @@ class LowUtilization(Check):
             yield from self._watched(use(window))
             return
         run = demanded(patient)
-        found = [(gpu, busy) for gpu in run_numbers(run.recording).gpus if (busy := _busy(gpu)) is not None]
-        if not found:
+        used = cards_in_use(run)
+        if not used:
             raise Unavailable("the recording has no samples of a GPU")
-        used = [(gpu, busy) for gpu, busy in found if (gpu.memory or 0.0) > _CONTEXT] or found
         busy = mean(share for _, share in used)
         if busy >= self.limit("busy_noted"):
             return
         severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
-        parts = sorted(((run.share(name), words) for name, words in _CAUSES.items()), reverse=True)
+        parts = sorted(((run.share(name), words) for name, words in CAUSES.items()), reverse=True)
         causes = [f"{words} ({percent(share)})" for share, words in parts if share >= self.limit("explained")]
         why = (
             f"the steps spend their time with {', '.join(causes[:2])}"
@@ -113,11 +105,3 @@ class LowUtilization(Check):
             severity=severity if not found.causes else Severity.NOTE,
             facts=(("explained", bool(found.causes)),),
         )
-
-
-_CONTEXT = 1.5e9
-"""Bytes above which a card is used by more than an empty context."""
-
-
-def _busy(gpu: GpuUse) -> float | None:
-    return gpu.busy if gpu.busy is not None else gpu.utilization

@@ -14,8 +14,17 @@ from gpudoctor.model.reading.forecasts import (
     sure,
     tokens,
 )
-from gpudoctor.model.reading.recordings.judged import judged
-from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.model.reading.recordings.judged import judged, percent
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.room import (
+    cards_in_use,
+    fullest,
+    grows,
+    room,
+    room_evidence,
+    room_facts,
+    used,
+)
 from gpudoctor.model.signs.memory import JobMemory
 
 
@@ -31,6 +40,9 @@ class HeadroomUnused(Check):
         From configs and scripts the analytic estimate; a note, since only a run shows whether the GPU is busy
         already. It speaks only where batch, length, types, optimizer and adapters are all written, and leaves
         the word to MEM008 where gradient checkpointing could go, and to PERF007 where a step has few tokens.
+        From a recording: the allocator's peak beside the device, while the card is busy for less than 70 % of
+        the time and no other part of the step explains that; what is above the bytes held between steps is
+        taken to grow with the batch.
     False alarms:
         A batch that is small on purpose: small data, contrastive or reinforcement learning with a chosen batch,
         a GPU that several jobs share.
@@ -56,14 +68,27 @@ class HeadroomUnused(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        shares = [
-            max(item.peak or 0.0, item.reserved or 0.0) / item.device
-            for item in map(rank_memory, run.recording.ranks if run is not None else ())
-            if item.device and item.peak
-        ]
-        if shares and max(shares) >= self.limit("used_share"):
-            return  # the run used what the estimate thought idle
-        yield from self._suspected(patient)
+        rank = fullest(run) if run is not None else None
+        if run is None or rank is None or not cards_in_use(run):
+            if rank is None or used(rank) < self.limit("used_share"):
+                yield from self._suspected(patient)
+            return
+        found = room(run)
+        few = found is not None and found.tokens is not None and found.tokens < FEW_TOKENS
+        if found is not None and found.share < self.limit("used_share") and not few:
+            yield confirmed(
+                self,
+                suspicions(lambda: self._suspected(patient), run),
+                f"The run's peak is {size(int(found.peak))}, {percent(found.share)} of "
+                f"{size(int(found.device))}, and the GPU is busy for {percent(found.busy)} of the time"
+                f"{grows(found)}.",
+                share=None,
+                spans=(),
+                severity=Severity.NOTE,
+                run=run,
+                numbers=room_evidence(found, run),
+                facts=room_facts(found),
+            )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         for job in patient.memory:

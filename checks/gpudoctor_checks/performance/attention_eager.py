@@ -4,16 +4,33 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Unavailable,
+)
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import network
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.recordings.facts import main_model, on_gpu
+from gpudoctor.model.reading.recordings.instruments import share_below
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""
+_EAGER = "eager_attention_forward"
+"""The function of transformers that writes attention out."""
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
 _FUSED = re.compile(r"scaled_dot_product_attention|flash_attn|xformers|flex_attention")
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.Tensor.softmax", "?.softmax"})
@@ -33,7 +50,8 @@ class AttentionEager(Check):
         times and kept for the backward. SDPA's fused kernels keep them on the chip: 2 to 4 times faster from a
         thousand tokens on, with memory linear in the length.
     How it knows:
-        From the source of programs that train on CUDA, and from configs. Models that are trained eagerly by
+        From the source of programs that train on CUDA, and from configs; in a recorded run on a GPU also where
+        a library falls back to it, by the function that the sampler saw. Models that are trained eagerly by
         their makers (Gemma 2 and 3, gpt-oss) and programs that ask for the scores are silent.
     False alarms:
         Short sequences gain little. Attention with changes that no kernel has.
@@ -46,10 +64,39 @@ class AttentionEager(Check):
 
     code = Code("PERF006")
     name = "attention-eager"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="looks",
+            default=0.02,
+            unit="1",
+            source="convention: the host only launches it, and is seen there now and then",
+            meaning="Eager attention that the sampler saw in this share of its looks was really used.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        found = suspicions(lambda: self._read(patient), run)
+        seen = _seen_eager(run) if run is not None else 0.0
+        if run is None or seen < self.limit("looks"):
+            yield from found
+            return
+        yield confirmed(
+            self,
+            found,
+            f"Attention ran eagerly, as the sampler saw ({_EAGER} in {percent(seen)} of its looks): the scores "
+            "go through memory.",
+            share=None,
+            spans=(),
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("eager_attention_looks", seen, "1", run.recording),),
+            facts=(("kind", "keyword"), ("keyword", "attn_implementation"), ("literal", False)),
+        )
+
+    def _read(self, patient: Patient) -> Iterator[Finding]:
         try:
             configs = patient.configs
         except Unavailable:
@@ -165,6 +212,15 @@ class AttentionEager(Check):
                     subject=f"{file.path}:{entry.line}",
                     facts=(("kind", "config"), ("key", entry.key), ("path", file.path)),
                 )
+
+
+def _seen_eager(run: Run) -> float:
+    """Share of the looks in the library's eager attention; 0 on the CPU and for models that need it."""
+    process = run.lead.process
+    model = main_model(process)
+    if not on_gpu(process) or _NEEDS_EAGER.search(str(model.get("name") if model is not None else "")):
+        return 0.0
+    return share_below(process, _EAGER)
 
 
 @by_script

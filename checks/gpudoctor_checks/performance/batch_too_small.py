@@ -13,6 +13,16 @@ from gpudoctor.model.reading.forecasts import (
     sure,
     tokens,
 )
+from gpudoctor.model.reading.recordings.judged import judged, percent
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.room import (
+    cards_in_use,
+    fullest,
+    grows,
+    room,
+    room_evidence,
+    room_facts,
+)
 
 
 class BatchTooSmall(Check):
@@ -27,7 +37,9 @@ class BatchTooSmall(Check):
     How it knows:
         From configs and scripts: rows x tokens against the ratio of arithmetic to memory bandwidth of the cards
         in use, and the analytic estimate for what fits. A note, since only a run shows how busy the GPU is.
-        It speaks only where batch, length, types, optimizer and adapters are all written.
+        It speaks only where batch, length, types, optimizer and adapters are all written. From a recording:
+        the tokens of a backward pass as they were counted, while the card is busy for less than 70 % of the
+        time, nothing else explains that, and the memory measured has room for twice as many.
     False alarms:
         Rows that are in truth longer than the length that is written; a batch that is small on purpose.
     Remedies:
@@ -52,6 +64,28 @@ class BatchTooSmall(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient)
+        if run is None or fullest(run) is None or not cards_in_use(run):
+            yield from self._suspected(patient)
+            return
+        found = room(run)
+        if found is None or found.tokens is None or found.factor < 2:
+            return
+        if found.tokens < self.limit("few_tokens"):
+            yield confirmed(
+                self,
+                suspicions(lambda: self._suspected(patient), run),
+                f"{found.tokens:,.0f} tokens at a time on one GPU, which is busy for {percent(found.busy)} of "
+                f"the time, with {percent(1 - found.share)} of its memory free{grows(found)}.",
+                share=None,
+                spans=(),
+                severity=Severity.NOTE,
+                run=run,
+                numbers=room_evidence(found, run),
+                facts=room_facts(found),
+            )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         for job in patient.memory:
             few = tokens(job) < self.limit("few_tokens")
             if not (few and job.batches and sure(job) and "batch" in job.places):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpudoctor.model import Edit, Finding, Patient, SourceSpan
+from gpudoctor.model import Edit, Finding, Patient, SourceSpan, Unavailable
 from gpudoctor.model.reading.written import Written
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice, JobMemory
@@ -19,6 +19,14 @@ KEYS = {
 def job_of(finding: Finding, patient: Patient) -> JobMemory:
     """The job that a finding speaks of."""
     return next(job for job in patient.memory if job.title == finding.subject)
+
+
+def known_job(finding: Finding, patient: Patient) -> JobMemory | None:
+    """The job that a finding speaks of; None where a recording alone told it."""
+    try:
+        return next((job for job in patient.memory if job.title == finding.subject), None)
+    except Unavailable:
+        return None
 
 
 def written(job: JobMemory, name: str, patient: Patient) -> Written | None:

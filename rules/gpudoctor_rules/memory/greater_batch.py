@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Patient, Remedy, Resource
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource
 from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Choice, JobMemory
 from gpudoctor_rules.memory.fields import edits, said_as, written
+
+_TWICE = 2
 
 
 def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Remedy]:
@@ -23,6 +25,27 @@ def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Reme
             code, "batch", job, {"batch": greatest.changes["batch"]}, patient,
             "look at the learning rate again: the effective batch grows by the same factor",
         )  # fmt: skip
+
+
+def measured_batch(finding: Finding) -> Iterator[Remedy]:
+    """The batch that a recording has room for; nothing where it does not tell."""
+    factor, samples = float(finding.fact("factor") or 0), float(finding.fact("samples") or 0)
+    if factor < _TWICE:
+        return
+    title = (
+        f"a micro batch of {samples * factor:,.0f}" if samples else f"a micro batch {factor:.0f} times as large"
+    )
+    yield Remedy(
+        id=f"{finding.code}-batch",
+        title=title,
+        steps=(
+            f"batch_size={samples * factor:.0f}" if samples else f"{factor:.0f} times the batch size",
+            "lower gradient accumulation by the same factor, or look at the learning rate again",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.ONE_LINE,
+        uses=frozenset({Resource.DEVICE_MEMORY}),
+    )
 
 
 def _folded(job: JobMemory) -> tuple[int, int] | None:

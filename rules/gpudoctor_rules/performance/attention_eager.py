@@ -69,7 +69,8 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
         change = (("attn_implementation", '"sdpa"'),)
         edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
     title = 'attn_implementation="sdpa"'
-    return title, (f"Line {line}: {title}", 'With flash-attn installed: "flash_attention_2".'), edits
+    where = f"Line {line}: {title}" if span is not None else f"{title} where the model is loaded"
+    return title, (where, 'With flash-attn installed: "flash_attention_2".'), edits
 
 
 def _in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:

@@ -1,4 +1,4 @@
-"""What measures a training from inside its operations: a FLOPs counter's dispatch mode, a profiler's hooks."""
+"""What ran below the user's lines: a counter's dispatch mode, a profiler's hooks, a library's function."""
 
 import re
 from collections.abc import Iterable
@@ -23,9 +23,23 @@ def instrumented(process: Process) -> tuple[LineCost, ...]:
 
     `share` is of all samples (0..1). The time that hooks charged to the phase `profiler` is not in it.
     """
+    return _measuring(_records(process))
+
+
+def share_below(process: Process, function: str) -> float:
+    """Share of the sampler's looks in steady state that fell into a function of a library's, by its name."""
+    inside = total = 0.0
+    for record in _records(process):
+        counts = record.get("counts") or ()
+        total += max(sum(row[4] for row in counts), float(record.get("samples") or 0.0))
+        inside += sum(samples for _, _, name, samples in record.get("leaves") or () if name == function)
+    return inside / total if total else 0.0
+
+
+def _records(process: Process) -> list[Record]:
+    """What was sampled in steady state; everything where there is none."""
     stable = steady(process)
-    records = [item for item in process.of("lines") if item.t >= stable.begin]
-    return _measuring(records if stable.rows else process.of("lines"))
+    return [item for item in process.of("lines") if not stable.rows or item.t >= stable.begin]
 
 
 def _measuring(records: Iterable[Record]) -> tuple[LineCost, ...]:
