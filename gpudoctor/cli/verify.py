@@ -5,11 +5,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpudoctor.cli.commanded import FAILED, add_command, command_of, request_of, say
 from gpudoctor.cli.reporting import add_report_flags, check_output, deliver
 from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError
+
+if TYPE_CHECKING:
+    from gpudoctor.trial.warden import Warden
 
 EPILOG = """\
 examples:
@@ -78,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_of(arguments)
     folder, remark = new_folder(arguments.recording)
     say(remark)
-    with _scratch() as scratch, _ending_by_signals():
-        result = examine_and_try(command, folder, scratch, request, arguments)
+    with _scratch() as (scratch, warden), _ending_by_signals():
+        result = examine_and_try(command, folder, scratch, warden, request, arguments)
     found = deliver(result.report, arguments, arguments.fail_on or request.settings.fail_on, stream=sys.stderr)
     own = INTERRUPTED if result.interrupted else result.finished.exit_code or 0
     if arguments.fail_on is None:
@@ -88,15 +92,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder for everything that the runs write; gone afterwards."""
-    from gpudoctor.trial.protection import remove_scratch, scratch_folder
+def _scratch() -> "Iterator[tuple[Path, Warden]]":
+    """A folder for everything that the runs write, gone afterwards, and who sees to it where we cannot."""
+    from gpudoctor.trial.scratch import remove_scratch, scratch_folder
+    from gpudoctor.trial.warden import Warden
 
     folder = scratch_folder()
+    warden = Warden(folder)
     try:
-        yield folder
+        yield folder, warden
     finally:
         remove_scratch(folder)
+        warden.dismiss()
 
 
 @contextmanager

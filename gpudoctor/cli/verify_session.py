@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.bounded import Finished
     from gpudoctor.trial.session import Session
+    from gpudoctor.trial.warden import Warden
 
 _BATCH = "DataLoader.batch_size"
 
@@ -50,7 +51,12 @@ def check_trials(command: tuple[str, ...], arguments: argparse.Namespace) -> Non
 
 
 def examine_and_try(
-    command: tuple[str, ...], folder: Path, scratch: Path, request: "Request", arguments: argparse.Namespace
+    command: tuple[str, ...],
+    folder: Path,
+    scratch: Path,
+    warden: "Warden",
+    request: "Request",
+    arguments: argparse.Namespace,
 ) -> Result:
     """Run the baseline, diagnose it, try, and give the report with the proofs in it."""
     from gpudoctor.trial.bench import Bench
@@ -64,8 +70,8 @@ def examine_and_try(
 
     adopt_orphans()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
-    guard = Guard(scratch)
-    bench = Bench(command, scratch, guard.protect)
+    guard = Guard(scratch, command)
+    bench = Bench(command, scratch, guard.protect, warden.watching)
     session = Session(
         bench=bench,
         budget=arguments.budget,

@@ -10,10 +10,15 @@ from typing import Any
 
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import BASELINE, Arm
-from gpudoctor.trial.bounded import Bounded, Enough, Finished, run_bounded
+from gpudoctor.trial.bounded import Bounded, Enough, Finished, Watching, run_bounded, unwatched
 from gpudoctor.trial.window import Window, steps_made, warm_up, window
 from gpudoctor.vitals.recording import read_recording
 
+_REFUSALS = ("Permission denied", "Read-only file system", "Operation not permitted",
+             "Value too large for defined data type")  # fmt: skip
+"""What programs say of a write that is refused."""
+_LOOKED_AT = 20
+"""Last lines of a run's output that are searched for it."""
 SEED = 20
 """Of every run, as long as the program has none of its own."""
 
@@ -25,6 +30,8 @@ class Protection:
     prefix: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    hint: str = ""
+    """Why a write may be refused; empty where none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +54,7 @@ class Bench:
         command: tuple[str, ...],
         scratch: Path,
         protect: Callable[[Path], AbstractContextManager[Protection]],
+        watching: Watching = unwatched,
     ) -> None:
         self.command = command
         self.scratch = scratch
@@ -61,6 +69,7 @@ class Bench:
         self.watch: Callable[[str, float], None] = lambda _arm, _seconds: None
         """Told the arm that runs and the seconds since its start, often."""
         self._protect = protect
+        self._watching = watching
         self._laps = 0
 
     def explore(self, folder: Path, *, enough: Enough, to_stderr: bool, seconds: float) -> Finished:
@@ -73,7 +82,12 @@ class Bench:
                 machine=True,
                 steps=None,
             )
-            return run_bounded(plan, enough=enough, watch=lambda passed: self.watch("baseline", passed))
+            return run_bounded(
+                plan,
+                enough=enough,
+                watch=lambda passed: self.watch("baseline", passed),
+                watching=self._watching,
+            )
 
     def lap(self, arm: Arm) -> Lap:
         """One run of an arm over the window."""
@@ -84,10 +98,14 @@ class Bench:
             finished = run_bounded(
                 self._plan(arm, folder, self._limit(), protection),
                 watch=lambda passed: self.watch(arm.name, passed),
+                watching=self._watching,
             )
         recording = read_recording(str(folder))
         found = self._window(recording)
-        return Lap(finished=finished, recording=recording, window=found, problem=_problem(finished, found))
+        problem = _problem(finished, found)
+        if problem and protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS):
+            problem += f" ({protection.hint})"
+        return Lap(finished=finished, recording=recording, window=found, problem=problem)
 
     def _limit(self) -> float:
         return max(1.0, min(self.seconds, self.deadline - time.monotonic()))

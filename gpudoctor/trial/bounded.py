@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,10 +90,21 @@ Enough = Callable[[Path, float], bool]
 """Asked twice a second with the recording's folder and the seconds since the start."""
 Watch = Callable[[float], None]
 """Told the seconds since the start, often."""
+Watching = Callable[[int, Path], AbstractContextManager[None]]
+"""Entered with the first process's id and the recording's folder: who ends the run when we are killed."""
+
+
+def unwatched(_pid: int, _folder: Path) -> AbstractContextManager[None]:
+    """Nobody does."""
+    return nullcontext()
 
 
 def run_bounded(
-    plan: Bounded, *, enough: Enough | None = None, watch: Watch = lambda _seconds: None
+    plan: Bounded,
+    *,
+    enough: Enough | None = None,
+    watch: Watch = lambda _seconds: None,
+    watching: Watching = unwatched,
 ) -> Finished:
     """Run it, end it, return how it ended. Raises `CommandError` when it cannot be started."""
     write_manifest(plan.folder, plan.command, {"trial": dict(plan.overrides)})
@@ -103,15 +114,16 @@ def run_bounded(
     sampler = Sampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
     left: list[int] = []
     stopped_by: str | None = None
-    try:
-        stopped_by = _Vigil(plan, child, started, enough, watch).keep()
-    finally:
-        left = end_all(child.pid, str(plan.folder))
-        child.wait()
-        if sampler is not None:
-            sampler.close()
-        if gpus is not None:
-            gpus.close()
+    with watching(child.pid, plan.folder):
+        try:
+            stopped_by = _Vigil(plan, child, started, enough, watch).keep()
+        finally:
+            left = end_all(child.pid, str(plan.folder))
+            child.wait()
+            if sampler is not None:
+                sampler.close()
+            if gpus is not None:
+                gpus.close()
     return _finished(plan, child.returncode, stopped_by, time.monotonic() - started, left)
 
 

@@ -1,60 +1,89 @@
-"""How the runs of a trial are kept away from the user's files: an overlay where the kernel lets us, else
-writers.
+"""How the runs of a trial are kept away from the user's files: the strongest way that this machine allows.
 
 Every folder that the user may write to is covered by an overlay in a mount namespace of the run's own
-(`jail.py`), so that whatever a run saves, appends or deletes lands in the scratch place and is gone with it.
-Where no namespace can be had, the writers of Python are redirected by the probe
-(`probe/overrides/writes.py`), and the report says so.
+(`jail/mounts.py`), so that whatever a run saves, appends or deletes lands in the scratch place and is gone with
+it. Where no namespace can be had, Landlock refuses every write (`jail/landlock.py`) and the probe redirects the
+writers of Python into the scratch place (`probe/overrides/writes.py`), so that a training saves as it would
+have. Where there is no Landlock either, the redirection is all there is. The report says which.
 """
 
 import json
 import os
 import re
-import shutil
-import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 
-from gpudoctor.trial import jail
+import gpudoctor
 from gpudoctor.trial.bench import Protection
+from gpudoctor.trial.caches import cache_folders, link_entries, linked_caches
+from gpudoctor.trial.places import Places, inside
+from gpudoctor.trial.scratch import remove_scratch
 
-_SYSTEM = {"bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "run", "sbin",
-           "sys", "usr", "etc"}  # fmt: skip
-"""Folders of `/` that no training writes to; where it may, what is installed there is no result of it."""
-_VIRTUAL = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "mqueue", "hugetlbfs", "securityfs",
-            "debugfs", "tracefs", "bpf", "pstore", "fusectl", "configfs", "nsfs", "autofs", "binfmt_misc",
-            "efivarfs", "rpc_pipefs", "squashfs", "ramfs"}  # fmt: skip
-_MEETING = ("nvidia-mps", "nvidia-log", ".X11-unix", ".ICE-unix")
-"""Folders of pipes and sockets: an overlay of one leads nowhere."""
 _NOISE = {"__pycache__", ".cache", ".triton", ".nv", "torchinductor", ".config"}
 """Caches that any program leaves: kept out like everything, and not worth a line."""
-_TEMPORARY = re.compile(r"/tmp/(tmp[a-z0-9_]{8}|pymp-|torch|wandb|nvidia|hsperfdata|\.|\w*cache)")
+_TEMPORARY = re.compile(r"/(var/)?tmp/(tmp[a-z0-9_]{8}|pymp-|torch|wandb|nvidia|hsperfdata|\.|\w*cache)")
 """Names that `tempfile` and libraries give to what is nobody's."""
 _TRY_SECONDS = 20.0
 _LISTED = 200
+_VARIABLE = "GPUDOCTOR_PROTECTION"
+"""The strongest level that is to be tried: for tests, and where a stronger one is in the way."""
+_ENTER = f"import sys; sys.path.insert(0, {str(Path(gpudoctor.__file__).parents[1])!r}); "
+_ENTER += "from gpudoctor.trial.jail.enter import main; main()"
+_PROBING = "import os, sys\ntry: open(sys.argv[1], 'w')\nexcept OSError: sys.exit(0)\nsys.exit(1)"
 
-OVERLAY = "every run wrote to an overlay"
-REDIRECTED = "Python's writers were redirected; this kernel allows no overlay"
+
+class Level(Enum):
+    """How strong, strongest first."""
+
+    OVERLAY = "overlay"
+    READ_ONLY = "read-only"
+    LANDLOCK = "landlock"
+    WRITERS = "writers"
+
+
+WORDS = {
+    Level.OVERLAY: "every run wrote to an overlay",
+    Level.READ_ONLY: "all was mounted read-only, what Python writes was redirected",
+    Level.LANDLOCK: "Landlock refused every write, what Python writes was redirected",
+    Level.WRITERS: "what Python writes was redirected; this kernel allows neither an overlay nor Landlock, so "
+    "other programs were not held back",
+}
+REFUSED = "other programs than Python cannot write to your files in a trial here"
+"""Why something may fail that works without us, at the levels in between."""
 
 
 class Guard:
     """Protects one run after the other, and remembers what was kept out."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, command: Sequence[str] = (), strongest: Level | None = None) -> None:
         self._scratch = scratch
         self._found: dict[str, None] = {}
-        self._plan = _Places(scratch) if sys.platform == "linux" else None
         self._runs = 0
-        self._overlay = self._plan is not None and self._tried()
+        self._sealed: list[str] = []
+        """Folders that are read-only."""
+        self._own = False
+        """Whether the overlays are those of a user namespace."""
+        self._foreign: list[str] = []
+        """Folders whose overlay takes new files only."""
+        self._caches = scratch / "caches"
+        self._variables: dict[str, str] = {}
+        self._places = Places(scratch, command) if sys.platform == "linux" else None
+        self.level = self._strongest(strongest or _asked())
+        """The level of all runs."""
+        if self.level is not Level.OVERLAY:
+            self._variables = linked_caches(self._caches)
 
     @property
     def words(self) -> str:
         """How, in one clause."""
-        return OVERLAY if self._overlay else REDIRECTED
+        sealed = self._redirected
+        if self.level is Level.OVERLAY and sealed:
+            return f"{WORDS[self.level]}; in {', '.join(sealed[:3])} what Python writes was redirected"
+        return WORDS[self.level]
 
     @property
     def kept_out(self) -> tuple[str, ...]:
@@ -68,63 +97,125 @@ class Guard:
         place = self._scratch / f"writes-{self._runs}"
         place.mkdir(mode=0o700)
         try:
-            yield self._jailed(folder, place) if self._overlay else self._redirected(folder, place)
+            yield self._protection(self.level, folder, place)
         finally:
             for path in _written(place):
                 self._found.setdefault(path)
-            _remove(place)
+            remove_scratch(place)
 
-    def _jailed(self, folder: Path, place: Path) -> Protection:
-        assert self._plan is not None
-        config = place / "jail.json"
-        upper = place / "upper"
-        upper.mkdir()
-        through = [str(folder), *self._plan.through]
-        table = {
-            "protect": self._plan.protect,
-            "mounts": self._plan.mounts,
-            "through": through,
-            "upper": str(upper),
-        }
-        config.write_text(json.dumps(table), encoding="utf-8")
-        prefix = (sys.executable, "-I", "-S", str(jail.__file__), str(config))
-        return Protection(prefix=prefix, overrides={"offline.scratch": str(place)}, environment=_offline(place))
-
-    def _redirected(self, folder: Path, place: Path) -> Protection:
-        redirect = {"place": str(place / "files"), "free": [str(folder), str(place)]}
+    def _protection(self, level: Level, folder: Path, place: Path) -> Protection:
+        overrides: dict[str, object] = {"offline.scratch": str(place)}
+        environment = _offline(place)
+        sealed = self._redirected if level is Level.OVERLAY else None
+        if sealed is None or sealed:
+            overrides["writes.redirected"] = {
+                "place": str(place / "files"),
+                "free": [str(folder), str(place), str(self._caches)],
+                "only": sealed,
+                "strict": level is Level.WRITERS,
+            }
+        if level is Level.OVERLAY and self._own:
+            overrides["writes.moves"] = True
+        if level in (Level.LANDLOCK, Level.WRITERS):
+            environment |= {"TMPDIR": str(_temporary(place)), "PYTHONDONTWRITEBYTECODE": "1", **self._variables}
+        config = self._config(level, folder, place)
+        prefix: tuple[str, ...] = ()
+        if config:
+            path = place / "jail.json"
+            path.write_text(json.dumps(config), encoding="utf-8")
+            prefix = (sys.executable, "-I", "-S", "-c", _ENTER, str(path))
         return Protection(
-            overrides={"offline.scratch": str(place), "writes.redirected": redirect},
-            environment=_offline(place),
+            prefix=prefix,
+            overrides=overrides,
+            environment=environment,
+            hint=REFUSED if level in (Level.READ_ONLY, Level.LANDLOCK) or self._redirected else "",
         )
 
-    def _tried(self) -> bool:
-        """Whether a command can be run so."""
-        place = self._scratch / "writes-0"
+    def _config(self, level: Level, folder: Path, place: Path) -> dict[str, object]:
+        """For the program that closes the door; empty where there is none."""
+        if self._places is None or level is Level.WRITERS:
+            return {}
+        if level is Level.LANDLOCK:
+            writable = [str(folder), str(place), str(self._caches), "/dev/shm"]
+            return {
+                "how": "landlock",
+                "writable": writable,
+                "devices": ["/dev", "/proc", *self._places.through],
+            }
+        upper = place / "upper"
+        upper.mkdir()
+        caches = [
+            (path, str(self._caches / str(number)))
+            for number, path in enumerate(cache_folders())
+            if number < 99
+        ]
+        return {
+            "how": "mounts",
+            "cover": self._places.cover,
+            "mounts": self._places.mounts,
+            "known": self._places.known,
+            "through": [str(folder), *self._places.through],
+            "caches": [] if level is Level.READ_ONLY else caches,
+            "root": self._places.root,
+            "scratch": str(self._scratch),
+            "upper": str(upper),
+            "told": str(place / "told.json"),
+            "overlays": level is not Level.READ_ONLY,
+        }
+
+    def _strongest(self, first: Level) -> Level:
+        levels = list(Level)
+        for level in levels[levels.index(first) : -1]:
+            self._sealed, self._foreign = [], []
+            if self._places is not None and self._tried(level):
+                here = any(inside(os.getcwd(), path) for path in self._sealed if path != "/")
+                if level is not Level.OVERLAY or not here:
+                    return level
+        self._sealed, self._foreign = [], []
+        return Level.WRITERS
+
+    @property
+    def _redirected(self) -> list[str]:
+        """Folders that an overlay could not cover. `/` itself is read-only; few have their project there."""
+        sealed = [path for path in self._sealed if path != "/" or os.getcwd() == "/"]
+        return sealed + self._foreign
+
+    def _tried(self, level: Level) -> bool:
+        """Whether a command can be run so, and is held back."""
+        place = self._scratch / f"try-{level.value}"
         place.mkdir(mode=0o700)
+        refused = self._scratch / "refused"
         try:
-            words = [*self._jailed(self._scratch, place).prefix, sys.executable, "-I", "-S", "-c", ""]
+            prefix = self._protection(level, place, place).prefix
+            words = [*prefix, sys.executable, "-I", "-S", "-c"]
+            words += [_PROBING, str(refused)] if level is Level.LANDLOCK else [""]
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRY_SECONDS, check=False
             )
+            if level is not Level.LANDLOCK and done.returncode == 0:
+                told = json.loads((place / "told.json").read_text(encoding="utf-8"))
+                self._sealed = told["sealed"]
+                self._own = told["own"]
+                self._foreign = self._places.foreign() if self._own and self._places else []
             return done.returncode == 0
-        except (OSError, subprocess.SubprocessError):
+        except (OSError, ValueError, subprocess.SubprocessError):
             return False
         finally:
-            _remove(place)
+            remove_scratch(place)
+            refused.unlink(missing_ok=True)
 
 
-def scratch_folder() -> Path:
-    """A new folder for everything that the runs write; where a project hardly ever lies, so that `/tmp` can be
-    protected too."""
-    for base in ("/var/tmp", None):
-        with suppress(OSError):
-            return Path(os.path.realpath(tempfile.mkdtemp(prefix="gpudoctor-trial-", dir=base)))
-    raise OSError("no temporary folder can be made")
+def _asked() -> Level:
+    """The level that the environment names; an unknown one is none."""
+    name = os.environ.get(_VARIABLE, "")
+    return next((level for level in Level if level.value == name), Level.OVERLAY)
 
 
-def remove_scratch(folder: Path) -> None:
-    """Delete it, with the folders that an overlay leaves without permissions."""
-    _remove(folder)
+def _temporary(place: Path) -> Path:
+    """A temporary folder of the run's own; what lies in one that the user has chosen is found there."""
+    folder = place / "tmp"
+    link_entries(os.environ.get("TMPDIR", ""), folder)
+    return folder
 
 
 def _offline(place: Path) -> dict[str, str]:
@@ -143,98 +234,30 @@ def _offline(place: Path) -> dict[str, str]:
     }
 
 
-class _Places:
-    """Which folders are to be covered, on this machine."""
-
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = str(scratch)
-        tops = [os.path.join("/", name) for name in sorted(os.listdir("/")) if name not in _SYSTEM]
-        self.protect = [path for top in tops for path in self._cover(top)]
-        self.mounts = [path for path in _mounts() if self._below(path)]
-        self.through = list(self._meeting_places())
-
-    def _cover(self, path: str) -> Iterator[str]:
-        """The folder, or its children where the scratch place lies in it."""
-        if os.path.islink(path) or not os.path.isdir(path):
-            return
-        if not _inside(self._scratch, path):
-            if os.access(path, os.W_OK) or _holds_own(path):
-                yield path
-        elif path != self._scratch:
-            with suppress(OSError):
-                for name in sorted(os.listdir(path)):
-                    yield from self._cover(os.path.join(path, name))
-
-    def _below(self, path: str) -> bool:
-        """Whether a mount point is hidden by what is covered."""
-        return any(_inside(path, top) and path != top for top in self.protect)
-
-    def _meeting_places(self) -> Iterator[str]:
-        for name in _MEETING:
-            if os.path.isdir(f"/tmp/{name}"):
-                yield f"/tmp/{name}"
-        pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY")
-        if pipes and os.path.isdir(pipes):
-            yield os.path.realpath(pipes)
-        with suppress(OSError):
-            for entry in os.scandir("/tmp"):
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
-                    yield entry.path
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _holds_own(path: str) -> bool:
-    """Whether a folder that we may not write to leads to some that we may: `/home`, `/data`."""
-    with suppress(OSError):
-        for entry in os.scandir(path):
-            if entry.is_dir(follow_symlinks=False) and os.access(entry.path, os.W_OK):
-                return True
-    here, home = os.getcwd(), os.path.expanduser("~")
-    return _inside(here, path) or _inside(home, path)
-
-
-def _mounts() -> list[str]:
-    """Mount points of file systems that hold files, parents first."""
-    found = []
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-        for line in stream:
-            fields = line.split()
-            kind = fields[fields.index("-") + 1]
-            path = fields[4].encode().decode("unicode_escape")
-            if kind not in _VIRTUAL and not any(
-                _inside(path, top) for top in ("/proc", "/sys", "/dev", "/run")
-            ):
-                found.append(path)
-    return sorted(set(found), key=lambda item: item.count("/"))
-
-
 def _written(place: Path) -> Iterator[str]:
     """Paths of files in the upper layers, and of redirected ones."""
     for layer in sorted(place.glob("upper/*/path")):
-        base = layer.read_text(encoding="utf-8")
-        root = layer.parent / "upper"
-        for folder, names, files in os.walk(root):
-            names[:] = [name for name in names if name not in _NOISE]
-            for name in files:
-                path = os.path.join(base, os.path.relpath(os.path.join(folder, name), root))
-                if not path.endswith((".pyc", ".lock")) and not _TEMPORARY.match(path):
-                    yield path
-    root = place / "files"
-    for folder, _, files in os.walk(root):
-        for name in files:
-            yield "/" + os.path.relpath(os.path.join(folder, name), root)
-
-
-def _remove(folder: Path) -> None:
-    def allow(function: Callable[..., object], path: str, _error: object) -> None:
+        base = layer.read_text(encoding="utf-8", errors="surrogateescape")
+        own: dict[str, int] = {}
         with suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)
-            os.chmod(path, 0o700)
-            function(path)
+            own = json.loads((layer.parent / "own").read_text(encoding="utf-8"))
+        for path in _files(layer.parent / "upper", own):
+            whole = os.path.join(base, path)
+            if not whole.endswith((".pyc", ".lock")) and not _TEMPORARY.match(whole):
+                yield whole
+    for path in _files(place / "files", {}):
+        if not _TEMPORARY.match("/" + path):
+            yield "/" + path
+    for path in _files(place / "files.gone", {}):  # marks: a file in a folder of the name
+        yield "/" + os.path.dirname(path)
 
-    shutil.rmtree(folder, onerror=allow)
-    shutil.rmtree(folder, ignore_errors=True)
+
+def _files(root: Path, own: dict[str, int]) -> Iterator[str]:
+    """Files below a folder, relative to it; its `own` ones count when they were changed since."""
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if name not in _NOISE]
+        for name in files:
+            path = os.path.relpath(os.path.join(folder, name), root)
+            with suppress(OSError):
+                if own.get(path) != os.lstat(os.path.join(folder, name)).st_mtime_ns:
+                    yield path

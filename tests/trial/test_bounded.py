@@ -1,6 +1,7 @@
 """Bounded runs: where they end, and that nothing of them is left."""
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -28,8 +29,9 @@ if os.fork() == 0:
 os.wait()
 while not os.path.exists("daemon"):
     time.sleep(0.01)
-with open("pids", "w") as stream:
+with open("pids.tmp", "w") as stream:
     stream.write(f"{child.pid} {bare.pid} {open('daemon').read()}")
+os.rename("pids.tmp", "pids")
 print("started", flush=True)
 time.sleep(1000)
 """
@@ -138,3 +140,34 @@ def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder):
     assert done.stopped_by == "steps" and asked
     recording = read_recording(str(folder))
     assert recording.ranks[0].clean and steps_made(recording) >= 5
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from gpudoctor.trial.bounded import Bounded, run_bounded
+from gpudoctor.trial.warden import Warden
+scratch, folder = Path(sys.argv[1]), Path(sys.argv[2])
+
+def die(_seconds):
+    while not os.path.exists("pids"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+run_bounded(Bounded(command=(sys.executable, "run.py"), folder=folder), watch=die, watching=Warden(scratch).watching)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_when_we_are_killed_the_warden_ends_the_run_and_deletes_the_scratch_place(folder):
+    Path("run.py").write_text(CHILDREN.replace('env={"PATH": os.environ["PATH"]}', "env=os.environ"))
+    scratch = folder.parent / "scratch"
+    (scratch / "closed").mkdir(parents=True)
+    (scratch / "closed").chmod(0)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(scratch), str(folder)], timeout=60, check=False)
+    assert done.returncode == -9
+    pids = [int(word) for word in Path("pids").read_text().split()]
+    deadline = time.monotonic() + 30
+    while (scratch.exists() or not all(map(gone, pids))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not scratch.exists() and len(pids) == 3 and all(map(gone, pids))

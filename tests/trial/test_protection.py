@@ -1,4 +1,4 @@
-"""Programs that save, append, rename and delete leave the user's files as they were."""
+"""Programs that save, append, rename, delete and resume leave the user's files as they were, at every level."""
 
 import hashlib
 import json
@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from probed import environment
 
-from gpudoctor.trial.protection import OVERLAY, Guard, remove_scratch, scratch_folder
+from gpudoctor.trial.protection import WORDS, Guard, Level
+from gpudoctor.trial.scratch import remove_scratch, scratch_folder
 
 PROGRAM = """
-import io, os, pathlib, shutil
+import io, json, os, pathlib, shutil, sqlite3, subprocess, sys, tempfile
 assert open("log.csv").read() == "old\\n"
 with open("log.csv", "a") as log:
     log.write("new\\n")
@@ -26,32 +27,83 @@ os.remove("note.txt")
 assert not os.path.exists("note.txt") and "note.txt" not in os.listdir(".")
 shutil.rmtree("old")
 assert not pathlib.Path("old").exists()
+os.makedirs("old/new")
+assert os.listdir("old") == ["new"] and not os.path.exists("old/deep")
 os.rename("keep.txt", "kept.txt")
 assert pathlib.Path("kept.txt").read_text() == "keep" and not os.path.exists("keep.txt")
+os.rename("moved", "there")
+assert sorted(path.name for path in pathlib.Path("there").rglob("*")) == ["in", "x.txt"]
+assert not os.path.isdir("moved")
 handle = os.open("low.bin", os.O_WRONLY | os.O_CREAT, 0o600)
 os.write(handle, b"low"); os.close(handle)
 assert io.open("low.bin", "rb").read() == b"low"
 assert sorted(entry.name for entry in os.scandir("runs")) == ["one"]
 shutil.copy("log.csv", "runs/copy.csv")
 os.chmod("log.csv", 0o600)
+os.chmod("mode.txt", 0o600); os.utime("mode.txt", (1, 1)); os.utime(".", (1, 1))
+assert os.stat("mode.txt").st_mode & 0o777 == 0o600 and os.stat("mode.txt").st_mtime == 1
+os.truncate("cut.txt", 1)
+assert pathlib.Path("cut.txt").read_text() == "c"
+os.symlink("runs/one", "latest")
+assert open("latest/b.txt").read() == "a" and os.readlink("latest") == "runs/one"
+os.remove("latest"); os.symlink("runs", "latest")
+assert sorted(os.listdir("latest")) == ["copy.csv", "one"]
+with open("through/linked.txt", "a") as stream:
+    stream.write("more")
+assert open(os.environ["AWAY"] + "/linked.txt").read() == "linkedmore"
+base = sqlite3.connect("runs.db")
+base.execute("insert into steps values (2)"); base.commit()
+assert base.execute("select count(*) from steps").fetchone() == (2,)
+base.close()
+here = os.getcwd()
+os.mkdir("hydra"); os.chdir("hydra")
+assert os.getcwd() == here + "/hydra"
+open("inside.txt", "w").write("i")
+assert open("../log.csv").read() == "old\\nnew\\n" and os.path.abspath("x") == here + "/hydra/x"
+child = "print(open('inside.txt').read(), open('../log.csv').read().split(), open('../kept.txt').read())"
+assert subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout == "i ['old', 'new'] keep\\n"
+os.chdir("..")
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/x", "w").write("x")
+    assert os.listdir(folder) == ["x"]
+for wrong, how in (("runs", FileExistsError), ("missing/folder", FileNotFoundError)):
+    try:
+        os.mkdir(wrong)
+    except how:
+        continue
+    raise SystemExit(f"{wrong}: no error")
+state = {"step": 0}
+if os.path.exists("last.json"):
+    state = json.load(open("last.json"))
+state["step"] += 1
+json.dump(state, open("last.json.tmp", "w"))
+os.replace("last.json.tmp", "last.json")
 open(os.path.join(os.environ["AWAY"], "else.txt"), "w").write("x")
 try:
     open("missing/folder.txt", "w")
 except FileNotFoundError:
-    print("done")
+    print("done", state["step"])
 """
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path, monkeypatch) -> Path:
     folder = tmp_path / "project"
     (folder / "old" / "deep").mkdir(parents=True)
     (folder / "old" / "deep" / "x.txt").write_text("x")
-    (folder / "log.csv").write_text("old\n")
-    (folder / "note.txt").write_text("note")
-    (folder / "keep.txt").write_text("keep")
-    (folder / "run.py").write_text(PROGRAM)
+    (folder / "moved" / "in").mkdir(parents=True)
+    (folder / "moved" / "in" / "x.txt").write_text("x")
+    for name, text in (("log.csv", "old\n"), ("note.txt", "note"), ("keep.txt", "keep"), ("mode.txt", "mode"),
+                       ("cut.txt", "cut"), ("last.json", '{"step": 7}'), ("run.py", PROGRAM)):  # fmt: skip
+        (folder / name).write_text(text)
     (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "linked.txt").write_text("linked")
+    (folder / "through").symlink_to(tmp_path / "elsewhere")
+    with __import__("sqlite3").connect(folder / "runs.db") as base:
+        base.execute("create table steps (step int)")
+        base.execute("insert into steps values (1)")
+    base.close()
+    monkeypatch.chdir(folder)
     return folder
 
 
@@ -63,51 +115,167 @@ def scratch():
     assert not folder.exists()
 
 
-def fingerprint(folder: Path) -> dict[str, tuple[str, int]]:
+def fingerprint(folder: Path) -> dict[str, tuple[object, ...]]:
     found = {}
-    for path in sorted(folder.rglob("*")):
-        text = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
-        found[str(path.relative_to(folder))] = text, path.stat().st_mode
+    for path in sorted([folder, *folder.rglob("*")]):
+        status = path.lstat()
+        text = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        link = os.readlink(path) if path.is_symlink() else None
+        found[str(path)] = text, link, status.st_mode, status.st_mtime_ns, status.st_ino
     return found
 
 
-def run_guarded(guard: Guard, tree: Path, scratch: Path) -> subprocess.CompletedProcess[str]:
-    recording = scratch / "recording"
+def guard_of(level: Level, scratch: Path) -> Guard:
+    guard = Guard(scratch, strongest=level)
+    if guard.level is not level:
+        pytest.skip(f"no {level.value} here")
+    return guard
+
+
+def run_guarded(
+    guard: Guard, tree: Path, scratch: Path, *words: str, name: str = "recording"
+) -> subprocess.CompletedProcess[str]:
+    recording = scratch / name
     recording.mkdir()
     with guard.protect(recording) as protection:
         table = json.dumps(dict(protection.overrides))
-        variables = environment(
-            recording, GPUDOCTOR_OVERRIDES=table, AWAY=str(tree.parent / "elsewhere"), **protection.environment
-        )
+        variables = environment(recording, GPUDOCTOR_OVERRIDES=table, AWAY=str(tree.parent / "elsewhere"))
         return subprocess.run(
-            [*protection.prefix, sys.executable, "run.py"], cwd=tree, env=variables, capture_output=True, text=True,
-            timeout=60, check=False,
+            [*protection.prefix, *(words or (sys.executable, "run.py"))], cwd=tree,
+            env={**variables, **protection.environment}, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("overlay", [True, False])
-def test_a_tree_is_the_same_before_and_after(tree, scratch, overlay, monkeypatch):
-    monkeypatch.chdir(tree)
-    guard = Guard(scratch)
-    if overlay and guard.words != OVERLAY:
-        pytest.skip("no overlay here")
-    guard._overlay = overlay
+@pytest.mark.parametrize("level", Level)
+def test_a_tree_is_the_same_before_and_after(tree, scratch, level):
+    guard = guard_of(level, scratch)
     before = fingerprint(tree.parent)
-    done = run_guarded(guard, tree, scratch)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    for name in ("first", "second"):  # the second begins where the first did, not where it ended
+        done = run_guarded(guard, tree, scratch, name=name)
+        assert (done.returncode, done.stdout) == (0, "done 8\n"), done.stderr
     assert fingerprint(tree.parent) == before
     listed = {os.path.relpath(path, tree) for path in guard.kept_out}
-    assert {"log.csv", "runs/one/b.txt", "kept.txt", "../elsewhere/else.txt"} <= listed
+    assert {
+        "log.csv", "runs/one/b.txt", "kept.txt", "keep.txt", "note.txt", "runs.db", "../elsewhere/else.txt"
+    } <= listed  # fmt: skip
+    assert not any("gpudoctor" in path for path in listed)
 
 
-def test_the_recording_is_written_through(tree, scratch, monkeypatch):
-    monkeypatch.chdir(tree)
-    guard = Guard(scratch)
-    if guard.words != OVERLAY:
-        pytest.skip("no overlay here")
+@pytest.mark.parametrize("level", [Level.OVERLAY, Level.READ_ONLY, Level.LANDLOCK])
+def test_what_is_not_python_changes_nothing_either(tree, scratch, level):
+    guard = guard_of(level, scratch)
+    before = fingerprint(tree.parent)
+    done = run_guarded(
+        guard,
+        tree,
+        scratch,
+        "bash",
+        "-c",
+        "echo x > new; rm note.txt; echo >> log.csv; ls new; echo > /dev/null",
+    )
+    assert fingerprint(tree.parent) == before
+    overlaid = level is Level.OVERLAY
+    assert (done.stdout == "new\n") is overlaid and bool(done.stderr) is not overlaid
+
+
+def test_the_last_resort_refuses_what_goes_past_it(tree, scratch):
+    guard = guard_of(Level.WRITERS, scratch)
+    before = fingerprint(tree)
+    text = """
+import io, os, posix, shutil
+handle = os.open(".", os.O_RDONLY)
+for name, write in {
+    "FileIO": lambda: io.FileIO("log.csv", "w"), "posix": lambda: posix.open("new", os.O_CREAT | os.O_WRONLY),
+    "remove": lambda: posix.remove("log.csv"), "relative": lambda: os.unlink("log.csv", dir_fd=handle),
+    "rename": lambda: posix.rename("log.csv", "gone"), "chmod": lambda: posix.chmod("log.csv", 0),
+}.items():
+    try:
+        write()
+    except PermissionError:
+        print(name, end=" ")
+io.FileIO("log.csv").close()
+"""
+    done = run_guarded(guard, tree, scratch, sys.executable, "-c", text)
+    assert done.stdout == "FileIO posix remove relative rename chmod ", done.stderr
+    assert fingerprint(tree) == before
+
+
+TRAINING = """
+import os, torch, tempfile
+from torch.profiler import profile
+model = torch.nn.Linear(4, 4)
+if os.path.exists("model.pt"):
+    model.load_state_dict(torch.load("model.pt"))
+first = float(model.weight[0, 0])
+torch.nn.init.zeros_(model.weight)
+torch.save(model.state_dict(), "model.pt")
+assert not torch.load("model.pt", mmap=True)["weight"].any()
+torch.save(model.state_dict(), "old.pt", _use_new_zipfile_serialization=False)
+torch.jit.script(model).save("scripted.pt")
+with profile() as seen:
+    model(torch.zeros(1, 4))
+seen.export_chrome_trace("trace.json")
+assert os.path.getsize("trace.json")
+try:
+    from safetensors.torch import load_file, save_file
+except ImportError:
+    pass
+else:
+    save_file(model.state_dict(), "model.safetensors")
+    assert not load_file("model.safetensors")["weight"].any()
+print(first)
+"""
+
+
+@pytest.mark.parametrize("level", [Level.LANDLOCK, Level.WRITERS])
+def test_what_torch_writes_by_itself_is_redirected(tree, scratch, level):
+    torch = pytest.importorskip("torch")
+    guard = guard_of(level, scratch)
+    model = torch.nn.Linear(4, 4)
+    torch.save(model.state_dict(), "model.pt")
+    before = fingerprint(tree)
+    for name in ("first", "second"):
+        done = run_guarded(guard, tree, scratch, sys.executable, "-c", TRAINING, name=name)
+        assert done.stdout == f"{float(model.weight[0, 0])}\n", done.stderr
+    assert fingerprint(tree) == before
+
+
+def test_the_recording_is_written_through(tree, scratch):
+    guard = guard_of(Level.OVERLAY, scratch)
     chosen = tree / "recording"
     chosen.mkdir()
     with guard.protect(chosen) as protection:
         words = [*protection.prefix, "touch", str(chosen / "seen"), str(tree / "unseen")]
         assert subprocess.run(words, cwd=tree, check=False).returncode == 0
     assert (chosen / "seen").exists() and not (tree / "unseen").exists()
+
+
+def test_runs_share_what_they_put_into_caches_and_none_of_it_stays(tree, scratch, monkeypatch):
+    home = tree.parent / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    for level in (Level.OVERLAY, Level.LANDLOCK):
+        guard = guard_of(level, scratch)
+        text = """
+import os
+folder = os.environ.get("HF_HUB_CACHE") or os.path.expanduser("~/.cache/huggingface/hub")
+os.makedirs(folder, exist_ok=True)
+print(os.path.exists(folder + "/model"))
+open(folder + "/model", "w").write("downloaded")
+"""
+        said = [
+            run_guarded(guard, tree, scratch, sys.executable, "-c", text, name=f"{level.value}-{number}").stdout
+            for number in range(2)
+        ]
+        assert said == ["False\n", "True\n"]
+    assert not list(home.iterdir())
+
+
+def test_the_words_say_which(scratch, monkeypatch):
+    monkeypatch.setenv("GPUDOCTOR_PROTECTION", "writers")
+    guard = Guard(scratch)
+    assert guard.level is Level.WRITERS and guard.words == WORDS[Level.WRITERS]
+    monkeypatch.setenv("GPUDOCTOR_PROTECTION", "none")
+    assert Guard(scratch).level in Level

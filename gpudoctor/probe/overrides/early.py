@@ -59,10 +59,15 @@ def begin() -> None:
         from . import files
 
         files.install(table["files.replaced"])
+    if table.get("writes.moves"):
+        from . import moves
+
+        moves.install()
     if table.get("writes.redirected"):
-        from . import writes
+        from . import writers, writes
 
         _REDIRECTS.append(writes.install(table["writes.redirected"]))
+        writers.early(_REDIRECTS[0])
 
 
 def adopt(trial: Any, topic: str) -> None:
@@ -70,10 +75,10 @@ def adopt(trial: Any, topic: str) -> None:
     if topic == "source":
         PERIODS.adopt(trial)
     elif topic == "writes":
-        from . import writes
+        from . import writers
 
         for redirect in _REDIRECTS:
-            writes.apply(trial, redirect)
+            writers.apply(trial, redirect)
 
 
 def _edited(path: str) -> Edited | None:

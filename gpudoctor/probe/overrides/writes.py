@@ -1,8 +1,7 @@
-"""`writes.redirected`: what Python's own functions write goes to another place, for kernels without an overlay.
+"""`writes.redirected`: what Python's own functions write goes to another place, where no overlay can be had.
 
-A file that is written is written in the place; one that is changed is copied there first; one that is deleted
-is only marked. Reading looks there first. Programs that are not Python, and libraries that open files by
-themselves, are not reached: torch's and safetensors' own writers are wrapped for that.
+Libraries that open files by themselves are wrapped one by one (writers.py); of other programs nothing is known.
+With `strict` an audit hook refuses what still goes past: it is the last resort, with no Landlock around it.
 """
 
 from __future__ import annotations
@@ -13,255 +12,210 @@ import functools
 import io
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
-_FREE = ("/dev", "/proc", "/sys")
+from . import redirect as real
+from .redirect import Redirect
+
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-_os_open, _io_open = os.open, io.open
-_stat, _lstat = os.stat, os.lstat
-_remove, _rename, _mkdir, _rmdir = os.remove, os.rename, os.mkdir, os.rmdir
-_listdir, _scandir = os.listdir, os.scandir
-
-
-@functools.lru_cache(maxsize=8192)
-def _real(path: str) -> str:
-    """An absolute path with its links followed; `os.path.realpath` asks functions that are replaced here."""
-    parts, done = path.split("/"), ""
-    for _ in range(1000):
-        if not parts:
-            break
-        name = parts.pop(0)
-        if name in ("", "."):
-            continue
-        if name == "..":
-            done = os.path.dirname(done)
-            continue
-        try:
-            target = os.readlink(f"{done}/{name}")
-        except OSError:
-            done = f"{done}/{name}"
-            continue
-        parts = target.split("/") + parts
-        done = "" if target.startswith("/") else done
-    return done or "/"
-
-
-class Redirect:
-    """Where paths lead."""
-
-    def __init__(self, place: str, free: list[str]) -> None:
-        self.place = os.path.realpath(place)
-        self.free = [os.path.realpath(path) for path in free] + [self.place]
-        self.gone: set[str] = set()
-
-    def mapped(self, path: Any) -> str | None:
-        """The path in the place; None for what is not redirected (handles, devices, our own folders)."""
-        if isinstance(path, int):
-            return None
-        try:
-            text = os.fsdecode(path)
-        except TypeError:
-            return None
-        folder, name = os.path.split(os.path.abspath(text))
-        whole = os.path.join(_real(folder), name)
-        if any(whole == free or whole.startswith(free + os.sep) for free in (*_FREE, *self.free)):
-            return None
-        return self.place + whole
-
-    def readable(self, path: Any) -> Any:
-        """The path to read from. Raises `FileNotFoundError` for what was deleted."""
-        mapped = self.mapped(path)
-        if mapped is None:
-            return path
-        if self._there(mapped):
-            return mapped
-        if self._deleted(mapped):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return path
-
-    def writable(self, path: Any, *, keep: bool) -> Any:
-        """The path to write to; `keep` copies what is there first."""
-        mapped = self.mapped(path)
-        if mapped is None:
-            return path
-        parent = os.path.dirname(os.path.abspath(os.fsdecode(path)))
-        _stat(self.readable(parent))  # no such folder: as it would have been
-        _make_folders(os.path.dirname(mapped))
-        if keep and not self._there(mapped) and not self._deleted(mapped) and _is_file(path):
-            _copy(path, mapped)
-        self.gone.discard(mapped)
-        return mapped
-
-    def delete(self, path: Any) -> None:
-        """Forget a file, here and there."""
-        mapped = self.mapped(path)
-        if mapped is None:
-            _remove(path)
-            return
-        _lstat(self.readable(path))
-        if self._there(mapped):
-            _remove(mapped)
-        self.gone.add(mapped)
-
-    def _there(self, mapped: str) -> bool:
-        try:
-            _lstat(mapped)
-        except OSError:
-            return False
-        return True
-
-    def _deleted(self, mapped: str) -> bool:
-        while len(mapped) > len(self.place):
-            if mapped in self.gone:
-                return True
-            mapped = os.path.dirname(mapped)
-        return False
-
-    def names(self, path: Any) -> list[str]:
-        """Names in a folder."""
-        mapped = self.mapped(path)
-        if mapped is None:
-            return _listdir(path)
-        names = set(_listdir(mapped)) if os.path.isdir(mapped) else set()
-        if not self._deleted(mapped) and (not names or _is_folder(path)):
-            names |= set(_listdir(path))
-        return sorted(name for name in names if not self._deleted(os.path.join(mapped, name)))
 
 
 def install(table: dict[str, Any]) -> Redirect:
     """Replace the writers of Python."""
-    _make_folders(table["place"])
-    redirect = Redirect(table["place"], table["free"])
-    _install_opening(redirect)
-    _install_names(redirect)
-    _install_looking(redirect)
-    return redirect
-
-
-def apply(trial: Any, redirect: Redirect) -> None:
-    """The writers of torch and safetensors, once torch is there."""
-    core = trial.torch._C
-    original = core.PyTorchFileWriter
-
-    def writer(target: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(target, (str, bytes, os.PathLike)):
-            target = redirect.writable(target, keep=False)
-        return original(target, *args, **kwargs)
-
-    core.PyTorchFileWriter = writer
-    trial.probe.when_imported("safetensors.torch", lambda module: _safetensors(redirect, module))
-    trial.probe.when_imported("safetensors.numpy", lambda module: _safetensors(redirect, module))
-
-
-def _safetensors(redirect: Redirect, module: Any) -> None:
-    original = module.serialize_file
-
-    def serialize_file(tensors: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(tensors, redirect.writable(filename, keep=False), *args, **kwargs)
-
-    module.serialize_file = serialize_file
-    opened = module.safe_open
-    module.safe_open = lambda filename, *args, **kwargs: opened(redirect.readable(filename), *args, **kwargs)
+    real.os_makedirs(table["place"])
+    found = Redirect(table["place"], table["free"], table.get("only"))
+    _install_opening(found)
+    _install_names(found)
+    _install_changing(found)
+    _install_looking(found)
+    _install_going(found)
+    if table.get("strict"):
+        sys.addaudithook(_Refusing(found).heard)
+    return found
 
 
 def _install_opening(redirect: Redirect) -> None:
     def open_(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         if not isinstance(file, int):
             if set(mode) & set("wax+"):
-                if "x" in mode and _exists(redirect, file):
+                if "x" in mode and redirect.exists(file):
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
                 file = redirect.writable(file, keep="w" not in mode)
             else:
                 file = redirect.readable(file)
-        return _io_open(file, mode, *args, **kwargs)
+        return real.io_open(file, mode, *args, **kwargs)
 
     def os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
-        if dir_fd is None:
-            if flags & _CHANGES:
+        if dir_fd is None and not isinstance(path, int):
+            if flags & _CHANGES and (flags & os.O_CREAT or redirect.exists(path)):
+                if flags & os.O_EXCL and redirect.exists(path):
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
                 path = redirect.writable(path, keep=not flags & os.O_TRUNC)
             else:
                 path = redirect.readable(path)
-        return _os_open(path, flags, mode, dir_fd=dir_fd)
+        return real.os_open(path, flags, mode, dir_fd=dir_fd)
 
-    builtins.open = io.open = open_
-    os.open = os_open
+    builtins.open = io.open = Plain(open_, real.io_open)
+    _put("open", os_open)
 
 
 def _install_names(redirect: Redirect) -> None:
     def remove(path: Any, *, dir_fd: Any = None) -> None:
-        redirect.delete(path) if dir_fd is None else _remove(path, dir_fd=dir_fd)
+        redirect.delete(path) if dir_fd is None else real.remove(path, dir_fd=dir_fd)
 
-    def rename(source: Any, target: Any, **kwargs: Any) -> None:
-        if kwargs or (redirect.mapped(source) is None and redirect.mapped(target) is None):
-            _rename(source, target, **kwargs)
-            return
-        old = redirect.readable(source)
-        new = redirect.writable(target, keep=False)
-        if _is_folder(old):
-            shutil.copytree(source, target, dirs_exist_ok=True)
-            rmtree(source, ignore_errors=True)
+    def rename(source: Any, target: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None) -> None:
+        if src_dir_fd is None and dst_dir_fd is None:
+            redirect.move(source, target)
         else:
-            _copy(old, new)
-            redirect.delete(source)
+            real.rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     def mkdir(path: Any, mode: int = 0o777, *, dir_fd: Any = None) -> None:
-        if dir_fd is None and redirect.mapped(path) is not None:
-            if _exists(redirect, path):
+        if dir_fd is None:
+            if redirect.exists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            path = redirect.writable(path, keep=False)
-        _mkdir(path, mode, dir_fd=dir_fd)
+            path = redirect.writable(path, keep=False, follow=False)
+        real.mkdir(path, mode, dir_fd=dir_fd)
 
     def rmdir(path: Any, *, dir_fd: Any = None) -> None:
-        mapped = redirect.mapped(path) if dir_fd is None else None
+        mapped = redirect.mapped(path, follow=False) if dir_fd is None else None
         if mapped is None:
-            _rmdir(path, dir_fd=dir_fd)
+            real.rmdir(path, dir_fd=dir_fd)
             return
+        if not real.is_folder(redirect.readable(path, follow=False), follow=False):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         if redirect.names(path):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
-        if os.path.isdir(mapped):
-            _rmdir(mapped)
-        redirect.gone.add(mapped)
+        if real.is_folder(mapped):
+            real.rmdir(mapped)
+        redirect.mark(mapped[len(redirect.place) :])
 
-    def rmtree(path: Any, *args: Any, **kwargs: Any) -> None:
-        mapped = redirect.mapped(path)
+    def symlink(source: Any, target: Any, target_is_directory: bool = False, *, dir_fd: Any = None) -> None:
+        if dir_fd is None:
+            if redirect.exists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+            target = redirect.writable(target, keep=False, follow=False)
+            redirect.forget_links()
+        real.symlink(source, target, target_is_directory, dir_fd=dir_fd)
+
+    def link(source: Any, target: Any, **_kwargs: Any) -> None:
+        if redirect.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        real.copy(redirect.readable(source), redirect.writable(target, keep=False, follow=False))
+
+    def rmtree(path: Any, ignore_errors: bool = False, *args: Any, **kwargs: Any) -> None:
+        mapped = redirect.mapped(path, follow=False) if kwargs.get("dir_fd") is None else None
         if mapped is None:
-            _rmtree(path, *args, **kwargs)
-            return
-        if _exists(redirect, path):
-            _rmtree(mapped, ignore_errors=True)
-            redirect.gone.add(mapped)
-        elif not ((args and args[0]) or kwargs.get("ignore_errors")):
+            whole_tree(path, ignore_errors, *args, **kwargs)
+        elif redirect.exists(path) and real.is_folder(redirect.readable(path, follow=False), follow=False):
+            if real.is_folder(mapped):
+                real.remove_tree(mapped)
+            redirect.mark(mapped[len(redirect.place) :])
+        elif not ignore_errors and not args and not kwargs:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
-    _rmtree = shutil.rmtree
-    os.remove = os.unlink = remove
-    os.rename = os.replace = rename  # type: ignore[assignment]
-    os.mkdir, os.rmdir = mkdir, rmdir
+    whole_tree = shutil.rmtree
+    for name, function in (
+        ("remove", remove), ("unlink", remove), ("rename", rename), ("replace", rename), ("mkdir", mkdir),
+        ("rmdir", rmdir), ("symlink", symlink), ("link", link),
+    ):  # fmt: skip
+        _put(name, function)
     shutil.rmtree = rmtree  # type: ignore[assignment]
 
 
+def _install_changing(redirect: Redirect) -> None:
+    """What changes a file without opening it."""
+
+    def changing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def change(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if kwargs.get("dir_fd") is None:
+                follow = kwargs.get("follow_symlinks", True)
+                if not isinstance(path, int):
+                    real.lstat_of(redirect.readable(path, follow))  # nothing there: as it would have been
+                path = redirect.writable(path, keep=True, follow=follow)
+            return original(path, *args, **kwargs)
+
+        return change
+
+    for name in ("chmod", "utime", "truncate", "chown", "lchown", "setxattr", "removexattr", "mkfifo", "mknod"):
+        original = getattr(os, name, None)
+        if original is not None:
+            _put(name, _making(redirect, original) if name.startswith("mk") else changing(original))
+
+
+def _making(redirect: Redirect, original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("dir_fd") is None:
+            path = redirect.writable(path, keep=False, follow=False)
+        return original(path, *args, **kwargs)
+
+    return make
+
+
 def _install_looking(redirect: Redirect) -> None:
-    def looking(original: Any) -> Any:
+    def looking(original: Callable[..., Any], follows: bool) -> Callable[..., Any]:
         def look(path: Any, *args: Any, **kwargs: Any) -> Any:
-            return original(
-                path if kwargs.get("dir_fd") is not None else redirect.readable(path), *args, **kwargs
-            )
+            if kwargs.get("dir_fd") is None:
+                path = redirect.readable(path, follows and kwargs.get("follow_symlinks", True))
+            return original(path, *args, **kwargs)
 
         return look
 
     def listdir(path: Any = ".") -> Any:
-        return _listdir(path) if isinstance(path, (int, bytes)) else redirect.names(path)
+        if path is None or isinstance(path, (int, bytes)):
+            return real.listdir(path)
+        return redirect.names(path)
 
     def scandir(path: Any = ".") -> Any:
-        if isinstance(path, (int, bytes)) or redirect.mapped(path) is None:
-            return _scandir(path)
+        if path is None or isinstance(path, (int, bytes)) or redirect.mapped(path) is None:
+            return real.scandir(path if path is None or isinstance(path, int) else redirect.readable(path))
         return Entries(redirect, path)
 
-    for name in ("stat", "lstat", "access", "chmod", "utime"):
-        setattr(os, name, looking(getattr(os, name)))
-    os.listdir, os.scandir = listdir, scandir
+    for name in ("stat", "lstat", "access", "readlink", "statvfs", "getxattr", "listxattr"):
+        if hasattr(os, name):
+            _put(name, looking(getattr(os, name), follows=name not in ("lstat", "readlink")))
+    _put("listdir", listdir)
+    _put("scandir", scandir)
+
+
+def _install_going(redirect: Redirect) -> None:
+    """The working folder, also that of a program which is started."""
+    import subprocess
+
+    def chdir(path: Any) -> None:
+        real.chdir(path) if isinstance(path, int) else redirect.go(path)
+
+    begin = subprocess.Popen.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("cwd") is not None and not real.is_folder(kwargs["cwd"]):
+            kwargs["cwd"] = redirect.readable(kwargs["cwd"])
+        begin(self, *args, **kwargs)
+
+    _put("chdir", chdir)
+    _put("getcwd", redirect.cwd)
+    _put("getcwdb", lambda: os.fsencode(redirect.cwd()))
+    subprocess.Popen.__init__ = __init__  # type: ignore[method-assign]
+
+
+class Entry:
+    """One of `os.scandir`, under the name that the program knows."""
+
+    def __init__(self, entry: Any, path: str) -> None:
+        self._entry = entry
+        self.name = entry.name
+        self.path = path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<DirEntry {self.name!r}>"
 
 
 class Entries:
@@ -269,13 +223,14 @@ class Entries:
 
     def __init__(self, redirect: Redirect, path: Any) -> None:
         names = set(redirect.names(path))
+        mapped, folder = str(redirect.mapped(path)), os.fspath(path)
         found: dict[str, Any] = {}
-        for place in (redirect.mapped(path), path):
-            if place is not None and _is_folder(place):
-                with _scandir(place) as entries:
+        for place in (mapped, mapped[len(redirect.place) :]):
+            if real.is_folder(place):
+                with real.scandir(place) as entries:
                     for entry in entries:
-                        if entry.name in names:
-                            found.setdefault(entry.name, entry)
+                        if entry.name in names and entry.name not in found:
+                            found[entry.name] = Entry(entry, os.path.join(folder, entry.name))
         self._entries = iter(list(found.values()))
 
     def __iter__(self) -> Iterator[Any]:
@@ -294,39 +249,69 @@ class Entries:
         """Nothing is open."""
 
 
-def _make_folders(path: str) -> None:
-    missing = []
-    while not _is_folder(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for folder in reversed(missing):
-        _mkdir(folder, 0o700)
+class Plain:
+    """A function that becomes no method where a class takes it as an attribute (`pathlib` up to 3.10 does)."""
+
+    def __init__(self, function: Callable[..., Any], original: Any) -> None:
+        self._function = function
+        functools.update_wrapper(self, original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        return self._function(*args, **kwargs)
 
 
-def _copy(source: Any, target: str) -> None:
-    """The content and the mode, by the functions that nobody has replaced."""
-    with _io_open(source, "rb") as old, _io_open(target, "wb") as new:
-        shutil.copyfileobj(old, new)
-    os.chmod(target, _stat(source).st_mode & 0o7777)
+def _put(name: str, function: Callable[..., Any]) -> None:
+    """A function of `os` in the place of another, with what it is known to support."""
+    original = getattr(os, name)
+    new = Plain(function, original)
+    for abilities in (
+        os.supports_dir_fd,
+        os.supports_fd,
+        os.supports_follow_symlinks,
+        os.supports_effective_ids,
+    ):
+        if original in abilities:
+            abilities.add(new)
+    setattr(os, name, new)
 
 
-def _is_file(path: Any) -> bool:
-    try:
-        return (_stat(path).st_mode & 0o170000) == 0o100000
-    except OSError:
-        return False
+class _Refusing:
+    """Refuses writes that were not redirected: by `io.FileIO`, by a library that took `open` before."""
 
+    _CHANGED = {
+        "os.remove": ((0, 1),), "os.rename": ((0, 2), (1, 3)), "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),),
+        "os.truncate": ((0, None),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
+        "os.link": ((1, 3),), "os.symlink": ((1, 2),), "os.setxattr": ((0, None),),
+        "os.removexattr": ((0, None),), "sqlite3.connect": ((0, None),),
+    }  # fmt: skip
+    """Event to which of its arguments are changed, and which say what folder they are relative to."""
 
-def _is_folder(path: Any) -> bool:
-    try:
-        return (_stat(path).st_mode & 0o170000) == 0o040000
-    except OSError:
-        return False
+    def __init__(self, redirect: Redirect) -> None:
+        self._redirect = redirect
+        self._busy = threading.local()
 
+    def heard(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit event. Raises `PermissionError`."""
+        changed: tuple[tuple[int, int | None], ...] = self._CHANGED.get(event, ())
+        if event == "open" and len(args) > 2 and isinstance(args[2], int) and args[2] & _CHANGES:
+            changed = ((0, None),)
+        if not changed or getattr(self._busy, "now", False):
+            return
+        self._busy.now = True
+        try:
+            for path, folder in changed:
+                self._refuse(args[path], -1 if folder is None else args[folder])
+        finally:
+            self._busy.now = False
 
-def _exists(redirect: Redirect, path: Any) -> bool:
-    try:
-        _lstat(redirect.readable(path))
-    except OSError:
-        return False
-    return True
+    def _refuse(self, path: Any, folder: int) -> None:
+        if isinstance(path, int) or path is None:
+            return
+        text = os.fsdecode(path)
+        if text in ("", ":memory:"):
+            return
+        if folder >= 0 and not text.startswith("/"):
+            text = os.path.join(real.readlink(f"/proc/self/fd/{folder}"), text)
+        if self._redirect.mapped(text, follow=False) is not None:
+            raise PermissionError(errno.EACCES, "a trial changes nothing here", path)
