@@ -44,7 +44,9 @@ class PythonFile:
                 new = _remove(new, name)
         start = offset(self._text, where.start.line, where.start.column + 1)
         end = offset(self._text, where.end.line, where.end.column + 1)
-        return Splice(start, end, self._wrapper.module.code_for_node(new))
+        # The code of the node alone would lose the indentation of the block around it: the whole is written.
+        whole = self._wrapper.module.with_deep_changes(call, args=new.args).code
+        return Splice(start, end, whole[start : end + len(whole) - len(self._text)])
 
     def imports(self, edit: ImportEdit) -> Splice | None:
         """A line after the last import of the module's head; None when the import is there already."""

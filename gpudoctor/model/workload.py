@@ -4,7 +4,7 @@ Shared by checks and rules that hold the machine against the job. What nobody sa
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpudoctor.model.budget import ranks_here
@@ -12,9 +12,10 @@ from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.reading.loaders import Loader, loaders
+from gpudoctor.model.reading.recordings.facts import torch_fact
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.model.signs.source import Known, Source
+from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.model.unavailable import Unavailable
 
 T = TypeVar("T")
@@ -62,6 +63,10 @@ class Threads:
     """True when nobody set it: torch's own default."""
     by_torchrun: bool = False
     """True for the 1 that torchrun sets."""
+    call: Call | None = None
+    """The call of torch.set_num_threads that sets it, where there is just one."""
+    recorded: bool = False
+    """Whether a run says so."""
 
 
 def read_workers(patient: Patient) -> Workers:
@@ -87,23 +92,44 @@ def read_workers(patient: Patient) -> Workers:
 
 
 def read_threads(patient: Patient) -> Threads:
-    """The CPU threads of one rank; raises `Unavailable` without a host when torch's default is needed."""
-    environment = optional(lambda: patient.environment)
+    """The CPU threads of one rank; raises `Unavailable` without a host when torch's default is needed.
+
+    Where a run has recorded how many there were, that is their number.
+    """
     source = optional(lambda: patient.source)
+    scripts = source.scripts if source is not None else ()
+    calls = [call for script in scripts for call in script.calls_to("torch.set_num_threads")]
+    call = calls[0] if len(calls) == 1 else None
+    recorded = _recorded_threads(patient)
+    if recorded is None:
+        return replace(_declared_threads(patient, source, calls), call=call)
+    declared = optional(lambda: _declared_threads(patient, source, calls))
+    if declared is not None and (declared.count == recorded or (declared.by_default and not calls)):
+        return replace(declared, count=recorded, call=call, recorded=True)
+    origin = "torch.set_num_threads" if call is not None else "recorded"
+    return Threads(count=recorded, origin=origin, by_default=False, call=call, recorded=True)
+
+
+def _recorded_threads(patient: Patient) -> int | None:
+    recording = optional(lambda: patient.recording)
+    found = [torch_fact(process, "threads") for process in recording.ranks] if recording is not None else []
+    counts = [item for item in found if isinstance(item, int)]
+    return max(counts, default=None)
+
+
+def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]) -> Threads:
+    environment = optional(lambda: patient.environment)
     own = assigned(source, "OMP_NUM_THREADS")
     outside = environment.get("OMP_NUM_THREADS") if environment is not None else None
     if own is not None and not (own.default and outside):
         outside = own.value
     text = (outside or "").split(",")[0].strip()
+    for call in calls:
+        value = call.argument("", 0)
+        if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
+            return Threads(count=value.value, origin=f"torch.set_num_threads({value.value})", by_default=False)
     if text.isdigit() and int(text) > 0:
         return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
-    for script in source.scripts if source is not None else ():
-        for call in script.calls_to("torch.set_num_threads"):
-            value = call.argument("", 0)
-            if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
-                return Threads(
-                    count=value.value, origin=f"torch.set_num_threads({value.value})", by_default=False
-                )
     if ranks_here(patient) > 1 and uses_torchrun(patient):
         return Threads(count=1, origin="torchrun sets OMP_NUM_THREADS=1", by_default=True, by_torchrun=True)
     # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudoctor.model import Applicability, Ranked, Unavailable
+from gpudoctor.model import Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.reading.recordings.numbers import run_numbers
 from gpudoctor.model.reading.recordings.steady import steady
@@ -171,13 +171,16 @@ class Session:
 
     @property
     def worth_keeping(self) -> list[Candidate]:
-        """Proven edits that may be applied: the combination's, unless that was worse than the best alone."""
+        """Proven edits: the combination's, unless that was worse than the best alone.
+
+        What may change results was not tried without --unsafe. A period of watching that `check --fix` leaves
+        to a person may be written here: the trial has shown that the loss stays.
+        """
         proven = self.proven
         worse = (Conclusion.MOVED, Conclusion.SLOWER, Conclusion.FAILED)
         if self.together is not None and self.together.tried.conclusion() in worse:
             proven = proven[:1]
-        allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if self.unsafe else [])}
-        return [item for item in proven if item.edits and item.remedy.applicability in allowed]
+        return [item for item in proven if item.edits]
 
 
 class _Stopping:

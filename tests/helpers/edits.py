@@ -3,13 +3,17 @@
 import ast
 from collections.abc import Iterable
 
-from gpudoctor.model import Edit, KeywordEdit, TextEdit
+from gpudoctor.model import Edit, ImportEdit, KeywordEdit, TextEdit
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """The text after the edits; refuses where something else stands than an edit expects."""
-    for edit in sorted(edits, key=lambda item: (item.line, item.column), reverse=True):
+    edits = list(edits)
+    placed = [edit for edit in edits if not isinstance(edit, ImportEdit)]
+    for edit in sorted(placed, key=lambda item: (item.line, item.column), reverse=True):
         text = _text(text, edit) if isinstance(edit, TextEdit) else _keyword(text, edit)
+    for edit in edits:
+        text = f"{edit.statement}\n{text}" if isinstance(edit, ImportEdit) else text
     ast.parse(text)
     return text
 

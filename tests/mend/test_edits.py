@@ -31,6 +31,13 @@ def test_a_keyword_is_set(before, after):
     assert keywords(after, set=[("w", "6")]) == after, "idempotent"
 
 
+def test_a_call_in_a_block_keeps_its_indentation():
+    text = "if x:\n    t = f(\n        a,\n        w=0,  # much\n    )\n    g()\n"
+    assert keywords(text, set=[("w", "6")], line=2, column=9) == text.replace("w=0", "w=6")
+    added = text.replace("# much\n", "# much\n        v=1,\n")
+    assert keywords(text, set=[("v", "1")], line=2, column=9) == added
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.engine_periods import HF_CONFIGS
 from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -49,14 +50,6 @@ STRATEGIES = {
     "save_steps": (("save_strategy",), "steps"),
 }
 """Key to the arguments that decide whether it has an effect, and their default in transformers."""
-
-HF_CONFIGS = {
-    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "KTOConfig", "ORPOConfig",
-    "CPOConfig", "RewardConfig", "SentenceTransformerTrainingArguments", "UnslothTrainingArguments",
-    "GaudiTrainingArguments", "ORTTrainingArguments",
-}  # fmt: skip
-"""transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
-long (GRPO, PPO), where a line for each step costs nothing."""
 
 LIGHTNING = ("lightning", "pytorch_lightning")
 

@@ -17,6 +17,7 @@ from gpudoctor.model.reading.recordings.waits import (
     waiting,
     workers,
 )
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
 from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known, Source
@@ -137,7 +138,8 @@ class LoaderBound(Check):
         if light or self._quick(loader, run, each, bool(suspected)):
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
-        spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
+        made_at = loader.place if loader is not None else None
+        spans = loader_spans(patient, made_at)
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
         spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
         yield confirmed(
@@ -152,8 +154,7 @@ class LoaderBound(Check):
             run=run,
             name="data_wait_share",
             facts=(
-                ("engine", False),
-                ("settable", False),
+                *loader_facts(patient, made_at, "num_workers", "pin_memory"),
                 ("pinned", loader is None or loader.pinned),
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),

@@ -15,10 +15,10 @@ from gpudoctor.model.reading.recordings.judged import (
     percent,
     site_spans,
     sites_of,
-    spot,
 )
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.recordings.waits import training_loader
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
 from gpudoctor.model.signs.source import Known, LoopRole
 
 
@@ -77,7 +77,7 @@ class UnpinnedTransfer(Check):
         severity = level(run.share("transfer"), self.limit("share_noted"), self.limit("share_warned"))
         if severity is None or not on_device or loader is None or (loader.pinned and not suspected):
             return
-        spans = [spot(patient, loader.place)] if loader.place is not None else []
+        spans = loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
         how = "is off" if not loader.pinned else "is on, and the copy blocks all the same"
         yield confirmed(
@@ -93,7 +93,7 @@ class UnpinnedTransfer(Check):
             facts=(
                 ("kind", "blocking" if loader.pinned else "unpinned"),
                 ("workers", loader.workers),
-                ("settable", False),
+                *loader_facts(patient, loader.place, "pin_memory"),
             ),
         )
 

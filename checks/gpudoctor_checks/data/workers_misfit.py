@@ -18,9 +18,10 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.budget import cpus_per_rank
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.recordings.waits import training_loader, waiting
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 
 
@@ -111,7 +112,7 @@ class WorkersMisfit(Check):
             return
         if loader.persistent:
             severity = Severity.NOTE  # they live on; it is the short epochs that cost
-        spans = [spot(patient, loader.place)] if loader.place is not None else []
+        spans = loader_spans(patient, loader.place)
         yield confirmed(
             self,
             suspected,
@@ -132,7 +133,7 @@ class WorkersMisfit(Check):
             facts=(
                 ("kind", "short" if loader.persistent else "respawned"),
                 ("workers", loader.workers),
-                ("settable", False),
+                *loader_facts(patient, loader.place),
             ),
         )
 

@@ -43,9 +43,9 @@ class CpuBudget(Check):
         100 ms period, and the GPU waits. One thread a rank leaves CPU work (augmentation, offloaded
         optimizers) on one core.
     How it knows:
-        Ranks from the launch line or the scheduler, workers from the script or config, threads from
-        OMP_NUM_THREADS, torch.set_num_threads or the defaults of torchrun and torch; CPUs from the cgroup
-        quota, the affinity mask and the scheduler's grant.
+        Ranks from the launch line or the scheduler, workers from the script or config, threads from a
+        recording, torch.set_num_threads, OMP_NUM_THREADS or the defaults of torchrun and torch; CPUs from the
+        cgroup quota, the affinity mask and the scheduler's grant.
     False alarms:
         torch's default pool mostly sleeps when all work is on the GPU; where only that pool breaks the budget
         it is a note. One loader with more workers than CPUs is not repeated here.
@@ -59,7 +59,7 @@ class CpuBudget(Check):
 
     code = Code("ENV007")
     name = "cpu-budget"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -124,14 +124,15 @@ class CpuBudget(Check):
         self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers, threads: Threads
     ) -> Finding:
         each = workers.count or 0
+        places = (threads.call.span,) if threads.call is not None else ()
         total = ranks * (each + threads.count)
         pool_alone = ranks * (each + 1) <= self.limit("oversubscription") * cpus and threads.by_default
         return self.finding(
             f"{count(ranks, 'rank')} x ({count(each, 'worker')} + {count(threads.count, 'thread')}; "
             f"{threads.origin}) make {total} on {cpus:g} CPUs, more than "
             f"{self.limit('oversubscription'):g} times as many.",
-            evidence=(*evidence, *workers.evidence),
-            confidence=Confidence.PROBABLE,
+            evidence=(*places, *evidence, *workers.evidence),
+            confidence=Confidence.CONFIRMED if threads.recorded else Confidence.PROBABLE,
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
             subject="CPUs",
             scarce=frozenset({Resource.CPU}),

@@ -10,9 +10,10 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import plain
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.facts import on_gpu
+from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
 from gpudoctor.model.reading.recordings.judged import judged, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 _MULTI = frozenset(
@@ -31,15 +32,16 @@ class OptimizerUnfused(Check):
     """The optimizer updates one parameter after the other, with several launches for each.
 
     What it finds:
-        In a program on CUDA: `foreach=False` without `fused=True`; the old AdamW of transformers; a class of
-        one's own whose `step` goes over the parameters one by one; an update of the weights by hand in the
-        training loop; optimizers under torch before 2.0, whose default is that loop.
+        `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, a class
+        of one's own whose `step` goes over the parameters one by one, an update of the weights by hand in the
+        training loop, and optimizers under torch before 2.0, whose default is that loop.
     Why it hurts:
         Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors is 3,000 launches
         of some microseconds each, every step. The foreach form does them in a few launches for all tensors
         together, the fused form in one pass.
     How it knows:
-        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is no finding.
+        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is no finding. On
+        the CPU one by one is the default; there only a run says what it costs.
     False alarms:
         Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries,
         which may be why it was switched off.
@@ -80,14 +82,20 @@ class OptimizerUnfused(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
         process = run.lead.process if run is not None else None
+        here = process is not None and on_gpu(process) is False and _fuses(process)
+        suspected = suspicions(lambda: self._suspected(patient, cpu=here), run)
         if run is None or process is None or on_gpu(process) is None:
             yield from suspected
             return
         share = run.share("optimizer")
-        if not on_gpu(process) or share < self.limit("share_noted"):
+        if share < self.limit("share_noted"):
             return
+        if not on_gpu(process):
+            # There one by one is the default, and no ailment; but somebody may have asked for it.
+            suspected = [item for item in suspected if here and item.fact("kind") == "foreach"]
+            if not suspected:
+                return
         slow = [
             item for item in process.of("optimizer") if item.get("foreach") is False and not item.get("fused")
         ]
@@ -106,11 +114,11 @@ class OptimizerUnfused(Check):
             name="optimizer_share",
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def _suspected(self, patient: Patient, *, cpu: bool) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         old = _torch(patient) < self.limit("torch")
         for program in training_programs(patient.source):
-            if program.target not in (Target.CUDA, Target.MAYBE):
+            if not cpu and program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._optimizers(program, old), *self._classes(program), *self._by_hand(program)):
                 span = finding.span
@@ -180,6 +188,12 @@ class OptimizerUnfused(Check):
                     facts=(("kind", "hand"), ("optimizer", "SGD")),
                 )
                 break
+
+
+def _fuses(process: Process) -> bool:
+    """Whether the torch of a run has fused optimizers for the CPU: Adam, AdamW, SGD, Adagrad, from 2.4 on."""
+    version = numbers(str(torch_fact(process, "version") or ""))
+    return tuple(version[:2]) >= (2, 4)
 
 
 def _kind(call: Call, old: bool) -> str | None:

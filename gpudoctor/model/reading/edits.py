@@ -60,6 +60,18 @@ def insert_after(script: Script, statement: ast.stmt, text: str) -> TextEdit:
     )
 
 
+def put_under(script: Script, block: list[ast.stmt], line: str) -> TextEdit:
+    """Statements one behind the other, each with its lines for itself, one level further in, under a line."""
+    whole = ast.copy_location(ast.Pass(), block[0])
+    whole.end_lineno, whole.end_col_offset = block[-1].end_lineno, block[-1].end_col_offset
+    old = replace_node(script, whole, "")
+    first = script.text.splitlines()[old.line - 1]
+    indent = first[: len(first) - len(first.lstrip())]
+    step = "\t" if "\t" in indent else "    "
+    parts = [step + part if part.strip() else part for part in f"{indent}{old.expected}".split("\n")]
+    return replace_node(script, whole, "\n".join([line, *parts]))
+
+
 _TAKEN_OUT = frozenset(
     {
         "empty_cache",

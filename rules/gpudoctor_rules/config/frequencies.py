@@ -10,18 +10,19 @@ from gpudoctor.model import (
     Effort,
     Finding,
     KeywordEdit,
+    Measurement,
     Patient,
     Remedy,
     Rule,
     Setting,
     SourceSpan,
 )
+from gpudoctor.model.reading.engine_periods import OVERRIDES, engine_period
 
 PERIODS = {"log": 50, "eval": 500, "save": 500}
 """Steps: the catalogue's 10 to 50 for logs, transformers' default of 500 for the others."""
 
-OCCASIONS = 20
-"""How often something happens in a run whose length is known."""
+_NONE = Applicability.DISPLAY_ONLY
 
 
 class FrequenciesRule(Rule):
@@ -31,18 +32,20 @@ class FrequenciesRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         key, kind, run = str(finding.fact("key")), str(finding.fact("kind")), int(finding.fact("run") or 0)
-        period = PERIODS[kind]
-        if run:
-            period = max(1, min(period, run // OCCASIONS))
+        declared = next(part.value for part in finding.evidence if isinstance(part, Measurement))
+        period = engine_period(patient, kind, float(declared), PERIODS[kind], run or None)
+        override = OVERRIDES.get(key)
         span = finding.span
         edits = _edits(patient, span, key, period) if span is not None else _in_config(patient, finding, period)
         line = f"{key}={period}" if span is not None else _line(finding, key, period)
         yield Remedy(
             id=f"CFG006-{kind}",
             title=line,
-            steps=(line + (f"   # {OCCASIONS} times in the run's {run} steps" if run else ""),),
-            applicability=Applicability.SAFE if edits and kind == "log" else Applicability.DISPLAY_ONLY,
+            steps=(line + (f"   # {run // period} times in the run's {run} steps" if run else ""),),
+            # Other checkpoints are left behind, and early stopping sees other evaluations.
+            applicability=_NONE if not edits else Applicability.SAFE if kind == "log" else Applicability.UNSAFE,
             effort=Effort.SETTING,
+            override=((override, str(period)),) if override is not None else (),
             sets=((key, str(period)),),
             edits=edits,
         )

@@ -1,5 +1,6 @@
 """Answers DATA001 loader-bound."""
 
+import math
 from collections.abc import Iterator
 
 from gpudoctor.model import (
@@ -29,6 +30,8 @@ class LoaderBoundRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         workers, why = workers_for(patient)
+        if finding.fact("workers") == 0 and finding.cost.step_share is not None:
+            workers, why = _as_measured(patient, finding.cost.step_share, workers, why)
         prefix = "dataloader_" if finding.fact("engine") else ""
         settings = [(f"{prefix}num_workers", str(workers)), (f"{prefix}persistent_workers", "True")]
         if finding.fact("cuda") and not finding.fact("pinned") and not prefix:
@@ -87,3 +90,19 @@ def workers_for(patient: Patient) -> tuple[int, str]:
     if int(cpus) <= 1:
         return workers, f"{origin}; a worker still prepares the next batch while the GPU computes"
     return workers, f"{origin}, {keeps}" + (f", at most {_MOST}" if workers == _MOST else "")
+
+
+def _as_measured(patient: Patient, share: float, workers: int, why: str) -> tuple[int, str]:
+    """One more than leaves a CPU to the training, where a run says that it waits longer than it works.
+
+    With W seconds of items and C seconds of training a step, n workers on P CPUs make a step of
+    max(C, W/n, (W+C)/P): no fewer workers than reach its least.
+    """
+    try:
+        cpus = int(cpus_per_rank(patient)[0])
+    except Unavailable:
+        return workers, why
+    needed = math.ceil(share / max(1 - share, 1 / max(1, cpus)) - 1e-6)
+    if workers < needed <= min(cpus, _MOST):
+        return needed, f"{cpus_per_rank(patient)[1]}, and the items take longer than the training"
+    return workers, why

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import (
     Applicability,
     Code,
+    Edit,
     Effect,
     EffectOrigin,
     Effort,
@@ -13,7 +14,10 @@ from gpudoctor.model import (
     Remedy,
     Resource,
     Rule,
+    SourceSpan,
 )
+from gpudoctor.model.workload import scripts_given
+from gpudoctor_rules.distributed.micro_batches import held
 
 
 class NoSyncMissingRule(Rule):
@@ -21,7 +25,7 @@ class NoSyncMissingRule(Rule):
 
     answers = Code("DIST003")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         number = int(finding.fact("micro_batches") or 0)
         text = str(finding.fact("text") or "") or str(number or "N")
         yield Remedy(
@@ -35,9 +39,19 @@ class NoSyncMissingRule(Rule):
             applicability=Applicability.UNSAFE,  # sums in another order
             effort=Effort.SMALL_EDIT,
             override=(("ddp.no_sync", str(number)),) if number > 1 else (),
+            edits=_edits(finding, patient),
             effect=Effect(quantity="throughput", low=1.0, high=1.7, unit="x", provenance=EffectOrigin.PUBLISHED)
             if number
             else None,
             uses=frozenset({Resource.DEVICE_MEMORY}),
             references=("https://arxiv.org/abs/2006.15704", "https://pytorch.org/docs/stable/notes/ddp.html"),
         )
+
+
+def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The forward and the backward under `no_sync()`, where the loop's own text holds them."""
+    places = {(part.path, part.line) for part in finding.evidence if isinstance(part, SourceSpan)}
+    for script, loop in scripts_given(patient).training_loops:
+        if (script.path, loop.span.line) in places and not loop.engine:
+            return held(script, loop)
+    return ()

@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
+from gpudoctor.model.reading.edits import replace_node
+from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.workload import scripts_given
 
 _OMP = "https://docs.pytorch.org/docs/stable/threading_environment_variables.html"
 _MOST_THREADS = 16
@@ -15,7 +18,6 @@ class CpuBudgetRule(Rule):
     answers = Code("ENV007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        del patient
         cpus, ranks = float(finding.fact("cpus") or 1), int(finding.fact("ranks") or 1)
         workers, threads = int(finding.fact("workers") or 0), int(finding.fact("threads") or 1)
         each = max(1, int(cpus / ranks))
@@ -25,7 +27,9 @@ class CpuBudgetRule(Rule):
             return
         fewer = min(workers, max(1, each - 1)) if workers else 0
         if threads > max(1, each - fewer):
-            yield self._threads(min(_MOST_THREADS, max(1, each - fewer)), f"{cpus:g} CPUs, {ranks} rank(s)")
+            right = min(_MOST_THREADS, max(1, each - fewer))
+            call = _setting(finding, patient)
+            yield self._call(right, *call) if call else self._threads(right, f"{cpus:g} CPUs, {ranks} rank(s)")
         if fewer < workers:
             yield self._workers(fewer, workers, each)
 
@@ -41,6 +45,21 @@ class CpuBudgetRule(Rule):
             references=(_OMP,),
         )
 
+    def _call(self, threads: int, script: Script, call: Call) -> Remedy:
+        title = f"torch.set_num_threads({threads})"
+        edits = (replace_node(script, call.node.args[0], str(threads)),)
+        return Remedy(
+            id=f"{self.answers}-threads",
+            title=title,
+            steps=(f"line {call.span.line}: {title}, or no such call: torch counts the cores by itself",),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("OMP_NUM_THREADS", str(threads)),),
+            edits=edits,
+            override=(("torch.num_threads", str(threads)),),
+            references=(_OMP,),
+        )
+
     def _workers(self, fewer: int, workers: int, each: int) -> Remedy:
         return Remedy(
             id=f"{self.answers}-workers",
@@ -53,3 +72,13 @@ class CpuBudgetRule(Rule):
             uses=frozenset[Resource](),
             references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
         )
+
+
+def _setting(finding: Finding, patient: Patient) -> tuple[Script, Call] | None:
+    """The call that sets the threads, where the finding names it and its number can be written."""
+    span = finding.span
+    for script in scripts_given(patient).scripts:
+        for call in script.calls_to("torch.set_num_threads"):
+            if call.span == span and len(call.node.args) == 1 and not call.node.keywords:
+                return script, call
+    return None

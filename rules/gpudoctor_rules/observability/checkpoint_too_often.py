@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Resource, Rule
-from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model.reading.engine_periods import period_for, transformers_period
 from gpudoctor.model.reading.recordings.engines import engine_setting
+from gpudoctor.model.reading.thinning import thinned
 from gpudoctor.model.workload import scripts_given
+from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 500
 """Steps between two saves: transformers' default."""
@@ -17,31 +19,26 @@ class CheckpointTooOftenRule(Rule):
     answers = Code("OBS003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        setting = engine_setting(finding, "save", EVERY)
+        every, edits = transformers_period(patient, "save", EVERY)
+        setting = engine_setting(finding, "save", every)
         if setting is not None:
-            yield Remedy(
-                id="OBS003-setting",
-                title=setting[0],
-                steps=(setting[1],),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SETTING,
-                sets=(("save_period", str(EVERY)),),
-            )
+            yield by_setting("OBS003", setting, "save", every, edits)
             return
+        every = period_for(finding, patient, EVERY)
         option = str(finding.fact("option") or "")
-        edits = _edits(finding, patient)
-        steps = [f"if step % {EVERY} == 0:   # around the save, and one more save after the loop"]
+        edits = _edits(finding, patient, every)
+        steps = [f"if step % {every} == 0:   # around the save, and one more save after the loop"]
         if option:
-            steps.insert(0, f"launch with {option} {EVERY}")
+            steps.insert(0, f"launch with {option} {every}")
         yield Remedy(
             id="OBS003-every",
-            title=f"save every {EVERY} steps" + (f" ({option} {EVERY})" if option else ""),
+            title=f"save every {every} steps" + (f" ({option} {every})" if option else ""),
             steps=tuple(steps),
             # The files that a run leaves behind are other ones: not the same result.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
-            override=(("every", str(EVERY)),),
-            sets=(("save_period", str(EVERY)),),
+            override=(("every", str(every)),),
+            sets=(("save_period", str(every)),),
             edits=edits,
         )
         yield Remedy(
@@ -60,11 +57,9 @@ class CheckpointTooOftenRule(Rule):
         )
 
 
-def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
+    """Fewer saves, and one after the loop, so that the last state is kept."""
     span = finding.span
-    for script, loop in scripts_given(patient).training_loops if span is not None else ():
-        if span is not None and script.path == span.path and loop.span.line == finding.fact("loop_line"):
-            event = event_at(loop, span.line, span.column, span.path)
-            if event is not None:
-                return less_often(script, loop, event, EVERY)
-    return ()
+    if span is None:
+        return ()
+    return thinned(scripts_given(patient), span.path, span.line, span.column, every, last=True)

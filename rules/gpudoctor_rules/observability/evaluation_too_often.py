@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor.model.reading.engine_periods import period_for, transformers_period
 from gpudoctor.model.reading.recordings.engines import engine_setting
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.reading.thinning import thinned
 from gpudoctor.model.workload import scripts_given
+from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 500
 """Steps between two evaluations: transformers' default."""
@@ -18,31 +19,26 @@ class EvaluationTooOftenRule(Rule):
     answers = Code("OBS004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        setting = engine_setting(finding, "evaluate", EVERY)
+        every, edits = transformers_period(patient, "eval", EVERY)
+        setting = engine_setting(finding, "evaluate", every)
         if setting is not None:
-            yield Remedy(
-                id="OBS004-setting",
-                title=setting[0],
-                steps=(setting[1],),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SETTING,
-                sets=(("evaluation_period", str(EVERY)),),
-            )
+            yield by_setting("OBS004", setting, "eval", every, edits)
             return
+        every = period_for(finding, patient, EVERY)
         option = str(finding.fact("option") or "")
-        edits = _edits(finding, patient)
+        edits = _edits(finding, patient, every)
         yield Remedy(
             id="OBS004-every",
-            title=f"evaluate every {EVERY} steps" + (f" ({option} {EVERY})" if option else ""),
+            title=f"evaluate every {every} steps" + (f" ({option} {every})" if option else ""),
             steps=(
-                *((f"launch with {option} {EVERY}",) if option else ()),
-                f"if step % {EVERY} == 0:   # around the evaluation, or once after the loop over the batches",
+                *((f"launch with {option} {every}",) if option else ()),
+                f"if step % {every} == 0:   # around the evaluation, or once after the loop over the batches",
             ),
             # Early stopping and schedulers that look at the metric see it less often.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
-            override=(("every", str(EVERY)),),
-            sets=(("evaluation_period", str(EVERY)),),
+            override=(("every", str(every)),),
+            sets=(("evaluation_period", str(every)),),
             edits=edits,
         )
         yield Remedy(
@@ -54,21 +50,14 @@ class EvaluationTooOftenRule(Rule):
         )
 
 
-def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The number of the guard around the evaluation, or a guard around the call in the loop's own text."""
-    span = finding.span
-    for script, loop in scripts_given(patient).training_loops if span is not None else ():
-        if span is None or script.path != span.path or loop.span.line != finding.fact("loop_line"):
-            continue
-        inside = event_at(
-            loop,
-            int(finding.fact("event_line") or 0),
-            int(finding.fact("event_column") or 0),
-            str(finding.fact("event_path")),
-        )
-        if inside is not None and inside.period != Known(value=1, origin="unguarded"):
-            return less_often(script, loop, inside, EVERY, block=True)
-        event = event_at(loop, span.line, span.column, span.path)
-        if event is not None:
-            return less_often(script, loop, event, EVERY)
+def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
+    """The number of the guard around the evaluation, or a guard around it, where the loop reaches it."""
+    places = [(part.path, part.line, part.column) for part in finding.evidence if isinstance(part, SourceSpan)]
+    if finding.fact("event_line"):
+        inside = str(finding.fact("event_path")), int(finding.fact("event_line") or 0)
+        places.insert(0, (*inside, int(finding.fact("event_column") or 0)))
+    for path, line, column in places:
+        edits = thinned(scripts_given(patient), path, line, column, every, block=True)
+        if edits:
+            return edits
     return ()

@@ -15,19 +15,15 @@ from gpudoctor.model import (
     Rule,
     Setting,
     SourceSpan,
-    TextEdit,
 )
-from gpudoctor.model.reading.cadence import counted, counter, event_at, less_often, modulus, settable
+from gpudoctor.model.reading.cadence import settable
 from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.program import enclosing, loop_node, statement
-from gpudoctor.model.signs.source import Known, Loop, Script
+from gpudoctor.model.reading.thinning import thinned
+from gpudoctor.model.signs.source import Script
 from gpudoctor.model.workload import scripts_given
 
 EVERY = 1000
 """wandb's own default for `log_freq`."""
-
-ALWAYS = Known(value=1, origin="unguarded")
-"""The period of what no condition guards."""
 
 
 class ModelWatchRule(Rule):
@@ -81,14 +77,7 @@ def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     script = next((item for item in scripts_given(patient).scripts if item.path == span.path), None)
     if how == "variable":
         return _variable(script, span)
-    for owner, loop in scripts_given(patient).training_loops:
-        if script is owner and loop.span.line == finding.fact("loop_line"):
-            event = event_at(loop, span.line, span.column, span.path)
-            seldom = (
-                less_often(owner, loop, event, EVERY) if event is not None and event.period != ALWAYS else ()
-            )
-            return seldom or _around(owner, loop, span)
-    return ()
+    return thinned(scripts_given(patient), span.path, span.line, span.column, EVERY)
 
 
 def _in_config(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
@@ -107,43 +96,3 @@ def _variable(script: Script | None, span: SourceSpan) -> tuple[Edit, ...]:
         if isinstance(node, ast.Constant) and node.value == "all" and node.lineno == span.line:
             return (replace_node(script, node, '"false"'),) if script is not None else ()
     return ()
-
-
-def _around(script: Script, loop: Loop, span: SourceSpan) -> tuple[Edit, ...]:
-    """The number of the guard around the loop over the parameters, or a guard before that loop."""
-    head = loop_node(script, loop)
-    name = counter(head) if isinstance(head, ast.For) else ""
-    found = next(
-        (node for node in ast.walk(script.tree)
-         if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column)),
-        None,
-    )  # fmt: skip
-    whole = statement(script, found) if found is not None else None
-    above = list(enclosing(script, whole)) if whole is not None else []
-    if head is None or head not in above:
-        return ()
-    inside = above[: above.index(head)]
-    for node in inside:
-        if isinstance(node, ast.If) and not node.orelse:
-            number = modulus(node.test)
-            if number is not None:
-                return (replace_node(script, number, str(EVERY)),)
-    outer = inside[-1] if inside else None
-    if not isinstance(outer, ast.For) or not isinstance(head, ast.For):
-        return ()
-    name, edits = (name, ()) if name else counted(script, head)
-    moved = _indented(script, outer, name) if name else ()
-    return (*edits, *moved) if moved else ()
-
-
-def _indented(script: Script, node: ast.For, name: str) -> tuple[TextEdit, ...]:
-    lines = script.text.splitlines()
-    block = lines[node.lineno - 1 : node.end_lineno]
-    indent = block[0][: len(block[0]) - len(block[0].lstrip())]
-    if any(isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno
-           for part in ast.walk(node)):  # fmt: skip
-        return ()
-    step = "\t" if "\t" in indent else "    "
-    moved = [step + line if line.strip() else line for line in block]
-    text = f"if {name} % {EVERY} == 0:\n" + "\n".join(moved)
-    return (replace_node(script, node, text),) if block[0].strip().startswith("for") else ()

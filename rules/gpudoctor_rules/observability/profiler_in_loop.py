@@ -14,9 +14,12 @@ from gpudoctor.model import (
     Remedy,
     Rule,
     Setting,
+    SourceSpan,
 )
+from gpudoctor.model.reading.entering import entered_seldom
 from gpudoctor.model.reading.program import bound_to
 from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.thinning import thinned
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.model.workload import scripts_given
 
@@ -37,6 +40,9 @@ class ProfilerInLoopRule(Rule):
     answers = Code("OBS001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        edits = _less_often(finding, patient) if finding.fact("how") == "step" else ()
+        if edits:
+            yield _seldom(edits)
         if finding.fact("how") == "config":
             yield from _in_config(finding, patient)
         elif finding.fact("kind") == "flops":
@@ -45,8 +51,8 @@ class ProfilerInLoopRule(Rule):
             yield _without(finding)
         else:
             yield _schedule(finding, patient)
-        if finding.fact("how") == "step":
-            yield _seldom()
+        if finding.fact("how") == "step" and not edits:
+            yield _seldom(())
 
 
 def _in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
@@ -89,15 +95,27 @@ def _count_once() -> Remedy:
     )
 
 
-def _seldom() -> Remedy:
+def _seldom(edits: tuple[Edit, ...]) -> Remedy:
     return Remedy(
         id="OBS001-period",
         title=f"measure every {PERIOD} steps instead",
         steps=(f"if step % {PERIOD} == 0:   # around the profiled block; run the plain block otherwise",),
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.SMALL_EDIT,
+        applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
         sets=(("profile_period", str(PERIOD)),),
+        edits=edits,
     )
+
+
+def _less_often(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The block entered, or the count made, every so many steps."""
+    source = scripts_given(patient)
+    for span in (part for part in finding.evidence if isinstance(part, SourceSpan)):
+        place = (source, span.path, span.line, span.column, PERIOD)
+        edits = entered_seldom(*place) or thinned(*place)
+        if edits:
+            return edits
+    return ()
 
 
 def _without(finding: Finding) -> Remedy:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.cadence import event_at, less_often
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor.model.reading.engine_periods import period_for
+from gpudoctor.model.reading.thinning import thinned
 from gpudoctor.model.workload import scripts_given
 
 EVERY = 10
@@ -16,16 +17,17 @@ class PerSampleMetricsRule(Rule):
     answers = Code("SYNC004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        edits = _edits(finding, patient)
+        every = period_for(finding, patient, EVERY)
+        edits = _edits(finding, patient, every)
         yield Remedy(
             id="SYNC004-every",
-            title=f"metrics every {EVERY} steps",
-            steps=(f"if step % {EVERY} == 0:   # around the metric's lines",),
+            title=f"metrics every {every} steps",
+            steps=(f"if step % {every} == 0:   # around the metric's lines",),
             # The metric then averages a tenth of the steps: the numbers shown differ.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
-            override=(("every", str(EVERY)),),
-            sets=(("metric_period", str(EVERY)),),
+            override=(("every", str(every)),),
+            sets=(("metric_period", str(every)),),
             edits=edits,
         )
         if finding.fact("per_sample"):
@@ -55,14 +57,10 @@ class PerSampleMetricsRule(Rule):
             )
 
 
-def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """A guard around a metric that is a statement of its own (`meter.update(f1_score(...))`), nothing else."""
+def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
+    """A guard around the metric, where it is a statement of its own: `meter.update(f1_score(...))`."""
     span = finding.span
-    if span is None or len(finding.evidence) != 1 or finding.fact("per_sample"):
+    others = {part.line for part in finding.evidence if isinstance(part, SourceSpan)}
+    if span is None or (len(others) != 1 and not finding.fact("per_sample")):
         return ()
-    for script, loop in scripts_given(patient).training_loops:
-        if script.path == span.path and loop.span.line == finding.fact("loop_line"):
-            event = event_at(loop, span.line, span.column, span.path)
-            if event is not None:
-                return less_often(script, loop, event, EVERY)
-    return ()
+    return thinned(scripts_given(patient), span.path, span.line, span.column, every)

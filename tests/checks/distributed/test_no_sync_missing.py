@@ -1,4 +1,5 @@
 import pytest
+from edits import apply_edits
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
@@ -36,3 +37,34 @@ def test_sick_number_that_only_a_run_knows_is_a_note():
     text = (FOLDER / "sick_modulo.py").read_text("utf-8").replace("= 8 ", "= int(os.environ['ACC']) ")
     [finding] = examine(NoSyncMissing, script_patient(text))
     assert finding.severity is Severity.NOTE and "several" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "sick_modulo",
+            "with contextlib.nullcontext() if (step + 1) % ACCUMULATION == 0 else model.no_sync():",
+        ),
+        (
+            "sick_inner_loop",
+            "with contextlib.nullcontext() if micro == args.micro_batches - 1 else model.no_sync():",
+        ),
+    ],
+)
+def test_the_rule_puts_forward_and_backward_under_no_sync(name, line):
+    patient = script_patient(FOLDER / f"{name}.py")
+    [finding] = examine(NoSyncMissing, patient)
+    [remedy] = prescribe(NoSyncMissingRule, finding, patient)
+    cured = apply_edits(patient.source.scripts[0].text, remedy.edits)
+    assert line in cured and "import contextlib" in cured
+    assert examine(NoSyncMissing, script_patient(cured)) == []
+
+
+def test_the_rule_leaves_a_condition_that_changes_in_the_pass():
+    text = (FOLDER / "sick_modulo.py").read_text("utf-8")
+    text = text.replace("    loss.backward()", "    loss.backward()\n    step += 0")
+    patient = script_patient(text)
+    for finding in examine(NoSyncMissing, patient):
+        [remedy] = prescribe(NoSyncMissingRule, finding, patient)
+        assert remedy.edits == ()

@@ -1,6 +1,8 @@
 """ENV007: processes and threads against the CPUs."""
 
 import pytest
+from edits import apply_edits
+from recordings import make_process, make_recording, record
 from scripts import script_patient
 
 from gpudoctor.model import Confidence, Severity, Unavailable
@@ -83,6 +85,17 @@ def test_sick_by_the_schedulers_grant_when_the_script_is_read_elsewhere():
     job = Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=4, script_path="job.sbatch")
     [finding] = examine(CpuBudget, script(8, host=cpus(128), job=job, environment={"OMP_NUM_THREADS": "1"}))
     assert "36 on 4 CPUs" in finding.message
+
+
+def test_sick_threads_that_a_run_has_shown():
+    text = "import os, torch\ntorch.set_num_threads(16 * (os.cpu_count() or 1))\nloss.backward()\n"
+    recording = make_recording(make_process(records=[record("torch", threads=128)]))
+    patient = script_patient(text, host=cpus(8), environment={}, recording=recording)
+    [finding] = examine(CpuBudget, patient)
+    assert (finding.confidence, finding.span.line) == (Confidence.CONFIRMED, 2)
+    [remedy] = prescribe(CpuBudgetRule, finding, patient)
+    assert "torch.set_num_threads(8)" in apply_edits(text, remedy.edits)
+    assert remedy.override == (("torch.num_threads", "8"),)
 
 
 @pytest.mark.parametrize(

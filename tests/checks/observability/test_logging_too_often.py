@@ -146,11 +146,12 @@ def test_the_rule_keeps_tabs():
     assert apply_edits(text, remedy.edits).endswith("\tif step % 50 == 0:\n\t\tprint('步', step)\n")
 
 
-def test_the_rule_edits_nothing_under_a_period():
+def test_the_rule_changes_the_number_of_a_period():
     patient = script_patient(LOOP.format(statement="if step % 3 == 0: print(step)"))
     [finding] = examine(LoggingTooOften, patient)
     [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
-    assert remedy.edits == ()
+    [edit] = remedy.edits
+    assert (edit.expected, edit.new_text) == ("3", "50")
 
 
 def test_the_rule_edits_nothing_that_it_cannot_count():

@@ -144,12 +144,15 @@ def test_healthy_without_a_training():
     assert examine(ProfilerInLoop, script_patient(text)) == []
 
 
-def test_the_rule_counts_flops_once():
+def test_the_rule_counts_flops_seldom_or_once():
     patient = script_patient(LOOP.format(before="pass", inside="FlopCounterMode(model)"))
     [finding] = examine(ProfilerInLoop, patient)
-    once, seldom = prescribe(ProfilerInLoopRule, finding, patient)
+    seldom, once = prescribe(ProfilerInLoopRule, finding, patient)
     assert once.id == "OBS001-once"
     assert "500" in seldom.title
+    assert (
+        examine(ProfilerInLoop, script_patient(apply_edits(patient.source.scripts[0].text, seldom.edits))) == []
+    )
 
 
 @pytest.mark.parametrize("name", ["sick_schedule_for_ever", "sick_whole_loop", "sick_lightning"])

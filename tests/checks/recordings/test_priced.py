@@ -1,5 +1,6 @@
 """Ailments that the source suspects and a recording prices: confirmed with a share, refuted, found by it alone."""
 
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -39,8 +40,6 @@ LOOP = """
 def script(statement="pass", item="pass", loader=""):
     """A script with a statement in its loop, and the line of that statement."""
     text = LOOP.format(statement=statement, item=item, loader=loader)
-    import textwrap
-
     rows = textwrap.dedent(text).split("\n")
     wanted = next((n for n, row in enumerate(rows, start=1) if statement != "pass" and statement in row), 0)
     made = next((n for n, row in enumerate(rows, start=1) if item != "pass" and item in row), wanted)
@@ -293,6 +292,29 @@ def test_workers_that_start_again_each_epoch():
     [short] = findings("DATA003", None, respawning(persistent=True))
     assert (short.severity, short.fact("kind")) == (Severity.NOTE, "short")
     assert findings("DATA003", None, make_process(make_steps(400))) == []
+
+
+def test_a_loader_that_was_seen_is_edited_where_it_is_written():
+    text, _ = script(loader=", num_workers=2")
+    line = next(n for n, row in enumerate(textwrap.dedent(text).split("\n"), 1) if "DataLoader(Items" in row)
+    moved = record("loader", 1.1, id=0, dataset="Items", workers=2, persistent=False, batch_size=8, role="training",
+                   path="/job/train.py", line=line, batches=20)  # fmt: skip
+    steps = make_steps(400, data_wait=lambda i: 0.08 if i % 20 == 0 else 0.0002)
+    [finding] = findings("DATA003", text, make_process(steps, records=[moved]))
+    assert finding.fact("settable") is True
+    assert finding.span.column == text.split("\n")[line - 1].index("DataLoader(") + 1 - 4
+
+
+def test_one_by_one_on_the_cpu_is_an_ailment_where_it_was_asked_for():
+    model = record(
+        "model", 1.2, cls="Sequential", parameters=1000, device="cpu", dtype="torch.float32", main=True
+    )
+    process = make_process(make_steps(200, optimizer=0.02), records=[model])
+    text, _ = script()
+    assert findings("PERF005", text, process) == []
+    asked = text.replace("lr=0.1)", "lr=0.1, foreach=False)")
+    [finding] = findings("PERF005", asked, process)
+    assert finding.severity is Severity.WARNING and finding.cost.step_share > 0.5
 
 
 def test_padding_is_counted():
