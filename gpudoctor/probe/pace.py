@@ -63,6 +63,10 @@ class Pace:
         self._partial = False
         """Whether the step in the making was light until something happened."""
 
+    def watch_all(self) -> None:
+        """From now on every step is watched, whatever it costs: a trial replays one."""
+        self._stride = 1
+
     def leave(self, drawn: bool = True) -> None:
         """Something happens that is to be looked at: so is the rest of this step. `drawn`: it has its batch."""
         clock = self._clock

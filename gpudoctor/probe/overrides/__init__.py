@@ -31,6 +31,7 @@ TOPICS = {
     "offline": "offline",
     "optimizer": "optimizers",
     "profiler": "profiler",
+    "replay": "replay",
     "torch": "settings",
     "trackers": "trackers",
     "transfer": "transfer",

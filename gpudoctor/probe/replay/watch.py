@@ -1,0 +1,275 @@
+"""Looks at the result of every operation of a step: which was the first that was not finite.
+
+A dispatch mode sees the operators of forward, loss, backward pass and optimizer below autograd, whoever called
+them. Each result that is not finite gets a label with its origin; what is computed from it inherits the label.
+So the loss, a gradient or a weight that is bad in the end leads back to the operation that began it, and
+an infinity that comes to nothing (a mask before a softmax) leads nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..clock import BACKWARD, DATA_WAIT, OPTIMIZER
+from .edges import Edge, base_name, derivative, node_operation, operation_name
+from .nests import bad_count, badness, key_of, numbers_in, tensors_in
+from .origins import Labels, Origin
+from .stack import Modules, Spots, here
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+_EMPTY = {"empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted", "resize"}
+"""Operators that give memory as it lies."""
+_GIVES = {"lift_fresh", "lift_fresh_copy"}
+"""Operators that bring in what Python or numpy made."""
+_CLONED = 1 << 26
+"""Elements up to which what an operator overwrites is kept for a look."""
+
+
+class Watch:
+    """Follows what is not finite through some steps of one process."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._torch = probe.torch
+        self.labels = Labels()
+        self.modules = Modules(probe.torch)
+        self.spots = Spots(probe)
+        self.number = 0
+        self.broken = ""
+        """Why it stopped looking: an error of ours."""
+        self._held: dict[int, tuple[str, str]] = {}
+        """Memory of weights, buffers and gradients: kind and name."""
+        self._forwards: dict[int, dict[str, Any]] = {}
+        """Number of a graph's node to where its forward was called."""
+        self._sequence = getattr(probe.torch.autograd, "_get_sequence_nr", None)
+        self._node = getattr(probe.torch._C, "_current_autograd_node", lambda: None)
+        self._mode = _mode(self)
+
+    # -- on and off
+
+    def begin(self) -> list[str]:
+        """Start looking; the names of weights and buffers that are not finite already."""
+        bad = self._know_weights()
+        self._torch.set_anomaly_enabled(True, False)  # graphs keep the stacks of their forwards
+        self.modules.begin()
+        self._mode.__enter__()
+        return bad
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._mode.__exit__(None, None, None)
+        self.modules.end()
+        self._torch.set_anomaly_enabled(False)
+
+    def _know_weights(self) -> list[str]:
+        torch, models = self._torch, self._probe.models
+        named: list[tuple[str, str, Any]] = []
+        for module in models.trained():
+            named += [("weights", name, value) for name, value in module.named_parameters()]
+            named += [("buffer", name, value) for name, value in module.named_buffers()]
+        for optimizer in models.optimizers():
+            held = [value for group in optimizer.param_groups for value in group["params"]]
+            named += [("weights", f"parameter {place}", value) for place, value in enumerate(held)]
+        bad: list[str] = []
+        for kind, name, value in named:
+            for tensor in tensors_in(torch, value):
+                if key_of(tensor) in self._held:
+                    continue
+                self._held[key_of(tensor)] = kind, name
+                word = badness(torch, tensor)
+                if word and not (kind == "buffer" and word == "-inf"):
+                    bad.append(name)
+                gradient = tensor.grad if tensor.is_leaf else None
+                if gradient is not None and badness(torch, gradient):
+                    self._held[key_of(gradient)] = "gradient", name
+        return bad
+
+    def renew_weights(self) -> None:
+        """A step begins: its weights may lie elsewhere than the last one's."""
+        self._held = {}
+        with self._torch.no_grad():
+            self._know_weights()
+
+    # -- every operation
+
+    def before(self, func: Any, args: Any, kwargs: Any) -> list[Any]:
+        """Copies of what the operator is about to overwrite, in the order of its arguments."""
+        if not func._schema.is_mutable:
+            return []
+        written = self._written(func, args, kwargs)
+        if sum(tensor.numel() for tensor in written) > _CLONED:
+            return []
+        return [tensor.detach().clone() for tensor in written if tensor.layout is self._torch.strided]
+
+    def after(self, func: Any, args: Any, kwargs: Any, result: Any, kept: list[Any], grad: bool) -> None:
+        """An operator has run; `grad`: while graphs were being made."""
+        self.number += 1
+        schema = func._schema
+        base = base_name(func)
+        if base in _EMPTY:
+            for tensor in tensors_in(self._torch, result):
+                self.labels.forget(tensor)
+            return
+        if not schema.is_mutable and any(item.alias_info is not None for item in schema.returns):
+            if base not in _GIVES:
+                return  # a view: the memory has its label
+        if grad and self._node() is None:
+            self._remember(base)
+        written = self._written(func, args, kwargs) if schema.is_mutable else []
+        written += [tensor for tensor in tensors_in(self._torch, result) if all(tensor is not w for w in written)]
+        bad = []
+        for tensor in written:
+            word = badness(self._torch, tensor)
+            if word:
+                bad.append((tensor, word))
+            else:
+                self.labels.clear(tensor)
+        if bad:
+            self._label(func, args, kwargs, bad, kept)
+
+    def _written(self, func: Any, args: Any, kwargs: Any) -> list[Any]:
+        found: list[Any] = []
+        for place, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[place] if place < len(args) else kwargs.get(argument.name)
+                found += tensors_in(self._torch, value)
+        return found
+
+    def _remember(self, base: str) -> None:
+        """A forward operator ran: the graph's node that was made last is its own."""
+        if self._sequence is None:
+            return
+        node = self._sequence() - 1
+        if node not in self._forwards:
+            spot = self.spots.of(here())
+            self._forwards[node] = {"operation": operation_name(base), **spot, **self.modules.now()}
+
+    # -- origins
+
+    def _label(self, func: Any, args: Any, kwargs: Any, bad: list[tuple[Any, str]], kept: list[Any]) -> None:
+        tensor, word = next(((t, w) for t, w in bad if w == "nan"), bad[0])
+        sources = self._sources(func, args, kwargs, kept)
+        blamed = sorted((item for item in sources if not item.deliberate), key=lambda item: item.number)
+        numbers = [value for value in numbers_in((args, kwargs)) if not math.isfinite(value)]
+        if blamed:
+            origin = blamed[0]
+            if word == "nan" and origin.fields.get("value") != "nan" and origin.turned is None:
+                origin.turned = self._event(func, tensor, word, None)
+        elif base_name(func) in _GIVES or any(value != value for value in numbers):
+            origin = self._made("constant", func, tensor, word, word == "-inf")
+        elif word != "nan" and numbers:
+            origin = self._made("constant", func, tensor, word, True)
+        elif word != "nan" and sources:
+            origin = sources[0]
+        else:
+            made_of = self._undone(func, args, kwargs, kept)
+            fields = self._event(func, tensor, word, made_of)
+            if sources and "place" in sources[0].fields:
+                fields["masked_at"] = sources[0].fields["place"]
+            origin = Origin(self.number, False, {"kind": "operation", **fields})
+        for item, _ in bad:
+            self.labels.put(item, origin)
+
+    def _sources(self, func: Any, args: Any, kwargs: Any, kept: list[Any]) -> list[Origin]:
+        """The origins of the arguments that are not finite."""
+        found: list[Origin] = []
+        written = self._written(func, args, kwargs) if func._schema.is_mutable else []
+        for place, tensor in enumerate(written):  # as they were before
+            if place < len(kept) and badness(self._torch, kept[place]):
+                found.append(self.labels.of(tensor) or self._external(func, tensor, kept[place]))
+        for tensor in tensors_in(self._torch, (args, kwargs)):
+            if all(tensor is not other for other in written) and badness(self._torch, tensor):
+                found.append(self.labels.of(tensor) or self._external(func, tensor, tensor))
+        return found
+
+    def _external(self, func: Any, tensor: Any, values: Any) -> Origin:
+        """What nobody saw being made: weights, or data of the program's."""
+        kind, name = self._held.get(key_of(tensor), ("data", ""))
+        word = badness(self._torch, values)
+        deliberate = word == "-inf" and kind in ("data", "buffer")
+        origin = self._made(kind, func, values, word, deliberate, name=name)
+        self.labels.put(tensor, origin)
+        return origin
+
+    def _made(self, kind: str, func: Any, tensor: Any, word: str, deliberate: bool, **more: Any) -> Origin:
+        fields = self._event(func, tensor, word, None)
+        return Origin(self.number, deliberate, {"kind": kind, **fields, **more})
+
+    def _undone(self, func: Any, args: Any, kwargs: Any, kept: list[Any]) -> Edge:
+        """The operator with its arguments as they were before it ran."""
+        torch = self._torch
+        if func._schema.is_mutable and kept:
+            written = self._written(func, args, kwargs)
+            table = {id(tensor): copy for tensor, copy in zip(written, kept)}
+            args = [table.get(id(item), item) for item in args]
+        return Edge(torch, func, args, kwargs, "nan")
+
+    def _event(self, func: Any, tensor: Any, word: str, edge: Edge | None) -> dict[str, Any]:
+        """The operation in the words of the record; `edge` looks closer at it."""
+        node = self._node()
+        base = base_name(func)
+        fields: dict[str, Any] = {
+            "operation": operation_name(base), "operator": str(func), "value": word, "phase": self._phase(node),
+            "dtype": str(tensor.dtype).replace("torch.", ""), "shape": list(tensor.shape),
+            "bad": bad_count(self._torch, tensor), "of": tensor.numel(), "step": self._probe.steps.index,
+        }  # fmt: skip
+        fields.update(self._behind(node) if node is not None else self._called())
+        if edge is not None:
+            edge._value = word
+            key, words = edge.words()
+            wide, largest = edge.wide()
+            if node is not None and derivative(fields["operation"]) and wide != "finite":
+                key, words = "derivative", derivative(fields["operation"])
+            fields.update(edge=key, words=words, wide=wide, largest=largest)
+        return fields
+
+    def _phase(self, node: Any) -> str:
+        if node is not None:
+            return "backward"
+        names = {BACKWARD: "backward", OPTIMIZER: "optimizer", DATA_WAIT: "loader"}
+        return names.get(self._probe.clock.phase, "forward")
+
+    def _called(self) -> dict[str, Any]:
+        return {**self.spots.of(here()), **self.modules.now()}
+
+    def _behind(self, node: Any) -> dict[str, Any]:
+        """The forward operation that a node of the graph is the derivative of."""
+        name = node.name()
+        number = node._sequence_nr() if hasattr(node, "_sequence_nr") else -1
+        known = dict(self._forwards.get(number) or {"place": None, "site": None, "module": None})
+        trace = self.spots.of_trace((node.metadata or {}).get("traceback_"))
+        if trace["place"] is not None or trace["site"] is not None:
+            known.update(trace)
+        return {**known, "operation": node_operation(name), "node": name}
+
+
+def _mode(watch: Watch) -> Any:
+    torch = watch._torch
+    base = torch.utils._python_dispatch.TorchDispatchMode
+
+    class Watching(base):  # type: ignore[misc]
+        """The dispatch mode; what is called in here does not come by again."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if watch.broken:
+                return func(*args, **kwargs)
+            grad = torch.is_grad_enabled()
+            try:
+                with torch.no_grad():
+                    kept = watch.before(func, args, kwargs)
+            except Exception as error:
+                kept, watch.broken = [], f"{type(error).__name__}: {error}"[:200]
+            result = func(*args, **kwargs)
+            try:
+                if not watch.broken:
+                    with torch.no_grad():
+                        watch.after(func, args, kwargs, result, kept, grad)
+            except Exception as error:
+                watch.broken = f"{str(func)[:60]}: {type(error).__name__}: {error}"[:200]
+            return result
+
+    return Watching()
