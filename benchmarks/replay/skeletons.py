@@ -61,7 +61,10 @@ class Net(nn.Module):
 {functions}
 """
 
-PLAIN = HEAD + NET + """
+PLAIN = (
+    HEAD
+    + NET
+    + """
 model = Net()
 {model_made}
 optimizer = {optimizer}
@@ -80,8 +83,12 @@ for epoch in range({epochs}):
         step += 1
 print("done", step)
 """
+)
 
-FUNCTIONS = HEAD + NET + """
+FUNCTIONS = (
+    HEAD
+    + NET
+    + """
 def objective(out, x, y, step):
     {loss}
     return loss
@@ -115,8 +122,12 @@ def main():
 if __name__ == "__main__":
     main()
 """
+)
 
-CLASSES = HEAD + NET + """
+CLASSES = (
+    HEAD
+    + NET
+    + """
 class Objective(nn.Module):
     def forward(self, out, x, y, step):
         {loss}
@@ -161,6 +172,7 @@ def build():
 if __name__ == "__main__":
     Trainer(*build()).fit({epochs})
 """
+)
 
 STYLES = {"plain": PLAIN, "functions": FUNCTIONS, "classes": CLASSES}
 

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
-    from gpudoctor.model import Report
+    from gpudoctor.model import Patient, Report
 
 FAILED = 1
 """Exit code under --fail-on where the command failed by itself."""
@@ -48,14 +49,26 @@ def request_of(arguments: argparse.Namespace) -> "Request":
     )
 
 
+def recorded_patient(
+    command: tuple[str, ...], folder: Path, sources: Mapping[str, str] | None = None
+) -> "Patient":
+    """The patient of a command that was run and recorded in the folder; `sources` ran in place of files."""
+    from gpudoctor.vitals.admit import Admission, admit
+    from gpudoctor.vitals.targets import Targets
+
+    return admit(
+        Admission(
+            targets=Targets(items=()), command=command, recording=(str(folder),), sources=dict(sources or {})
+        )
+    )
+
+
 def examine_recorded(command: tuple[str, ...], folder: Path, request: "Request", *, quiet: bool) -> "Report":
     """The report of a command that was run and recorded in the folder."""
     from gpudoctor.engine.examination import examine
     from gpudoctor.ui.live import waiting
-    from gpudoctor.vitals.admit import Admission, admit
-    from gpudoctor.vitals.targets import Targets
 
-    patient = admit(Admission(targets=Targets(items=()), command=command, recording=(str(folder),)))
+    patient = recorded_patient(command, folder)
     with waiting(patient, quiet=quiet):
         return examine(patient, request)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.commanded import examine_recorded
+from gpudoctor.cli.verify_ailments import Ailments
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,14 +87,20 @@ def examine_and_try(
             folder, enough=session.enough, to_stderr=arguments.diff, seconds=arguments.budget
         )
         report = examine_recorded(command, folder, request, quiet=arguments.quiet)
-        _check_names(report, arguments.remedy)
         recording = read_recording(str(folder))
-        if finished.failed or not session.choose_window(recording, finished.stopped_by is None):
+        bench.deadline = session.began + session.budget
+        ailments = Ailments(session, command, folder, request, arguments)
+        report = ailments.explain(report, recording)
+        _check_names(report, arguments.remedy)
+        if not finished.failed and session.choose_window(recording, finished.stopped_by is None):
+            _try(session, recording, report, command, arguments)
+        elif not ailments.found:
             return Result(report=report, finished=finished)
-        _try(session, recording, report, command, arguments)
     finally:
         line.close()
-    trial = replace(summarise_trials(session), protection=guard.words, kept_out=guard.kept_out)
+    trial = replace(
+        summarise_trials(session), protection=guard.words, kept_out=guard.kept_out, replay=ailments.replay
+    )
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)
     return Result(report=report, finished=finished, interrupted=session.interrupted)

@@ -162,6 +162,13 @@ def _prescribe(
     return tuple(remedies)
 
 
+def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: Registry) -> Ranked:
+    """A finding that a trial knows more of now, in its old place, with the remedies that go with that."""
+    case = Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, []))
+    [again] = rank([case])
+    return replace(item, finding=finding, remedies=again.remedies)
+
+
 def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
     """A remedy of an ailment whose share of time was measured gives back that share at most (Amdahl's law)."""
     share = finding.cost.step_share

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpudoctor.model.replay import Replay
+
 
 class Conclusion(Enum):
     """How the trial of one change ended."""
@@ -95,3 +97,5 @@ class TrialSummary:
     """The file that holds it."""
     kept: tuple[str, ...] = ()
     """Files that `--keep` has changed."""
+    replay: Replay | None = None
+    """The replay of a step with NaN; None where there was none to replay."""

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Subject,
 )
 from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.replay import Replay
 from gpudoctor.model.run import RunSummary, Series
 
 IDENTITIES: frozenset[tuple[type, str]] = frozenset(
@@ -44,6 +45,8 @@ IDENTITIES: frozenset[tuple[type, str]] = frozenset(
         (RunSummary, "marker"),
         (Series, "name"),
         (Series, "unit"),
+        (Replay, "code"),
+        (Replay, "operator"),
     }
 )
 """Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""

@@ -1,7 +1,8 @@
 """Proofs and trials as plain data (DESIGN 6)."""
 
-from gpudoctor.model import Json
+from gpudoctor.model import Json, SourceSpan
 from gpudoctor.model.proof import Proof, TrialRow, TrialSummary
+from gpudoctor.model.replay import Replay
 
 JsonObject = dict[str, Json]
 
@@ -41,7 +42,41 @@ def trial_object(trial: TrialSummary) -> JsonObject:
         "patch": trial.patch or None,
         "patch_path": trial.patch_path or None,
         "kept": list(trial.kept),
+        "replay": _replay(trial.replay) if trial.replay else None,
     }
+
+
+def _replay(replay: Replay) -> JsonObject:
+    return {
+        "code": replay.code,
+        "step": replay.step,
+        "reproduced": replay.reproduced,
+        "reason": replay.reason or None,
+        "cause": replay.cause.value if replay.cause else None,
+        "words": replay.words or None,
+        "operation": replay.operation or None,
+        "operator": replay.operator or None,
+        "phase": replay.phase or None,
+        "began": replay.began,
+        "rank": replay.rank,
+        "value": replay.value or None,
+        "dtype": replay.dtype or None,
+        "module": replay.module or None,
+        "module_class": replay.module_class or None,
+        "place": _span(replay.place),
+        "site": _span(replay.site),
+        "turned": _span(replay.turned),
+        "items": list(replay.items),
+        "names": list(replay.names),
+        "precision": replay.precision or None,
+        "finite": replay.finite,
+        "eager": replay.eager,
+        "seconds": replay.seconds,
+    }
+
+
+def _span(span: SourceSpan | None) -> JsonObject | None:
+    return {"path": span.path, "line": span.line, "text": span.text} if span else None
 
 
 def _row(row: TrialRow) -> JsonObject:

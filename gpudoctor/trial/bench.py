@@ -107,6 +107,18 @@ class Bench:
             problem += f" ({protection.hint})"
         return Lap(finished=finished, recording=recording, window=found, problem=problem)
 
+    def look(self, arm: Arm, *, steps: int | None, seconds: float) -> Lap:
+        """One run of an arm for what it shows, not for its time: so many steps (None: to its end)."""
+        self._laps += 1
+        folder = self.scratch / f"lap-{self._laps}"
+        folder.mkdir(mode=0o700)
+        limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
+        with self._protect(folder) as protection:
+            plan = replace(self._plan(arm, folder, limit, protection), steps=steps)
+            finished = run_bounded(plan, watch=lambda passed: self.watch(arm.name, passed))
+        recording = read_recording(str(folder))
+        return Lap(finished=finished, recording=recording, window=None, problem=_ended(finished))
+
     def _limit(self) -> float:
         return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
 
@@ -148,12 +160,20 @@ def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[
     return {name: table}
 
 
-def _problem(finished: Finished, found: Window | None) -> str:
+def _ended(finished: Finished) -> str:
+    """Why a run did not end as it should."""
     if finished.stopped_by == "seconds":
         return f"no end within {finished.seconds:.0f} s"
     if finished.failed:
         words = finished.last_words()
         return f"it ended with exit code {finished.exit_code}" + (f": {words[:200]}" if words else "")
+    return ""
+
+
+def _problem(finished: Finished, found: Window | None) -> str:
+    ended = _ended(finished)
+    if ended:
+        return ended
     if found is None:
         return "it made too few steps to measure"
     if found.problems:

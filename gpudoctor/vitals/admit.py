@@ -5,7 +5,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -62,6 +62,8 @@ class Admission:
     """The command that was run, word by word."""
     recording: tuple[str, ...] = ()
     """Folders of the run's recording."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Texts that stand for Python files, by real path: what a trial ran in their place."""
 
 
 def admit(admission: Admission) -> Patient:
@@ -206,7 +208,7 @@ class _Readers:
             raise Unavailable("no script was given")
         from gpudoctor.vitals.source import read_source
 
-        return read_source(paths, arguments)
+        return read_source(paths, arguments, texts=self._admission.sources)
 
     def _read_configs(self) -> "Configs":
         paths = self._targets.of(TargetKind.CONFIG)

@@ -52,13 +52,13 @@ class Batches:
             if not word:
                 continue
             fields: dict[str, Any] = {
-                "kind": "batch", "name": name, "value": word, "phase": "loader", "operation": "", "operator": "",
+                "kind": "batch", "name": name, "value": word, "phase": "loader", "operation": "",
+                "operator": "",
                 "dtype": str(tensor.dtype).replace("torch.", ""), "shape": list(tensor.shape),
                 "bad": bad_count(torch, tensor), "of": tensor.numel(), "module": None, "module_class": None,
-                "step": watch._probe.steps.index, **watch.spots.of(here()),
+                "step": watch.step, **watch.spots.of(here()),
             }  # fmt: skip
-            rows = _bad_rows(torch, tensor)
-            fields["rows"] = rows
+            rows = fields["rows"] = _bad_rows(torch, tensor)
             if len(indices) == (tensor.shape[0] if tensor.dim() else 0):
                 fields["items"] = [int(indices[row]) for row in rows if isinstance(indices[row], int)]
             watch.labels.put(tensor, Origin(watch.number, word == "-inf", fields))
@@ -81,7 +81,7 @@ def _indices(iterator: Any, number: int) -> list[Any]:
     drawn = iterator.__dict__.get(_DRAWN) or []
     given = drawn[number] if number < len(drawn) else None
     if number < len(drawn):
-        drawn[: number] = [None] * number
+        drawn[:number] = [None] * number
     return list(given) if isinstance(given, (list, tuple)) else []
 
 

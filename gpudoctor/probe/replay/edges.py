@@ -62,14 +62,15 @@ class Edge:
     def wide(self) -> tuple[str | None, float | None]:
         """The same operation in float64: `finite`, `nan`, `inf` (None: it cannot be told), largest size."""
         torch = self._torch
-        if self._func._schema.is_mutable and self.base != "_to_copy":
-            return None, None
+        func = self._func
         try:
+            if func._schema.is_mutable:  # the operator that leaves its arguments alone, where there is one
+                func = getattr(getattr(torch.ops.aten, self.base), str(func).rpartition(".")[2])
             kwargs = dict(self._kwargs)
             dtype = kwargs.get("dtype")
             if dtype is not None and dtype.is_floating_point:
                 kwargs["dtype"] = torch.float64
-            result = self._func(*mapped(torch, self._args, self._doubled), **mapped(torch, kwargs, self._doubled))
+            result = func(*mapped(torch, self._args, self._doubled), **mapped(torch, kwargs, self._doubled))
             found = [tensor for tensor in tensors_in(torch, result) if tensor.is_floating_point()]
             words = [badness(torch, tensor) for tensor in found]
             bad = "nan" if "nan" in words else "inf" if any(words) else "finite"
@@ -112,7 +113,7 @@ class Edge:
         if base in _TARGETS:
             return self._ignored()
         if base in _INVERSE and first is not None:
-            return "domain", f"{base} of {float(first.abs().max()):.7g}"
+            return "domain", f"{base} of {float(first.abs().max()):.9g}"
         if base in _NORMS and first is not None:
             return self._normalised(first)
         return None
@@ -163,7 +164,10 @@ class Edge:
         count = int(rows.sum())
         if not count:
             return None
-        return "masked", f"{count:,} of {rows.numel():,} rows are -inf throughout: every place of them is masked"
+        return (
+            "masked",
+            f"{count:,} of {rows.numel():,} rows are -inf throughout: every place of them is masked",
+        )
 
     def _spread(self, x: Any) -> tuple[str, str] | None:
         axes = self._args[1] if len(self._args) > 1 and isinstance(self._args[1], (list, tuple)) else None

@@ -41,6 +41,10 @@ class Labels:
         """Where the bad values of a tensor came from."""
         return self._by_key.get(key_of(tensor))
 
+    def all(self) -> list[Origin]:
+        """Every origin that still has memory of its own."""
+        return list(self._by_key.values())
+
     def put(self, tensor: Any, origin: Origin) -> None:
         """This tensor's memory holds such values now."""
         key = key_of(tensor)

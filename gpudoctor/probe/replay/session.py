@@ -36,6 +36,8 @@ class Session:
         self._done = False
         self._eager = False
         self._poisoned: list[str] = []
+        self._largest: list[float] = []
+        """Size of the largest weight at the end of every step before the watch."""
         self._loss: float | None = None
         self._losses = True
         """Whether every loss of the widened step was finite."""
@@ -67,6 +69,7 @@ class Session:
         if index > self._step:
             self._finish()
         elif index == self._first:
+            self._bad_weights()
             self._begin()
         elif index > self._first and self._watch is not None:
             self._watch.renew_weights()
@@ -81,7 +84,7 @@ class Session:
             return
         self._watch = self._batches.watch = Watch(self._probe)
         with self._torch.no_grad():
-            self._poisoned = self._watch.begin()
+            self._poisoned = self._watch.begin() or self._poisoned
 
     def _end(self) -> None:
         self._batches.watch = None
@@ -196,6 +199,7 @@ class Session:
             ]
             largest = [part.abs().max().float() for _, part in pairs]
             values = torch.stack([value.to("cpu") for value in largest]).tolist() if largest else []
+        self._largest = [*self._largest[:1], max(values, default=0.0)]
         self._poisoned = [name for (name, _), value in zip(pairs, values) if not math.isfinite(value)][:_NAMES]
         return bool(self._poisoned)
 
@@ -213,17 +217,18 @@ class Session:
             self._tell("ended", self._last_bad())
 
     def _last_bad(self) -> Origin | None:
-        """The first NaN that nobody meant, where the program ended before it became a loss of a backward."""
-        origins = list(self._watch.labels._by_key.values()) if self._watch is not None else []
-        blamed = [item for item in origins if not item.deliberate and item.fields.get("value") == "nan"]
-        return min(blamed, key=lambda item: item.number, default=None)
+        """The first NaN that nobody meant (else infinity), where the program ended before a backward pass."""
+        origins = self._watch.labels.all() if self._watch is not None else []
+        blamed = [item for item in origins if not item.deliberate]
+        return min(blamed, key=lambda item: (item.fields["value"] != "nan", item.number), default=None)
 
     def _tell(self, found: str, origin: Origin | None, **more: Any) -> None:
         self._done = True
         self._end()
         fields: dict[str, Any] = {
             "asked": self._step, "begin": self._first, "step": self._probe.steps.index, "found": found,
-            "precision": self._precision or None, "eager": self._eager, "loss": self._loss, "poisoned": self._poisoned,
+            "precision": self._precision or None, "eager": self._eager, "loss": self._loss,
+            "poisoned": self._poisoned, "weights": self._largest,
             "broken": self._watch.broken if self._watch is not None else "",
             "operations": self._watch.number if self._watch is not None else 0, **more,
         }  # fmt: skip

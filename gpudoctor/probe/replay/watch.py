@@ -33,7 +33,7 @@ class Watch:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._torch = probe.torch
+        self.torch = probe.torch
         self.labels = Labels()
         self.modules = Modules(probe.torch)
         self.spots = Spots(probe)
@@ -48,12 +48,17 @@ class Watch:
         self._node = getattr(probe.torch._C, "_current_autograd_node", lambda: None)
         self._mode = _mode(self)
 
+    @property
+    def step(self) -> int:
+        """The step in the making."""
+        return self._probe.steps.index
+
     # -- on and off
 
     def begin(self) -> list[str]:
         """Start looking; the names of weights and buffers that are not finite already."""
         bad = self._know_weights()
-        self._torch.set_anomaly_enabled(True, False)  # graphs keep the stacks of their forwards
+        self.torch.set_anomaly_enabled(True, False)  # graphs keep the stacks of their forwards
         self.modules.begin()
         self._mode.__enter__()
         return bad
@@ -62,10 +67,10 @@ class Watch:
         """Stop looking."""
         self._mode.__exit__(None, None, None)
         self.modules.end()
-        self._torch.set_anomaly_enabled(False)
+        self.torch.set_anomaly_enabled(False)
 
     def _know_weights(self) -> list[str]:
-        torch, models = self._torch, self._probe.models
+        torch, models = self.torch, self._probe.models
         named: list[tuple[str, str, Any]] = []
         for module in models.trained():
             named += [("weights", name, value) for name, value in module.named_parameters()]
@@ -90,7 +95,7 @@ class Watch:
     def renew_weights(self) -> None:
         """A step begins: its weights may lie elsewhere than the last one's."""
         self._held = {}
-        with self._torch.no_grad():
+        with self.torch.no_grad():
             self._know_weights()
 
     # -- every operation
@@ -102,7 +107,7 @@ class Watch:
         written = self._written(func, args, kwargs)
         if sum(tensor.numel() for tensor in written) > _CLONED:
             return []
-        return [tensor.detach().clone() for tensor in written if tensor.layout is self._torch.strided]
+        return [tensor.detach().clone() for tensor in written if tensor.layout is self.torch.strided]
 
     def after(self, func: Any, args: Any, kwargs: Any, result: Any, kept: list[Any], grad: bool) -> None:
         """An operator has run; `grad`: while graphs were being made."""
@@ -110,19 +115,21 @@ class Watch:
         schema = func._schema
         base = base_name(func)
         if base in _EMPTY:
-            for tensor in tensors_in(self._torch, result):
+            for tensor in tensors_in(self.torch, result):
                 self.labels.forget(tensor)
             return
-        if not schema.is_mutable and any(item.alias_info is not None for item in schema.returns):
-            if base not in _GIVES:
-                return  # a view: the memory has its label
+        view = not schema.is_mutable and any(item.alias_info is not None for item in schema.returns)
+        if view and base not in _GIVES:
+            return  # the memory has its label
         if grad and self._node() is None:
             self._remember(base)
         written = self._written(func, args, kwargs) if schema.is_mutable else []
-        written += [tensor for tensor in tensors_in(self._torch, result) if all(tensor is not w for w in written)]
+        written += [
+            tensor for tensor in tensors_in(self.torch, result) if all(tensor is not w for w in written)
+        ]
         bad = []
         for tensor in written:
-            word = badness(self._torch, tensor)
+            word = badness(self.torch, tensor)
             if word:
                 bad.append((tensor, word))
             else:
@@ -135,7 +142,7 @@ class Watch:
         for place, argument in enumerate(func._schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 value = args[place] if place < len(args) else kwargs.get(argument.name)
-                found += tensors_in(self._torch, value)
+                found += tensors_in(self.torch, value)
         return found
 
     def _remember(self, base: str) -> None:
@@ -178,17 +185,19 @@ class Watch:
         found: list[Origin] = []
         written = self._written(func, args, kwargs) if func._schema.is_mutable else []
         for place, tensor in enumerate(written):  # as they were before
-            if place < len(kept) and badness(self._torch, kept[place]):
+            if place < len(kept) and badness(self.torch, kept[place]):
                 found.append(self.labels.of(tensor) or self._external(func, tensor, kept[place]))
-        for tensor in tensors_in(self._torch, (args, kwargs)):
-            if all(tensor is not other for other in written) and badness(self._torch, tensor):
+        for tensor in tensors_in(self.torch, (args, kwargs)):
+            if all(tensor is not other for other in written) and badness(self.torch, tensor):
                 found.append(self.labels.of(tensor) or self._external(func, tensor, tensor))
         return found
 
     def _external(self, func: Any, tensor: Any, values: Any) -> Origin:
         """What nobody saw being made: weights, or data of the program's."""
         kind, name = self._held.get(key_of(tensor), ("data", ""))
-        word = badness(self._torch, values)
+        if str(func).startswith(("c10d", "_c10d")):
+            kind = "peer"
+        word = badness(self.torch, values)
         deliberate = word == "-inf" and kind in ("data", "buffer")
         origin = self._made(kind, func, values, word, deliberate, name=name)
         self.labels.put(tensor, origin)
@@ -200,7 +209,7 @@ class Watch:
 
     def _undone(self, func: Any, args: Any, kwargs: Any, kept: list[Any]) -> Edge:
         """The operator with its arguments as they were before it ran."""
-        torch = self._torch
+        torch = self.torch
         if func._schema.is_mutable and kept:
             written = self._written(func, args, kwargs)
             table = {id(tensor): copy for tensor, copy in zip(written, kept)}
@@ -214,7 +223,8 @@ class Watch:
         fields: dict[str, Any] = {
             "operation": operation_name(base), "operator": str(func), "value": word, "phase": self._phase(node),
             "dtype": str(tensor.dtype).replace("torch.", ""), "shape": list(tensor.shape),
-            "bad": bad_count(self._torch, tensor), "of": tensor.numel(), "step": self._probe.steps.index,
+            "bad": bad_count(self.torch, tensor), "of": tensor.numel(), "step": self._probe.steps.index,
+            "early": not self._probe.models.forwards,
         }  # fmt: skip
         fields.update(self._behind(node) if node is not None else self._called())
         if edge is not None:
@@ -243,33 +253,41 @@ class Watch:
         trace = self.spots.of_trace((node.metadata or {}).get("traceback_"))
         if trace["place"] is not None or trace["site"] is not None:
             known.update(trace)
+        if isinstance(node, self.torch.autograd.function.BackwardCFunction):
+            known.update(self._inside(known))
         return {**known, "operation": node_operation(name), "node": name}
+
+    def _inside(self, known: dict[str, Any]) -> dict[str, Any]:
+        """Of a function with a backward pass of its own: the line in there."""
+        found = self.spots.of(here())
+        inner = found["site"] or found["place"]
+        if inner is None or inner["function"] != "backward":
+            return known
+        return {"place": inner, "site": None} if found["site"] is None else {**known, "site": inner}
 
 
 def _mode(watch: Watch) -> Any:
-    torch = watch._torch
-    base = torch.utils._python_dispatch.TorchDispatchMode
+    """The dispatch mode; what is called in here does not come by again."""
+    torch = watch.torch
 
-    class Watching(base):  # type: ignore[misc]
-        """The dispatch mode; what is called in here does not come by again."""
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            if watch.broken:
-                return func(*args, **kwargs)
-            grad = torch.is_grad_enabled()
-            try:
+    def dispatch(_mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if watch.broken:
+            return func(*args, **kwargs)
+        grad, kept = torch.is_grad_enabled(), []
+        try:
+            with torch.no_grad():
+                kept = watch.before(func, args, kwargs)
+        except Exception as error:
+            watch.broken = f"{str(func)[:60]}: {type(error).__name__}: {error}"[:200]
+        result = func(*args, **kwargs)
+        try:
+            if not watch.broken:
                 with torch.no_grad():
-                    kept = watch.before(func, args, kwargs)
-            except Exception as error:
-                kept, watch.broken = [], f"{type(error).__name__}: {error}"[:200]
-            result = func(*args, **kwargs)
-            try:
-                if not watch.broken:
-                    with torch.no_grad():
-                        watch.after(func, args, kwargs, result, kept, grad)
-            except Exception as error:
-                watch.broken = f"{str(func)[:60]}: {type(error).__name__}: {error}"[:200]
-            return result
+                    watch.after(func, args, kwargs, result, kept, grad)
+        except Exception as error:
+            watch.broken = f"{str(func)[:60]}: {type(error).__name__}: {error}"[:200]
+        return result
 
-    return Watching()
+    base = torch.utils._python_dispatch.TorchDispatchMode
+    return type("Watching", (base,), {"__torch_dispatch__": dispatch})()

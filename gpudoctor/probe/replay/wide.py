@@ -17,7 +17,7 @@ class Wide:
     """Widens the operations of a step."""
 
     def __init__(self, torch: Any, precision: str) -> None:
-        self._torch = torch
+        self.torch = torch
         self.dtype = getattr(torch, precision)
         self._size = torch.finfo(self.dtype).bits
         self.narrow = 0
@@ -37,7 +37,7 @@ class Wide:
 
     def widened(self, tensor: Any) -> Any:
         """The tensor in the wide type, if it is a narrower number."""
-        if tensor.is_floating_point() and torch_bits(self._torch, tensor.dtype) < self._size:
+        if tensor.is_floating_point() and torch_bits(self.torch, tensor.dtype) < self._size:
             return tensor.to(self.dtype)
         return tensor
 
@@ -54,7 +54,7 @@ class Wide:
             return self._as_it_was(func, args, kwargs)
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        torch = self._torch
+        torch = self.torch
         dtype = kwargs.get("dtype")
         if dtype is not None and dtype.is_floating_point and torch_bits(torch, dtype) < self._size:
             kwargs = {**kwargs, "dtype": self.dtype}
@@ -73,7 +73,7 @@ class Wide:
 
     def _as_it_was(self, func: Any, args: Any, kwargs: Any) -> Any:
         """With arguments of one type, the narrowest among them: wide ones came from here."""
-        torch = self._torch
+        torch = self.torch
         try:
             return func(*args, **kwargs)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
@@ -92,12 +92,10 @@ def torch_bits(torch: Any, dtype: Any) -> int:
 
 
 def _mode(wide: Wide) -> Any:
-    base = wide._torch.utils._python_dispatch.TorchDispatchMode
+    """The dispatch mode."""
 
-    class Widening(base):  # type: ignore[misc]
-        """The dispatch mode."""
+    def dispatch(_mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return wide.run(func, args, kwargs or {})
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return wide.run(func, args, kwargs or {})
-
-    return Widening()
+    base = wide.torch.utils._python_dispatch.TorchDispatchMode
+    return type("Widening", (base,), {"__torch_dispatch__": dispatch})()

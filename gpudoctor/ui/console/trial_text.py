@@ -1,6 +1,7 @@
 """The part of a text report that shows trials: a line a change, the patch, and what was left as it was."""
 
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.model.replay import Replay
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import bytes_text, plural, seconds_text
@@ -15,6 +16,8 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     """The baseline, then what was tried, best first; what was not tried last."""
     canvas.blank()
     canvas.paragraph(_baseline(trial))
+    if trial.replay is not None:
+        canvas.paragraph(_replay(trial.replay), hang=10)
     rows = [_cells(row) for row in trial.rows if verbose or not _dull(row)]
     if trial.together is not None:
         rows.insert(_proven(trial), _cells(trial.together))
@@ -59,6 +62,20 @@ def _baseline(trial: TrialSummary) -> str:
         f"{plural(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
     )
     return f"baseline  {seconds_text(trial.step_seconds)} a step ({window}; {spent})"
+
+
+def _replay(replay: Replay) -> str:
+    """One line: the finding below tells the story."""
+    spent = seconds_text(float(round(replay.seconds)))
+    if not replay.reproduced:
+        return f"replay    step {replay.step}: {one_line(replay.reason)} ({spent})"
+    span = replay.place or replay.site
+    parts = [replay.cause.value.replace("-", " ") if replay.cause else "", replay.operation, replay.phase]
+    if span is not None:
+        parts.append(f"{span.path}:{span.line}")
+    if replay.finite is not None:
+        parts.append(f"{'finite' if replay.finite else 'not finite'} in {replay.precision}")
+    return f"replay    step {replay.step}: {one_line(', '.join(part for part in parts if part))} ({spent})"
 
 
 def _cells(row: TrialRow) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import os
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.vitals.source.definitions import Module
@@ -51,10 +51,13 @@ class Unread(Exception):
     """A file could not be read; the text is a sentence for a person that names the file and the line."""
 
 
-def load(path: Path, shown: str, limit: int, entry: bool) -> tuple[Module, list[str]]:
-    """Read and parse a file; also sentences about parts of it that were left out. Raises `Unread`."""
-    data = _bytes(path, shown, limit)
-    text = _decoded(data, shown)
+def load(path: Path, shown: str, limit: int, entry: bool, texts: Mapping[str, str]) -> tuple[Module, list[str]]:
+    """Read and parse a file, or the text that stands for it; also sentences about parts that were left out.
+
+    Raises `Unread`.
+    """
+    replaced = texts.get(os.path.realpath(path)) if texts else None
+    text = _decoded(_bytes(path, shown, limit), shown) if replaced is None else replaced
     notes: list[str] = []
     cells: tuple[tuple[int, int], ...] = ()
     if path.suffix.lower() == ".ipynb":

@@ -24,21 +24,25 @@ def read_source(
     paths: Sequence[Path],
     arguments: Mapping[Path, Sequence[str]] | Mapping[str, Sequence[str]] | None = None,
     limit_bytes: int = LIMIT_BYTES,
+    texts: Mapping[str, str] | None = None,
 ) -> Source:
     """The program that some scripts, notebooks and folders make up, with the local modules they import.
 
-    `arguments` holds the command-line words that follow a script in its launch line. What cannot be read ends
+    `arguments` holds the command-line words that follow a script in its launch line, `texts` what is to be read
+    in place of some files, by real path. What cannot be read ends
     in `Source.unread`, each with a sentence; nothing raises.
     """
-    reader = _Reader(limit_bytes, {str(path): tuple(words) for path, words in (arguments or {}).items()})
+    words = {str(path): tuple(given) for path, given in (arguments or {}).items()}
+    reader = _Reader(limit_bytes, words, texts or {})
     for path in paths:
         reader.target(Path(path))
     return reader.finish()
 
 
 class _Reader:
-    def __init__(self, limit: int, words: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, limit: int, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]) -> None:
         self.limit = limit
+        self.texts = texts
         self.words = {os.path.abspath(path): given for path, given in words.items()}
         self.unread: dict[str, str] = {}
         self.notes: list[tuple[str, str]] = []
@@ -87,7 +91,7 @@ class _Reader:
             self.unread[shown] = f"{shown}: not read, {_TOTAL_BYTES >> 20} MiB of code were read already"
             return None
         try:
-            module, notes = load(path, shown, self.limit, entry)
+            module, notes = load(path, shown, self.limit, entry, self.texts)
         except Unread as error:
             self.unread[shown] = str(error)
             return None

@@ -11,5 +11,5 @@ class NanGradientsRule(Rule):
 
     answers = Code("NUM001")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        yield from not_finite.remedies(self.answers, finding)
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        yield from not_finite.remedies(self.answers, finding, patient)

@@ -11,8 +11,10 @@ class NanLossRule(Rule):
 
     answers = Code("NUM002")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        yield from not_finite.remedies(self.answers, finding)
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        yield from not_finite.remedies(self.answers, finding, patient)
+        if finding.fact("replayed"):
+            return
         yield Remedy(
             id="NUM002-batch",
             title="look at the batch of that step",

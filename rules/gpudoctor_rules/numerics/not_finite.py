@@ -2,56 +2,184 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Remedy
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy
+from gpudoctor_rules.numerics.edges import edge_edit
+from gpudoctor_rules.numerics.rates import rate_edit
+
+_ANOMALY = "https://pytorch.org/docs/stable/autograd.html#anomaly-detection"
+_AMP = "https://pytorch.org/docs/stable/notes/amp_examples.html"
 
 
-def remedies(code: Code, finding: Finding) -> Iterator[Remedy]:
-    """By the finding's `cause` (`rate`, `range`, or an operation); then a replay of its `step`."""
+def remedies(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """By the finding's `cause`: a class that a replay found, or what the recording alone suggests."""
     cause = str(finding.fact("cause"))
-    if cause == "rate":
-        yield Remedy(
-            id=f"{code}-rate",
-            title="a lower rate, warm-up, and clipping",
-            steps=(
-                "a third of the rate; warm-up over the first 1 % of the steps",
-                "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
-            ),
-            applicability=Applicability.UNSAFE,
-            effort=Effort.SMALL_EDIT,
-        )
-    elif cause == "range":
-        yield Remedy(
-            id=f"{code}-bf16",
-            title="bf16 instead of fp16, or a GradScaler",
-            steps=(
-                "torch.autocast('cuda', dtype=torch.bfloat16)   # the range of float32; Ampere or later",
-                "before Ampere: scaler = torch.amp.GradScaler('cuda'), around backward and step",
-            ),
-            applicability=Applicability.UNSAFE,
-            effort=Effort.SMALL_EDIT,
-        )
+    if cause in ("rate", "exploding"):
+        yield _rate(code, patient)
+    elif cause in ("range", "half-overflow"):
+        yield _half(code, finding)
+    elif cause in ("operation", "domain", "rounding", "overflow"):
+        yield _edge(code, finding, patient, cause)
     else:
-        yield Remedy(
-            id=f"{code}-epsilon",
-            title="keep the operation away from its edge",
-            steps=(
-                "x.clamp_min(1e-6).sqrt(), torch.log(x + 1e-6), a / (b + 1e-6); log_softmax, logsumexp "
-                "for exp and log",
-                "the derivative of sqrt is infinite at 0 even where its value is fine; where() does "
-                "not help after it",
-            ),
-            applicability=Applicability.UNSAFE,
-            effort=Effort.ONE_LINE,
-        )
-    step = finding.fact("step")
-    yield Remedy(
-        id=f"{code}-replay",
-        title=f"replay step {step} in anomaly mode to see the operation",
+        yield from _others(code, finding, cause)
+    if not finding.fact("replayed"):
+        yield _replay(code, finding)
+
+
+def _where(finding: Finding) -> str:
+    """` (train.py:41)`; empty where no line is known."""
+    path, line = finding.fact("path"), finding.fact("line")
+    return f" ({path}:{line})" if path and line else ""
+
+
+def _remedy(
+    code: Code, word: str, title: str, steps: tuple[str, ...], effort: Effort = Effort.SMALL_EDIT
+) -> Remedy:
+    """One that a person must do."""
+    return Remedy(
+        id=f"{code}-{word}",
+        title=title,
+        steps=steps,
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=effort,
+    )
+
+
+def _rate(code: Code, patient: Patient) -> Remedy:
+    value, edits = rate_edit(patient)
+    lower = f"lr={value}" if edits else "a third of the rate"
+    return Remedy(
+        id=f"{code}-rate",
+        title=f"{lower}; warm-up and clipping" if edits else "a lower rate, warm-up, and clipping",
         steps=(
-            "with torch.autograd.detect_anomaly():   # around forward and backward of that step only",
-            "    loss = ...; loss.backward()         # its error names the forward operation",
+            f"{lower}; warm-up over the first 1 % of the steps",
+            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
+        ),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.SMALL_EDIT,
+        edits=edits,
+    )
+
+
+def _half(code: Code, finding: Finding) -> Remedy:
+    where = _where(finding)
+    more = (f"or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)",)
+    return Remedy(
+        id=f"{code}-bf16",
+        title="bf16 instead of fp16, or a GradScaler" if not where else "bf16 instead of fp16",
+        steps=(
+            "torch.autocast('cuda', dtype=torch.bfloat16)   # the range of float32; Ampere or later",
+            *(more if where else ()),
+            "before Ampere: scaler = torch.amp.GradScaler('cuda'), around backward and step",
+        ),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.SMALL_EDIT,
+        references=(_AMP,) if where else (),
+    )
+
+
+def _edge(code: Code, finding: Finding, patient: Patient, cause: str) -> Remedy:
+    operation, where = str(finding.fact("operation") or ""), _where(finding)
+    edits = edge_edit(finding, patient) if where else ()
+    title = "keep the operation away from its edge"
+    if where and operation:
+        title = f"keep {operation} away from its edge{where}"
+    return Remedy(
+        id=f"{code}-epsilon",
+        title=title,
+        steps=_edge_steps(operation, cause, str(finding.fact("phase") or "")),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=edits,
+    )
+
+
+def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
+    if cause == "rounding":
+        return (
+            "torch.log_softmax(x, dim) for log(softmax(x)); binary_cross_entropy_with_logits, log1p",
+            "or x.clamp_min(1e-12) before the operation",
+        )
+    if cause == "overflow":
+        return (
+            "torch.logsumexp, softplus or softmax instead of exp; x.clamp(max=80) before exp in float32",
+            "scale first, then square or multiply: x / x.abs().max(); means instead of sums",
+        )
+    if phase == "backward":
+        return (
+            f"x.clamp_min(1e-12) before {operation}: the derivative is infinite at the edge, not the value",
+            "where() after it does not help, 0 times infinity is NaN: choose its input with where() instead",
+        )
+    if operation in ("a division", "div"):
+        return (
+            "a / (b + 1e-8), or b.clamp_min(1e-8) for a norm or a standard deviation",
+            "torch.nn.functional.normalize and LayerNorm have such an eps",
+        )
+    return (
+        "x.clamp_min(1e-6).sqrt(), torch.log(x + 1e-6), a / (b + 1e-6); log_softmax, logsumexp",
+        "the derivative of sqrt is infinite at 0 even where its value is fine; where() does not help after it",
+    )
+
+
+_PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "poisoned-weights": (
+        "weights", "start from finite weights",
+        ("torch.empty holds whatever lay in memory: initialise it; look at what was loaded",
+         "assert all(p.isfinite().all() for p in model.parameters())   # before the first step"),
+    ),
+    "constant": (
+        "constant", "take the NaN out",
+        ("NaN times 0 stays NaN: leave missing values out with a mask, or torch.nan_to_num",),
+    ),
+    "empty": (
+        "empty", "leave out what is empty",
+        ("each[mask].sum() / mask.sum().clamp_min(1) instead of each[mask].mean()",
+         "a row that is masked throughout: let it see one place, or leave it out; std needs two values"),
+    ),
+    "peer": (
+        "rank", "look at the other ranks: one of them had it first",
+        ("assert torch.isfinite(loss), torch.distributed.get_rank()   # before backward(), on each rank",),
+    ),
+}  # fmt: skip
+"""Cause to the word of the remedy's id, its title and its steps."""
+
+
+def _others(code: Code, finding: Finding, cause: str) -> Iterator[Remedy]:
+    if cause == "bad-input":
+        yield _data(code, finding)
+    elif cause == "optimizer":
+        half = finding.fact("dtype") == "float16"
+        why = (
+            "eps=1e-8 is 0 in float16: keep the weights in float32 and let autocast do the rest"
+            if half
+            else "eps=1e-8: Adam divides by the root of a mean that is 0 where the gradient always was"
+        )
+        title = "weights in float32" if half else "give the optimizer an eps above 0"
+        yield _remedy(code, "eps", title, (why,), Effort.SETTING)
+    elif cause in _PLAIN:
+        word, title, steps = _PLAIN[cause]
+        yield _remedy(code, word, title + _where(finding), steps)
+
+
+def _data(code: Code, finding: Finding) -> Remedy:
+    items = str(finding.fact("items") or "")
+    which = f"item{'s' if ',' in items else ''} {items} of the data set" if items else "the data"
+    first = f"dataset[{items.partition(',')[0]}]   # look at it" if items else f"look at{_where(finding)}"
+    return _remedy(
+        code, "data", f"mend or leave out {which}",
+        (first, "assert torch.isfinite(x).all(), index   # in __getitem__: the first bad item names itself"),
+    )  # fmt: skip
+
+
+def _replay(code: Code, finding: Finding) -> Remedy:
+    step = finding.fact("step")
+    return Remedy(
+        id=f"{code}-replay",
+        title=f"replay step {step} to see the operation: gpudoctor verify",
+        steps=(
+            "gpudoctor verify -- COMMAND      # runs up to that step again and looks at every operation of it",
+            "with torch.autograd.detect_anomaly():   # by hand: its error names the forward operation",
         ),
         applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.SMALL_EDIT,
-        references=("https://pytorch.org/docs/stable/autograd.html#anomaly-detection",),
+        effort=Effort.COMMAND,
+        references=(_ANOMALY,),
     )

@@ -1,0 +1,78 @@
+"""What `verify` does about an ailment itself, beside the trials of speed: replays a NaN, searches a leak."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.commanded import recorded_patient
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.model import Report
+    from gpudoctor.model.replay import Replay
+    from gpudoctor.model.signs.recording import Recording
+    from gpudoctor.trial.session import Session
+
+_REPLAY_SHARE = 0.4
+"""Share of the time that is left which a replay may take."""
+
+
+class Ailments:
+    """The baseline's ailments that a run of their own says more about."""
+
+    def __init__(
+        self, session: "Session", command: tuple[str, ...], folder: Path, request: "Request",
+        arguments: argparse.Namespace,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._command = command
+        self._folder = folder
+        self._request = request
+        self._arguments = arguments
+        self.replay: Replay | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything to tell."""
+        return self.replay is not None
+
+    def explain(self, report: "Report", recording: "Recording") -> "Report":
+        """The report with what replays have shown in its findings."""
+        if (
+            self._arguments.against is not None
+            or self._arguments.vary
+            or self._arguments.find_batch is not None
+        ):
+            return report
+        with self._session.stopping():
+            return self._replayed(report, recording)
+        return report
+
+    def _wanted(self, code: str) -> bool:
+        """Whether the user named no remedies, or one of this ailment's."""
+        named = self._arguments.remedy
+        return not named or any(name.startswith(code) for name in named)
+
+    def _replayed(self, report: "Report", recording: "Recording") -> "Report":
+        from gpudoctor.engine.examination import prescribe_again
+        from gpudoctor.trial.replay import bad_step, replay
+        from gpudoctor.trial.replay_finding import explained
+
+        session = self._session
+        bad = bad_step(report.findings, recording)
+        if bad is None or not self._wanted(bad.code):
+            return report
+
+        def doing(what: str) -> None:
+            session.doing, session.current = what, None
+
+        self.replay = found = replay(session.bench, bad, recording, _REPLAY_SHARE * session.left, doing)
+        patient = recorded_patient(self._command, self._folder)
+        findings = tuple(
+            prescribe_again(item, explained(item.finding, found), patient, self._request.registry)
+            if item.finding.code == found.code
+            else item
+            for item in report.findings
+        )
+        return replace(report, findings=findings)

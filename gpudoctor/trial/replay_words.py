@@ -1,0 +1,197 @@
+"""A replay in words, and as the model has it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.recordings.costs import relative
+from gpudoctor.model.replay import Cause, Replay
+from gpudoctor.model.signs.recording import Recording
+
+_LARGEST = {"float16": "65,504", "bfloat16": "3.4e38", "float32": "3.4e38", "float64": "1.8e308"}
+_VALUES = {"nan": "NaN", "inf": "inf", "-inf": "-inf"}
+_MOST = 3
+_BETTER = {
+    Cause.ROUNDING: "what was 0 or beyond 1 there was only rounded to it",
+    Cause.HALF_OVERFLOW: "only the range of {dtype} was too small",
+    Cause.OVERFLOW: "only the range of {dtype} was too small",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """What one replay recorded, and what it was judged to be."""
+
+    record: Mapping[str, Any]
+    recording: Recording
+    rank: int
+    cause: Cause
+    growth: str = ""
+    """What had grown before, as a clause."""
+    precision: str = ""
+    finite: bool | None = None
+
+    def replay(self, code: str, step: int) -> Replay:
+        """As the model has it."""
+        origin = self._origin
+        made = origin.get("step")
+        found = self.record.get("found")
+        reproduced = found in ("loss", "gradients", "weights", "poisoned") or bool(origin)
+        return Replay(
+            code=code,
+            step=step,
+            reproduced=reproduced,
+            reason="" if reproduced else self._nothing(step),
+            cause=self.cause if reproduced else None,
+            words=self.words() if reproduced else "",
+            operation=str(origin.get("operation") or "")
+            if origin.get("kind") in ("operation", "constant")
+            else "",
+            operator=str(origin.get("operator") or ""),
+            phase=str(origin.get("phase") or ""),
+            began=made if isinstance(made, int) and made != step else None,
+            rank=self.rank,
+            value=str(origin.get("value") or ""),
+            dtype=str(origin.get("dtype") or ""),
+            module=str(origin.get("module") or ""),
+            module_class=str(origin.get("module_class") or ""),
+            place=self._span(origin.get("place")),
+            site=self._span(origin.get("site")),
+            turned=self._span((origin.get("turned") or {}).get("place")),
+            items=tuple(origin.get("items") or ()),
+            names=tuple(map(str, self.record.get("names") or ())),
+            precision=self.precision,
+            finite=self.finite,
+            eager=bool(self.record.get("eager")),
+        )
+
+    @property
+    def _origin(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.record.get("origin") or {}
+        return found
+
+    def _nothing(self, step: int) -> str:
+        """Why nothing was seen."""
+        if self.record.get("broken"):
+            return f"its operations could not be watched ({self.record['broken']})"
+        if self.record.get("found") == "ended":
+            return f"the program ended before step {step} was over, and nothing in it was NaN"
+        again = f"step {step} was finite this time: what made it is not decided by the seeds"
+        if self.record.get("eager"):
+            return f"run as written, not compiled, step {step} is finite: only compiled code does it"
+        return f"{again} (another order of threads or of data, the time, a race)"
+
+    def _span(self, spot: Mapping[str, Any] | None) -> SourceSpan | None:
+        if not spot:
+            return None
+        path = relative(self.recording, str(spot["path"]))
+        return SourceSpan(path=path, line=int(spot["line"]), text=str(spot.get("text") or ""))
+
+    def words(self) -> str:
+        """What happened, in one to three sentences."""
+        parts = [self._happened(), self._turned(), self._growth(), self._digits()]
+        text = " ".join(part for part in parts if part)
+        if self.record.get("eager"):
+            text += " (Seen with the model run as written: compiled code shows no operations.)"
+        return text
+
+    def _happened(self) -> str:
+        origin = self._origin
+        if not origin:
+            names = ", ".join(self.record.get("names") or ()) or "something"
+            return f"{names} held values that are not finite; nothing shows what made them."
+        kind, value = origin.get("kind"), _VALUES.get(str(origin.get("value")), "NaN")
+        if kind == "operation":
+            return self._operation(value)
+        if kind == "batch":
+            return self._batch(value)
+        name = origin.get("name") or "a tensor"
+        if kind in ("weights", "buffer", "gradient"):
+            what = {"weights": "the weight", "buffer": "the buffer", "gradient": "the gradient of"}[str(kind)]
+            when = "the first step" if not self.record.get("begin") else f"step {self.record['begin']}"
+            return f"{what.capitalize()} {name} held {value} before {when} already."
+        if kind == "peer":
+            return "The gradients became NaN when those of the other ranks were added."
+        if origin.get("early"):
+            return f"A tensor was filled with {value} before the first step{self._at()}."
+        if kind == "constant":
+            return f"{value} is written down in the program{self._at()}."
+        return f"Data that the program brought in held {value}{self._at()}: {self._count()}."
+
+    def _operation(self, value: str) -> str:
+        origin = self._origin
+        operation, phase, module = str(origin.get("operation")), origin.get("phase"), origin.get("module")
+        inside = f" of {_module(module, origin.get('module_class'))}" if module else ""
+        why = str(origin.get("words") or "") or self._beyond()
+        tail = f": {why}." if why else "."
+        if phase == "optimizer":
+            half = "; what it divides by is rounded to 0 in float16" if origin.get("dtype") == "float16" else ""
+            return f"The optimizer's own step gave {value} from finite gradients{self._at()}{tail[:-1]}{half}."
+        if phase == "backward":
+            return f"In the backward pass{inside} the derivative of {operation} gave {value}{self._at()}{tail}"
+        where = f"In the forward pass{inside}" if inside else "In the loss or beside the model"
+        return f"{where} {operation} gave {value}{self._at()}{tail}"
+
+    def _beyond(self) -> str:
+        origin = self._origin
+        largest, dtype = origin.get("largest"), str(origin.get("dtype"))
+        if origin.get("wide") != "finite" or not isinstance(largest, int | float):
+            return ""
+        if largest < 1e300:
+            return f"a value of {largest:.3g} does not fit {dtype} (largest {_LARGEST.get(dtype, '?')})"
+        return ""
+
+    def _batch(self, value: str) -> str:
+        origin = self._origin
+        items, rows = origin.get("items") or [], origin.get("rows") or []
+        which = ""
+        if items:
+            which = f", item{'s' if len(items) > 1 else ''} {_listed(items)} of the data set"
+        elif rows:
+            which = f", row{'s' if len(rows) > 1 else ''} {_listed(rows)}"
+        name = origin.get("name") or "it"
+        return f"The batch held {value} before anything was computed from it: {name}, {self._count()}{which}."
+
+    def _count(self) -> str:
+        origin = self._origin
+        return f"{origin.get('bad') or 0:,} of {origin.get('of') or 0:,} values"
+
+    def _at(self) -> str:
+        spot = self._origin.get("place") or self._origin.get("site")
+        return f" ({_short(spot)})" if spot else ""
+
+    def _turned(self) -> str:
+        turned = self._origin.get("turned")
+        spot = (turned or {}).get("place") or (turned or {}).get("site")
+        if not turned or turned.get("phase") != "forward" or self._origin.get("phase") != "forward":
+            return ""
+        at = f" ({_short(spot)})" if spot and spot != self._origin.get("place") else ""
+        return f"It became NaN in {turned.get('operation')}{at}."
+
+    def _growth(self) -> str:
+        return f"{self.growth[0].upper()}{self.growth[1:]}." if self.growth and self._blamed() else ""
+
+    def _blamed(self) -> bool:
+        return self.cause is Cause.EXPLODING
+
+    def _digits(self) -> str:
+        if self.finite is None:
+            return ""
+        if not self.finite:
+            return f"In {self.precision} the step is not finite either."
+        why = _BETTER.get(self.cause, "").format(dtype=self._origin.get("dtype"))
+        return f"In {self.precision} the same step is finite" + (f": {why}." if why else ".")
+
+
+def _module(name: Any, kind: Any) -> str:
+    return f"{name} ({kind})" if kind and kind != name else str(name)
+
+
+def _short(spot: Mapping[str, Any]) -> str:
+    return f"{str(spot['path']).rpartition('/')[2]}:{spot['line']}"
+
+
+def _listed(numbers: Any) -> str:
+    shown = ", ".join(map(str, numbers[:_MOST]))
+    return shown + (", ..." if len(numbers) > _MOST else "")
