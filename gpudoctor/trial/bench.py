@@ -91,33 +91,31 @@ class Bench:
 
     def lap(self, arm: Arm) -> Lap:
         """One run of an arm over the window."""
+        finished, recording, hint = self._run(arm, self.steps, self._limit())
+        found = self._window(recording)
+        problem = _problem(finished, found)
+        return Lap(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
+
+    def look(self, arm: Arm, *, steps: int | None, seconds: float) -> Lap:
+        """One run of an arm for what it shows, not for its time: so many steps (None: to its end)."""
+        limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
+        finished, recording, hint = self._run(arm, steps, limit)
+        problem = _ended(finished)
+        return Lap(finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem))
+
+    def _run(self, arm: Arm, steps: int | None, seconds: float) -> tuple[Finished, Recording, str]:
+        """One protected run, and what to know where it was refused something, as a clause to add."""
         self._laps += 1
         folder = self.scratch / f"lap-{self._laps}"
         folder.mkdir(mode=0o700)
         with self._protect(folder) as protection:
             finished = run_bounded(
-                self._plan(arm, folder, self._limit(), protection),
+                replace(self._plan(arm, folder, seconds, protection), steps=steps),
                 watch=lambda passed: self.watch(arm.name, passed),
                 watching=self._watching,
             )
-        recording = read_recording(str(folder))
-        found = self._window(recording)
-        problem = _problem(finished, found)
-        if problem and protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS):
-            problem += f" ({protection.hint})"
-        return Lap(finished=finished, recording=recording, window=found, problem=problem)
-
-    def look(self, arm: Arm, *, steps: int | None, seconds: float) -> Lap:
-        """One run of an arm for what it shows, not for its time: so many steps (None: to its end)."""
-        self._laps += 1
-        folder = self.scratch / f"lap-{self._laps}"
-        folder.mkdir(mode=0o700)
-        limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
-        with self._protect(folder) as protection:
-            plan = replace(self._plan(arm, folder, limit, protection), steps=steps)
-            finished = run_bounded(plan, watch=lambda passed: self.watch(arm.name, passed))
-        recording = read_recording(str(folder))
-        return Lap(finished=finished, recording=recording, window=None, problem=_ended(finished))
+        refused = protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS)
+        return finished, read_recording(str(folder)), f" ({protection.hint})" if refused else ""
 
     def _limit(self) -> float:
         return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
