@@ -280,14 +280,22 @@ class Numerics:
 
     def scaler_updated(self, scaler: Any, skipped: bool) -> None:
         """`GradScaler.update`: the scale, and whether this step was skipped."""
-        self._skipped += skipped
         scale = getattr(scaler, "_scale", None)
         if type(scale) is self._tensor:
             step = self._steps.index
-            self.read(scale, lambda value: self._scale(value, step))
+            self.read(scale, lambda value: self._scale(value, step, skipped))
+        else:
+            self._skipped += skipped
 
-    def _scale(self, value: float, step: int) -> None:
+    def scaler_updates(self, scaler: Any) -> None:
+        """`GradScaler.update` begins: the scale that it began with, once."""
+        if not self._told_scale:
+            self.scaler_updated(scaler, False)
+
+    def _scale(self, value: float, step: int, skipped: bool) -> None:
         self._set(_SCALE, step, value)
+        # A fused optimizer leaves the step out by itself, which nobody sees but by the scale that falls.
+        self._skipped += skipped or value < self._told_scale
         if value != self._told_scale:
             self._told_scale = value
             fields = {"kind": "scaler", "step": step, "scale": value, "skipped": self._skipped}

@@ -5,6 +5,9 @@ import math
 import pytest
 from probed import run_script
 
+from gpudoctor.model.reading.recordings.curves import first_bad
+from gpudoctor.vitals.recording import read_recording
+
 pytest.importorskip("torch")
 
 LOOP = """
@@ -215,6 +218,36 @@ def test_the_scaler_is_followed(tmp_path):
     assert scales[0] == 1024.0
     assert 2048.0 in scales
     assert numeric(told, "scaler")[-1]["skipped"] == 1
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, fused):
+    """A fused optimizer is called, and leaves the step out inside: its gradients were bad, and no harm came of it."""
+    told = run_script(
+        tmp_path,
+        f"""
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters(), fused={fused})
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        x, y = data(32).tensors
+        for step in range(30):
+            optimizer.zero_grad()
+            scaler.scale(F.cross_entropy(model(x), y)).backward()
+            if step in (0, 15):
+                model[0].weight.grad[0, 0] = float("inf")
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+    ).rank
+    assert [(one["scale"], one["skipped"]) for one in numeric(told, "scaler")] == [
+        (1024, 0),
+        (512, 1),
+        (256, 2),
+    ]
+    process = read_recording(str(tmp_path / "recording")).ranks[0]
+    assert len(told.steps("index")) == 30
+    assert len(numeric(told, "nan-gradients")) == 2 * fused
+    assert first_bad(process, "nan-gradients") is None
 
 
 @pytest.mark.parametrize(

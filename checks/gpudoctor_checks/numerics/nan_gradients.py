@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import explosion, first_bad, names, norm_curve, numerics
+from gpudoctor.model.reading.recordings.curves import explosion, first_bad, names, norm_curve, numerics, step_of
 from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.reading.recordings.operations import risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
@@ -25,7 +25,8 @@ class NanGradients(Check):
         at the end. The class of cause comes from what came before: a loss or a norm that grew (the rate), fp16
         (its range), a loss that was fine (an operation such as sqrt, log or a division at its edge).
     False alarms:
-        A loss scaler finds overflows and skips such steps by design: those that were recovered are silent here.
+        A loss scaler finds overflows and skips such steps by design: steps at which its scale fell are silent
+        here.
     Remedies:
         By class: a lower rate and clipping; bf16; an epsilon inside the square root, logarithm or denominator.
         Anomaly mode on the one bad step names the operation.
@@ -53,9 +54,8 @@ class NanGradients(Check):
         if not any(len(process.steps) for process in recording.ranks):
             raise Unavailable("no training step was seen in the recording")
         for process in recording.ranks:
-            bad = first_bad(numerics(process, "nan-gradients"))
-            loss = first_bad(numerics(process, "nan-loss"))
-            if bad is None or (loss is not None and _step(loss) <= _step(bad)):
+            bad, loss = first_bad(process, "nan-gradients"), first_bad(process, "nan-loss")
+            if bad is None or (loss is not None and step_of(loss) <= step_of(bad)):
                 continue  # a loss that is NaN first is the root of it
             yield self._found(patient, recording, process, bad)
             return
@@ -69,12 +69,12 @@ class NanGradients(Check):
         what = "infinite" if bad.get("value") == "inf" else "NaN"
         which = "all gradients" if bad.get("all") else f"the gradients of {names(bad)}"
         return self.finding(
-            f"At step {_step(bad)}{who} {which} are {what}; {words}.",
-            evidence=(*spans, measured("first_bad_step", _step(bad), "{step}", recording)),
+            f"At step {step_of(bad)}{who} {which} are {what}; {words}.",
+            evidence=(*spans, measured("first_bad_step", step_of(bad), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=f"from step {_step(bad)} on the weights are NaN"),
-            subject=f"step {_step(bad)}",
-            facts=(("cause", cause), ("step", _step(bad))),
+            cost=Cost(breaks=f"from step {step_of(bad)} on the weights are NaN"),
+            subject=f"step {step_of(bad)}",
+            facts=(("cause", cause), ("step", step_of(bad))),
         )
 
     def _cause(self, process: Process) -> tuple[str, str]:
@@ -91,7 +91,3 @@ class NanGradients(Check):
             "operation",
             "nothing had grown before: an operation at the edge of its range (sqrt, log, a division)",
         )
-
-
-def _step(record: Record) -> int:
-    return int(record.get("step") or 0)

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import explosion, first_bad, loss_curve, norm_curve, numerics
+from gpudoctor.model.reading.recordings.curves import (
+    came_back,
+    explosion,
+    first_bad,
+    loss_curve,
+    norm_curve,
+    numerics,
+    skipped,
+    step_of,
+)
 from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.reading.recordings.operations import loss_lines, risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
@@ -24,7 +33,8 @@ class NanLoss(Check):
         before it, as for gradients.
     False alarms:
         A loss that is infinite by design (a masked likelihood that is skipped) and never goes into a backward
-        pass is not seen.
+        pass is not seen. A step that a loss scaler skipped is silent; a loss that came back, because the
+        program left its step out, is a note.
     Remedies:
         By class: a lower rate; bf16; an epsilon; a batch that is looked at before it is used.
     References:
@@ -51,11 +61,35 @@ class NanLoss(Check):
         if not any(len(process.steps) for process in recording.ranks):
             raise Unavailable("no training step was seen in the recording")
         for process in recording.ranks:
-            loss = first_bad(numerics(process, "nan-loss"))
-            bad = first_bad(numerics(process, "nan-gradients"))
-            if loss is None or (bad is not None and _step(bad) < _step(loss)):
+            loss, bad = first_bad(process, "nan-loss"), first_bad(process, "nan-gradients")
+            if loss is None or (bad is not None and step_of(bad) < step_of(loss)):
                 continue  # gradients that were NaN before are the root of it
             yield self._found(patient, recording, process, loss)
+            return
+        yield from self._survived(patient, recording)
+
+    def _survived(self, patient: Patient, recording: Recording) -> Iterator[Finding]:
+        """Losses that were no numbers, and that nobody let into the weights."""
+        for process in recording.ranks:
+            bad = [item for item in numerics(process, "nan-loss") if not skipped(process, item)]
+            if not bad or not all(came_back(process, item) for item in bad):
+                continue
+            first = min(bad, key=step_of)
+            step = step_of(first)
+            often = f"{len(bad)} times, first at step {step}" if bad[1:] else f"at step {step}"
+            where = place_of(first)
+            yield self.finding(
+                f"The loss was {first.get('value') or 'NaN'} {often}, and the training came back: no gradient "
+                "of it reached the weights.",
+                evidence=(
+                    *([spot(patient, where)] if where is not None else []),
+                    measured("first_bad_step", step, "{step}", recording),
+                ),
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.NOTE,
+                subject=f"step {step}",
+                facts=(("cause", "operation"), ("step", step)),
+            )
             return
 
     def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
@@ -68,14 +102,10 @@ class NanLoss(Check):
         who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
         before = "it had grown before, with its gradients" if rate else "nothing had grown before"
         return self.finding(
-            f"The loss of step {_step(loss)}{who} is {loss.get('value') or 'NaN'}; {before}.",
-            evidence=(*spans, measured("first_bad_step", _step(loss), "{step}", recording)),
+            f"The loss of step {step_of(loss)}{who} is {loss.get('value') or 'NaN'}; {before}.",
+            evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=f"from step {_step(loss)} on the weights are NaN"),
-            subject=f"step {_step(loss)}",
-            facts=(("cause", "rate" if rate else "operation"), ("step", _step(loss))),
+            cost=Cost(breaks=f"from step {step_of(loss)} on the weights are NaN"),
+            subject=f"step {step_of(loss)}",
+            facts=(("cause", "rate" if rate else "operation"), ("step", step_of(loss))),
         )
-
-
-def _step(record: Record) -> int:
-    return int(record.get("step") or 0)

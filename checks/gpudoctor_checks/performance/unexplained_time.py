@@ -67,6 +67,13 @@ class UnexplainedTime(Check):
             source="CATALOGUE PERF014",
             meaning="Unexplained time of this share of a run is a warning.",
         ),
+        Threshold(
+            name="seconds_noted",
+            default=0.0005,
+            unit="s",
+            source="convention: a few lines of Python, and the recorder itself, take some 0.1 ms a step",
+            meaning="Less a step is no note; whether it is a warning its share alone says.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -77,7 +84,8 @@ class UnexplainedTime(Check):
         yield from self._gathering(patient, run)
         share = self._unexplained(patient, run)
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
-        if severity is None:
+        brief = share * run.lead.step_seconds < self.limit("seconds_noted")
+        if severity is None or (severity is Severity.NOTE and brief):
             return
         if share - share_of(patient, run, Owner.ENGINE) < self.limit("share_noted"):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change

@@ -183,6 +183,7 @@ def _scaler(probe: Probe, scaler: Any) -> None:
 
     def updated(args: Any, _kwargs: Any) -> Any:
         was, skipped[0] = skipped[0], False
+        numerics.scaler_updates(args[0])
         return args[0], was, -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
 
     def after_update(token: Any, _result: Any, _failed: bool) -> None:

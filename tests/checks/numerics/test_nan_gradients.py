@@ -45,9 +45,22 @@ def test_sick_fp16_without_a_scaler():
     assert finding.fact("cause") == "range" and "bf16" in remedies(finding)
 
 
+def scaler(step, scale, skipped=0):
+    return record("numeric", 3.0, step=step, kind="scaler", scale=scale, skipped=skipped)
+
+
 def test_healthy_overflows_that_the_scaler_skipped():
-    assert look(make_process(records=[bad(3, recovered=True), bad(90, recovered=True)])) == []
+    told = [scaler(4, 1024.0), scaler(4, 512.0, 1), scaler(91, 256.0, 2)]
+    assert look(make_process(records=[bad(3), bad(90), *told])) == []
+    assert look(make_process(records=[bad(3), scaler(4, 512.0, 1)])) == []  # the first reading is a skip
+    by_rows = make_steps(200, scale=lambda i: 1024.0 if i <= 90 else 512.0)
+    assert look(make_process(by_rows, records=[bad(90)])) == []
     assert look(make_process()) == []
+
+
+def test_sick_a_step_that_the_scaler_did_not_skip():
+    [finding] = look(make_process(records=[bad(3), bad(50), scaler(4, 512.0, 1), scaler(80, 1024.0, 1)]))
+    assert finding.fact("step") == 50
 
 
 def test_the_loss_was_first():

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from recordings import make_process, make_recording, make_steps, record
 
@@ -39,13 +41,42 @@ def test_sick_a_loss_that_grew_before():
 
 
 def test_sick_the_rank_is_told():
-    ranks = [make_process(rank=rank, world=2, records=[bad(7)] if rank else []) for rank in (0, 1)]
+    poisoned = make_steps(200, loss=lambda i: 1.0 if i < 7 else math.nan)
+    ranks = [make_process(rank=0, world=2), make_process(poisoned, rank=1, world=2, records=[bad(7)])]
     [finding] = look(*ranks)
     assert "rank 1" in finding.message
 
 
 def test_healthy_finite_losses():
     assert look(make_process()) == []
+
+
+def scaler(step, skipped):
+    return record("numeric", 3.0, step=step, kind="scaler", scale=2.0 ** (10 - skipped), skipped=skipped)
+
+
+def test_healthy_losses_that_the_scaler_left_out():
+    assert look(make_process(records=[bad(7), bad(7, "nan-gradients"), scaler(8, 1)])) == []
+
+
+def test_a_loss_that_came_back_is_a_note():
+    [finding] = look(make_process(records=[bad(50), bad(90)]))
+    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
+    assert "2 times, first at step 50" in finding.message
+    assert (finding.span.path, finding.span.line) == ("train.py", 44)
+
+
+@pytest.mark.parametrize(
+    ("records", "losses"),
+    [
+        ([bad(50), bad(50, "nan-gradients")], lambda i: 1.0),  # a step was made of it
+        ([bad(50), bad(170)], lambda i: 1.0 if i < 170 else math.nan),
+        ([bad(190)], lambda i: 1.0),  # nobody knows yet
+    ],
+)
+def test_sick_losses_that_did_not_come_back(records, losses):
+    [finding] = look(make_process(make_steps(200, loss=losses), records=records))
+    assert finding.severity is Severity.ERROR
 
 
 def test_the_gradients_were_first():

@@ -1,7 +1,6 @@
 """The curves of a training: its loss, the norms of its gradients, what the probe read of its weights."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -11,6 +10,8 @@ from gpudoctor.model.signs.recording import Process, Record
 
 _NEAR = 20
 """Readings that a running median stands on."""
+_CALM = 20
+"""Finite losses after one that was not, by which the weights are known to be numbers still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,50 @@ def stalls(curve: Curve, least: int = 500) -> bool:
     return found is not None and found.p > 0.05 and abs(found.growth) < 0.01 * abs(median(curve.values))
 
 
-def first_bad(records: Sequence[Record]) -> Record | None:
-    """The first reading that was not recovered from."""
-    return next((item for item in records if not item.get("recovered")), None)
+def first_bad(process: Process, kind: str) -> Record | None:
+    """The first reading of NaN or infinity (`nan-loss`, `nan-gradients`) that reached the weights."""
+    found = sorted(numerics(process, kind), key=step_of)
+    return next((item for item in found if not skipped(process, item) and not came_back(process, item)), None)
+
+
+def step_of(record: Record) -> int:
+    """The step that a reading is of."""
+    return int(record.get("step") or 0)
+
+
+def skipped(process: Process, bad: Record) -> bool:
+    """Whether a loss scaler left the step of a bad reading out: its scale fell at once.
+
+    The scale is set after the step, which may have ended by then.
+    """
+    return not {step_of(bad), step_of(bad) + 1}.isdisjoint(_falls(process))
+
+
+def came_back(process: Process, bad: Record) -> bool:
+    """Whether a loss that was no number did not reach the weights: no gradient did, later losses are fine."""
+    if bad.get("kind") != "nan-loss":
+        return False
+    step = step_of(bad)
+    later = [at for at in loss_curve(process).steps if at > step]
+    indices = process.steps.column("index")
+    if len(later) < _CALM or not len(indices) or later[-1] < indices[-1]:
+        return False
+    return all(skipped(process, item) for item in numerics(process, "nan-gradients"))
+
+
+@once
+def _falls(process: Process) -> frozenset[int]:
+    """Steps at which the scale of a loss scaler was lowered."""
+    told = [
+        (step_of(item), item.get("scale"), item.get("skipped") or 0) for item in numerics(process, "scaler")
+    ]
+    indices, scales = process.steps.column("index"), process.steps.column("scale")
+    rows = [(int(i), scale, 0) for i, scale in zip(indices, scales, strict=False) if math.isfinite(scale)]
+    found = set()
+    for readings in (told, rows):
+        before: tuple[float | None, int] = (None, 0)
+        for step, scale, count in readings:
+            if (before[0] is not None and scale < before[0]) or count > before[1]:
+                found.add(step)
+            before = (scale, count)
+    return frozenset(found)
