@@ -1,21 +1,37 @@
 """How often a trial says `faster`: of identical commands (error), of ones 5 % and 10 % faster (power).
 
-    python benchmarks/trial_null.py [--trials N] [--noise CSV] [--seed S]
+    python benchmarks/trial_null.py [--trials N] [--noise CSV] [--seed S] [--json FILE]
+    python benchmarks/trial_null.py --record-noise CSV [--windows N] -- COMMAND
 
-Simulated windows with the noise of `--noise` (a CSV with a column `seconds` of repeated windows of one command,
-resampled in blocks of two so that neighbours stay neighbours), else four kinds: normal 1 % and 3 %, Student's t
-with 3 degrees of freedom, and a drifting machine with stalls in one window of twelve.
+Simulated windows with four kinds of noise (normal 1 % and 3 %, Student's t with 3 degrees of freedom, and a
+drifting machine with stalls in one window of twelve), and with the measured noise of `--noise`: a CSV with a
+column `seconds` of repeated windows of one command, resampled in blocks of eight so that neighbours stay
+neighbours; several commands, by its column `command`, are drawn from in turn. `--record-noise` makes such a
+file: it runs a command again and again in bounded windows, by verify's own machinery, and appends to the file.
 """
 
 import argparse
 import csv
+import json
 import math
+import os
+import platform
 import random
+import sys
 from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
 from gpudoctor.trial.decision import LOOKS, decide
 from gpudoctor.trial.pairs import Pair, candidate_goes_first
 
+NOISE = Path(__file__).parent / "data" / "trial-noise.csv"
+BLOCK = 8
+"""Windows that stay together when measured ones are resampled: four pairs."""
+SPEEDUPS = (1.0, 1.05, 1.10)
+VERDICTS = ("faster", "slower", "no clear difference")
 Noise = Callable[[random.Random], Callable[[], float]]
 
 
@@ -41,23 +57,37 @@ def drifting(rng: random.Random) -> Callable[[], float]:
     return window
 
 
-def resampled(path: str) -> Noise:
-    """Windows that were measured."""
-    with open(path, encoding="utf-8", newline="") as file:
-        seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+def resampled(series: list[list[float]]) -> Noise:
+    """Windows that were measured, of one command a trial, in blocks of neighbours."""
 
     def start(rng: random.Random) -> Callable[[], float]:
+        seconds = rng.choice(series)
         pending: list[float] = []
 
         def window() -> float:
             if not pending:
-                at = rng.randrange(len(seconds) - 1)
-                pending.extend((seconds[at + 1], seconds[at]))
+                at = rng.randrange(max(1, len(seconds) - BLOCK + 1))
+                pending.extend(reversed(seconds[at : at + BLOCK]))
             return pending.pop()
 
         return window
 
     return start
+
+
+def read_noise(path: Path) -> dict[str, list[float]]:
+    """Seconds by command, in their order."""
+    found: dict[str, list[float]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row.get("command") or "", []).append(float(row["seconds"]))
+    return found
+
+
+def spread(seconds: list[float]) -> float:
+    """Standard deviation of the logarithm of a pair of neighbours: what a trial has to see through."""
+    steps = [math.log(b / a) for a, b in zip(seconds[::2], seconds[1::2], strict=False)]
+    return math.sqrt(sum(step * step for step in steps) / len(steps)) if steps else 0.0
 
 
 def trial(rng: random.Random, noise: Noise, speedup: float) -> tuple[str, int]:
@@ -75,35 +105,79 @@ def trial(rng: random.Random, noise: Noise, speedup: float) -> tuple[str, int]:
                 return decision.verdict, len(pairs)
 
 
+def simulate(kinds: dict[str, Noise], trials: int, seed: int) -> list[dict[str, Any]]:
+    """A row for each noise and speedup: shares of the verdicts, and pairs on average."""
+    rows = []
+    for name, noise in kinds.items():
+        for speedup in SPEEDUPS:
+            rng = random.Random(seed)
+            results = [trial(rng, noise, speedup) for _ in range(trials)]
+            row: dict[str, Any] = {"noise": name, "true": speedup}
+            row |= {word: sum(found == word for found, _ in results) / trials for word in VERDICTS}
+            rows.append({**row, "pairs": sum(count for _, count in results) / trials})
+            print(line(rows[-1]), flush=True)
+    return rows
+
+
+def line(row: dict[str, Any]) -> str:
+    """One row of the table."""
+    shares = "".join(f"{row[word]:>9.2%}" for word in VERDICTS)
+    return f"{row['noise']:<18}{row['true']:>6.2f}{shares}{row['pairs']:>7.1f}"
+
+
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=4000)
-    parser.add_argument("--noise")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    """Print the table, and write it where that is asked for."""
+    given, command = arguments()
+    if given.record_noise:
+        record_noise(given.record_noise, given.windows, command)
+        return
     kinds: dict[str, Noise] = {
         "normal 1 %": normal(0.01),
         "normal 3 %": normal(0.03),
         "t(3) 1.5 %": heavy,
         "drift and stalls": drifting,
     }
-    if args.noise:
-        kinds["measured"] = resampled(args.noise)
+    measured = read_noise(given.noise) if given.noise.exists() else {}
+    if measured:
+        kinds["measured"] = resampled(list(measured.values()))
     print(f"{'noise':<18}{'true':>6}{'faster':>9}{'slower':>9}{'unclear':>9}{'pairs':>7}")
-    for name, noise in kinds.items():
-        for speedup in (1.0, 1.05, 1.10):
-            rng = random.Random(args.seed)
-            results = [trial(rng, noise, speedup) for _ in range(args.trials)]
-            share = {
-                verdict: sum(found == verdict for found, _ in results) / len(results)
-                for verdict in ("faster", "slower", "no clear difference")
-            }
-            mean = sum(count for _, count in results) / len(results)
-            print(
-                f"{name:<18}{speedup:>6.2f}{share['faster']:>9.2%}{share['slower']:>9.2%}"
-                f"{share['no clear difference']:>9.2%}{mean:>7.1f}"
-            )
+    rows = simulate(kinds, given.trials, given.seed)
+    if given.json:
+        data = {
+            "trials": given.trials,
+            "date": date.today().isoformat(),
+            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+            "measured": [
+                {"command": name, "windows": len(seconds), "pair_spread": round(spread(seconds), 5)}
+                for name, seconds in measured.items()
+            ],
+            "rows": rows,
+        }
+        given.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def record_noise(path: Path, windows: int, command: list[str]) -> None:
+    """Measure, and append to the file; windows of the same command that it holds give way."""
+    from trials.noise import read, record, say, write
+
+    if not command:
+        raise SystemExit("name a command: --record-noise noise.csv -- python train.py")
+    known = [row for row in read(path) if row.command != " ".join(command[1:])]
+    write(path, [*known, *record(tuple(command), windows, say)])
+
+
+def arguments() -> tuple[argparse.Namespace, list[str]]:
+    """The command line, and what stands behind `--`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--noise", type=Path, default=NOISE)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--record-noise", type=Path, metavar="CSV")
+    parser.add_argument("--windows", type=int, default=60)
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    return parser.parse_args(words[:at]), words[at + 1 :]
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from gpudoctor.vitals.recording import read_recording
 
 WINDOW_SECONDS = 3.0
 """Of measured steps in every run: enough for the mean of a step to settle within a percent."""
+_LONGEST_WINDOW, _SHARE_OF_START = 10.0, 0.5
+"""Where a run takes long to get there, more of it is measured: a window half as long as the start costs little
+and is worth more pairs."""
 _FEWEST, _SLOW_FEWEST, _SLOW = 20, 8, 20.0
 """Steps of a window at least; fewer where so many take more seconds than this."""
 _RHYTHMS, _RHYTHM_SECONDS = 2, 15.0
@@ -109,14 +112,13 @@ class Session:
         if not states or made - skip < FEWEST_STEPS:
             return False
         each = max(item.step_seconds for item in states)
-        wanted = self.window_steps or _window_steps(each, longest_rhythm(recording))
+        start = run_numbers(recording).start_seconds or 0.0
+        start += max(item.warm_up_seconds for item in states)
+        wanted = self.window_steps or _window_steps(each, longest_rhythm(recording), start)
         bench = self.bench
         bench.skip = skip
         bench.steps = min(skip + wanted, made) if ended_by_itself else skip + wanted
-        start = run_numbers(recording).start_seconds or 0.0
-        bench.seconds = _SPARE + _SLOWER * (
-            start + max(item.warm_up_seconds for item in states) + wanted * each
-        )
+        bench.seconds = _SPARE + _SLOWER * (start + wanted * each)
         bench.deadline = self.began + self.budget
         return True
 
@@ -202,8 +204,9 @@ class _Stopping:
         return True
 
 
-def _window_steps(each: float, rhythm: int) -> int:
-    steps = math.ceil(WINDOW_SECONDS / max(each, 1e-6))
+def _window_steps(each: float, rhythm: int, start: float) -> int:
+    seconds = min(_LONGEST_WINDOW, max(WINDOW_SECONDS, _SHARE_OF_START * start))
+    steps = math.ceil(seconds / max(each, 1e-6))
     fewest = _FEWEST if _FEWEST * each <= _SLOW else _SLOW_FEWEST
     steps = max(steps, fewest)
     if rhythm and _RHYTHMS * rhythm * each <= _RHYTHM_SECONDS:

@@ -51,7 +51,7 @@ def main():
             loss.backward()
             optimizer.step()
             if global_step % 5 == 0:  # sick
-                # well: if global_step % 500 == 0:
+            # well: if global_step % 500 == 0:
                 accuracy = evaluate(model, valid_loader)
                 best = max(best, accuracy)
             global_step += 1
