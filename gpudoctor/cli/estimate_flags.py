@@ -61,16 +61,24 @@ _SWITCHES = {
 _GROUPS = {"method": "what is trained", "step": "the step", "GPUs": "several GPUs", "inference": "inference"}
 
 
-def add_job_flags(parser: argparse.ArgumentParser) -> None:
-    """The model's numbers and every field of the job. All default to None: only what was said is passed on."""
-    numbers = parser.add_argument_group("a model by its numbers")
+def add_job_flags(parser: argparse.ArgumentParser, *, before: str = "", serves: bool = True) -> None:
+    """The model's numbers and every field of the job. All default to None: only what was said is passed on.
+
+    `before` goes before the groups' titles; `serves` is whether the job may be inference.
+    """
+    numbers = parser.add_argument_group(before + "a model by its numbers")
     for name, text in SHAPE_FLAGS.items():
         numbers.add_argument(flag(name), type=whole, metavar="N", help=text)
-    groups = {key: parser.add_argument_group(title) for key, title in _GROUPS.items()}
+    groups = {
+        key: parser.add_argument_group(before + title) for key, title in _GROUPS.items()
+        if serves or key != "inference"
+    }  # fmt: skip
     for name, (group, allowed, text) in _JOB_CHOICES.items():
-        groups[group].add_argument(flag(name), choices=allowed, metavar=_metavar(allowed, name), help=text)
+        if group in groups:
+            groups[group].add_argument(flag(name), choices=allowed, metavar=_metavar(allowed, name), help=text)
     for name, (group, text) in _JOB_NUMBERS.items():
-        groups[group].add_argument(flag(name), type=whole, metavar="N", help=text)
+        if group in groups:
+            groups[group].add_argument(flag(name), type=whole, metavar="N", help=text)
     for name, (group, text) in _SWITCHES.items():
         groups[group].add_argument(flag(name), action=argparse.BooleanOptionalAction, default=None, help=text)
     groups["method"].add_argument(
@@ -93,7 +101,7 @@ def add_job_flags(parser: argparse.ArgumentParser) -> None:
 def job_fields(arguments: argparse.Namespace) -> dict[str, object]:
     """What the command line said of the job, under the job's names."""
     names = (*_JOB_NUMBERS, *_JOB_CHOICES, *_SWITCHES, "lora_targets", "lora_dropout", "checkpointing")
-    given = {name: getattr(arguments, name) for name in names}
+    given = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -23,17 +23,18 @@ def vary(
     """The table of --vary; for --plot alone, one over the batch. Raises `UsageError`."""
     if asked is None and not plot:
         return None
-    key, values = _PLOTTED if asked is None else _split(asked)
+    key, values = _PLOTTED if asked is None else split_values(asked)
     rows = []
     for text in values:
-        value = _value(key, text)
+        value = value_of(key, text)
         changed = jobs[:1] if key == "method" else jobs
         done = tuple(estimate_job(shape, replace(job, **{key: value}), card) for job in changed)
         rows.append(Variation(value=text, estimates=done))
     return key, tuple(rows)
 
 
-def _split(text: str) -> tuple[str, tuple[str, ...]]:
+def split_values(text: str) -> tuple[str, tuple[str, ...]]:
+    """Field and values of `KEY=V1,V2`. Raises `UsageError`."""
     key, sign, listed = text.partition("=")
     key = key.strip().removeprefix("--").replace("-", "_")
     values = tuple(dict.fromkeys(part.strip() for part in listed.split(",") if part.strip()))
@@ -44,8 +45,8 @@ def _split(text: str) -> tuple[str, tuple[str, ...]]:
     return key, values
 
 
-def _value(key: str, text: str) -> Any:
-    """One value of --vary in the type of its field."""
+def value_of(key: str, text: str) -> Any:
+    """One value of --vary in the type of its field. Raises `UsageError`."""
     if key not in FIELDS:
         raise UsageError(f"--vary {key}: no such flag; it takes {', '.join(sorted(FIELDS))}")
     default = getattr(TrainingJob(), key)

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.commanded import FAILED, add_command, command_of, request_of, say
 from gpudoctor.cli.reporting import add_report_flags, check_output, deliver
+from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
+    from gpudoctor.cli.verify_session import Result
+    from gpudoctor.engine.examination import Request
     from gpudoctor.trial.warden import Warden
 
 EPILOG = """\
@@ -23,16 +26,22 @@ examples:
   gpudoctor verify --against "python new.py" -- python old.py
   gpudoctor verify --vary num-workers=0,2,4 -- python train.py
   gpudoctor verify --find-batch -- python train.py
+  gpudoctor verify --model 7b --method qlora --seq 2048 --batch 1
 The command runs several times, bounded, once shown and then silently; what it writes is kept from your files.
+With --model a training program is written for it (transformers, PEFT, bitsandbytes, DeepSpeed), with random
+weights and tokens: estimated beside measured memory, speed, and the same trials. Its report goes to standard
+output. It needs `gpudoctor[train]`.
 exit codes: those of the command's first run, 0 where it was ended once enough was seen; with --fail-on those of
-`gpudoctor check`."""
+`gpudoctor check`; of a synthetic job also 1 where it does not fit into this machine."""
 BUDGET = 600.0
 INTERRUPTED = 130
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `verify`."""
-    parser.usage = "gpudoctor verify [options] -- COMMAND [ARGUMENTS]"
+    parser.usage = (
+        "gpudoctor verify [options] -- COMMAND [ARGUMENTS]\n       gpudoctor verify --model MODEL [options]"
+    )
     parser.epilog = EPILOG
     add_command(parser)
     trial = parser.add_argument_group("the trials")
@@ -69,26 +78,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--recording", metavar="DIR", help="new folder for the first run's recording (default: as in `run`)"
     )
     add_report_flags(parser)
+    add_synthetic_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Try, report; the exit code is the command's own unless --fail-on says otherwise."""
-    command = command_of(arguments, "verify")
+    from gpudoctor.cli.synthetic_flags import asked
+
+    synthetic = asked(arguments)
+    command = None if synthetic else command_of(arguments, "verify")
     check_output(arguments)
-    from gpudoctor.cli.verify_session import check_trials, examine_and_try
-    from gpudoctor.recorder.folder import new_folder
+    from gpudoctor.cli.verify_session import check_trials
 
     check_trials(command, arguments)
     request = request_of(arguments)
-    folder, remark = new_folder(arguments.recording)
-    say(remark)
-    with _scratch() as (scratch, warden), _ending_by_signals():
-        result = examine_and_try(command, folder, scratch, warden, request, arguments)
-    found = deliver(result.report, arguments, arguments.fail_on or request.settings.fail_on, stream=sys.stderr)
+    result = _examine(command, request, arguments)
+    # A command owns both streams; where we wrote the program standard output is ours, unless a patch goes there
+    stream = sys.stdout if synthetic and not arguments.diff else sys.stderr
+    found = deliver(result.report, arguments, arguments.fail_on or request.settings.fail_on, stream=stream)
     own = INTERRUPTED if result.interrupted else result.finished.exit_code or 0
     if arguments.fail_on is None:
         return own
     return found or (FAILED if own and arguments.fail_on != "never" else 0)
+
+
+def _examine(command: tuple[str, ...] | None, request: "Request", arguments: argparse.Namespace) -> "Result":
+    """The trials of the command, or of a synthetic job."""
+    from gpudoctor.cli.verify_session import examine_and_try
+    from gpudoctor.recorder.folder import new_folder
+
+    with _scratch() as (scratch, warden), _ending_by_signals():
+        if command is None:
+            from gpudoctor.cli.verify_synthetic import examine_synthetic
+
+            return examine_synthetic(scratch, warden, request, arguments)
+        folder, remark = new_folder(arguments.recording)
+        say(remark)
+        return examine_and_try(command, folder, scratch, warden, request, arguments)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from gpudoctor.cli.verify_ailments import Ailments
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpudoctor.cli.verify_synthetic import SyntheticRun
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Report
     from gpudoctor.model.proof import TrialSummary
@@ -36,8 +38,8 @@ class Result:
     """Whether Ctrl-C ended the trials."""
 
 
-def check_trials(command: tuple[str, ...], arguments: argparse.Namespace) -> None:
-    """Refuse early what would fail after minutes. Raises `UsageError`."""
+def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace) -> None:
+    """Refuse early what would fail after minutes; without a command a job is written. Raises `UsageError`."""
     asked = [name for name in ("against", "vary", "find_batch") if getattr(arguments, name) not in (None, [])]
     if len(asked) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
@@ -46,9 +48,10 @@ def check_trials(command: tuple[str, ...], arguments: argparse.Namespace) -> Non
         raise UsageError(
             f"--{asked[0].replace('_', '-')} tries no remedy, so there is none to name, keep or print"
         )
-    _named_arms(command, arguments)
+    if command is not None:
+        _named_arms(command, arguments)
     if arguments.find_batch:
-        _batch_arm(arguments.find_batch, command)(1)
+        _batch_arm(arguments.find_batch, command or ())(1)
 
 
 def examine_and_try(
@@ -58,8 +61,12 @@ def examine_and_try(
     warden: "Warden",
     request: "Request",
     arguments: argparse.Namespace,
+    job: "SyntheticRun | None" = None,
 ) -> Result:
-    """Run the baseline, diagnose it, try, and give the report with the proofs in it."""
+    """Run the baseline, diagnose it, try, and give the report with the proofs in it.
+
+    A synthetic job is measured first; what it prints goes to standard error.
+    """
     from gpudoctor.trial.bench import Bench
     from gpudoctor.trial.processes import adopt_orphans
     from gpudoctor.trial.protection import Guard
@@ -80,11 +87,14 @@ def examine_and_try(
         named=tuple(arguments.remedy),
         top=arguments.top,
         window_steps=arguments.steps,
+        began=job.began if job is not None else time.monotonic(),
     )
     bench.watch = lambda arm, _passed: line.show(_status(session, arm))
     try:
+        if job is not None:
+            job.measure(guard, scratch, line)
         finished = bench.explore(
-            folder, enough=session.enough, to_stderr=arguments.diff, seconds=arguments.budget
+            folder, enough=session.enough, to_stderr=arguments.diff or job is not None, seconds=session.left
         )
         report = examine_recorded(command, folder, request, quiet=arguments.quiet)
         recording = read_recording(str(folder))
@@ -93,7 +103,7 @@ def examine_and_try(
         report = ailments.explain(report, recording)
         _check_names(report, arguments.remedy)
         if not finished.failed and session.choose_window(recording, finished.stopped_by is None):
-            _try(session, recording, report, command, arguments)
+            _try(session, recording, report, command, arguments, job)
         elif not ailments.found:
             return Result(report=report, finished=finished)
     finally:
@@ -108,10 +118,10 @@ def examine_and_try(
 
 def _try(
     session: "Session", recording: "Recording", report: "Report", command: tuple[str, ...],
-    arguments: argparse.Namespace,
+    arguments: argparse.Namespace, job: "SyntheticRun | None",
 ) -> None:  # fmt: skip
     """The trials that were asked for; the remedies of the findings, where nothing else was."""
-    arms = _named_arms(command, arguments)
+    arms = job.arms if job is not None else _named_arms(command, arguments)
     if arms:
         session.try_arms(arms)
     elif arguments.find_batch is not None:
@@ -125,7 +135,9 @@ def _try(
         arm_of = _batch_arm(arguments.find_batch or _BATCH, command)
         find_batch(session, batch, arm_of, memory_limit(recording))
     else:
-        session.try_remedies(report.findings)
+        settings = job.settings(report, session.bench.scratch) if job is not None else []
+        session.try_remedies(report.findings, others=len(settings))
+        session.try_settings(settings)
 
 
 def _named_arms(command: tuple[str, ...], arguments: argparse.Namespace) -> "list[tuple[str, Arm]]":

@@ -8,6 +8,7 @@ from gpudoctor.model.outcome import Outcome
 from gpudoctor.model.proof import TrialSummary
 from gpudoctor.model.remedy import Remedy
 from gpudoctor.model.run import RunSummary
+from gpudoctor.model.synthetic import SyntheticSummary
 
 SCHEMA = "gpudoctor.report/1"
 
@@ -114,3 +115,5 @@ class Report:
     """The recording's numbers (DESIGN 6); None when nothing was run."""
     trial: TrialSummary | None = None
     """What trials have shown; None when there were none."""
+    synthetic: SyntheticSummary | None = None
+    """The job that was made for it, its memory and its speed; None for a command of the user's."""

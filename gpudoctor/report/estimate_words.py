@@ -236,7 +236,8 @@ def measured_notes(compared: "Comparison") -> list[str]:
         name, most = max(found.last.scratch.items(), key=lambda item: item[1])
         rows.append(f"kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}")
     rows += [f"on the CPU: {each.why}" for each in compared.differences]
-    if compared.estimate.job.quantized or compared.estimate.job.optimizer not in TORCHS:
+    job = compared.estimate.job
+    if compared.standins and (job.quantized or job.optimizer not in TORCHS):
         rows.append("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes")
     return rows
 

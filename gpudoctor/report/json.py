@@ -31,6 +31,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.report.closed import assert_never
 from gpudoctor.report.run_json import run_object
+from gpudoctor.report.synthetic_json import synthetic_object
 from gpudoctor.report.trial_json import proof_object, trial_object
 
 JsonObject = dict[str, Json]
@@ -64,6 +65,8 @@ def as_object(report: Report) -> JsonObject:
         "remarks": list(report.remarks),
         "run": finite(run_object(report.run)) if report.run else None,
         "trial": finite(trial_object(report.trial)) if report.trial else None,
+        "synthetic": finite(synthetic_object(report.synthetic)) if report.synthetic else None,
+        "estimate": finite(dict(report.synthetic.estimate)) if report.synthetic else None,
     }
 
 

@@ -6,6 +6,7 @@ from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped,
 from gpudoctor.report.run_words import phase_rows, run_facts
 from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import one_line
+from gpudoctor.report.synthetic_words import job_words, memory_heading, memory_rows, speed_words
 from gpudoctor.report.units import (
     confidence_text,
     evidence_command,
@@ -25,7 +26,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 
 def render(report: Report) -> str:
     """The comment; findings that do not fit are counted, never cut in the middle."""
-    head = f"### gpudoctor: {escape(report.summary.verdict)}\n" + _run(report)
+    head = f"### gpudoctor: {escape(report.summary.verdict)}\n" + _synthetic(report) + _run(report)
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
     rows, sections, left = ["| # | finding | severity | where | what |", "|--:|---|---|---|---|"], [""], 0
@@ -43,6 +44,21 @@ def render(report: Report) -> str:
     if left:
         more = f"\n{plural(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n"
     return f"{head}\n{body}{more}\n{tail}"
+
+
+def _synthetic(report: Report) -> str:
+    """The job that was made for it: memory beside its estimate, and speed."""
+    job = report.synthetic
+    if job is None:
+        return ""
+    lines = ["", escape(job_words(job))]
+    if speed := speed_words(job):
+        lines += ["", escape(speed)]
+    rows = memory_rows(job)
+    if rows:
+        lines += ["", f"| {escape(memory_heading(job))} | estimated | measured | |", "|---|--:|--:|--:|"]
+        lines += [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    return "\n".join(lines) + "\n"
 
 
 def _run(report: Report) -> str:

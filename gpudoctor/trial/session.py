@@ -31,6 +31,8 @@ _LOOKED_STEPS, _LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
 """What a diagnosis wants to see: steps and seconds after the warm-up, or so many seconds of slow steps."""
 _SHARE_OF_BUDGET = 0.2
 """The baseline's share of the time, at most."""
+_PAIRS = 4
+"""Pairs that a verdict takes, one of them in doubt."""
 _SLOWER, _SPARE = 4.0, 30.0
 """A run may take so many times what the baseline takes, and so many seconds more, before it is ended."""
 
@@ -66,6 +68,8 @@ class Session:
     """Findings whose remedies are tried; None is all."""
     window_steps: int | None = None
     """Steps of the window, where the user says so."""
+    lap_seconds: float = 0.0
+    """What a run of the window takes, by the baseline."""
     doing: str = ""
     """The change that is being tried."""
     current: Tried | None = None
@@ -118,12 +122,13 @@ class Session:
         bench = self.bench
         bench.skip = skip
         bench.steps = min(skip + wanted, made) if ended_by_itself else skip + wanted
-        bench.seconds = _SPARE + _SLOWER * (start + wanted * each)
+        self.lap_seconds = start + wanted * each
+        bench.seconds = _SPARE + _SLOWER * self.lap_seconds
         bench.deadline = self.began + self.budget
         return True
 
-    def try_remedies(self, ranked: Sequence[Ranked]) -> None:
-        """Try what can be tried, then the proven ones together."""
+    def try_remedies(self, ranked: Sequence[Ranked], *, others: int = 0) -> None:
+        """Try what can be tried, then the proven ones together; `others` changes want their time afterwards."""
         first = ranked if self.top is None else ranked[: self.top]
         chosen = candidates(first, unsafe=self.unsafe, named=self.named)
         self.untried = [item for item in chosen if isinstance(item, Untried)]
@@ -131,12 +136,23 @@ class Session:
         with self.stopping():
             for number, item in enumerate(wanted):
                 together = 1 if len(wanted) > 1 else 0
-                share = self.left / (len(wanted) - number + together)
+                share = self.left / (len(wanted) - number + together + others)
                 self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item)
             proven = self.proven
             if len(proven) > 1 and self.left > 0:
                 title = ", ".join(item.remedy.id for item in proven)
-                self.together = self._attempt("together", title, joined(proven), self.left)
+                self.together = self._attempt("together", title, joined(proven), self.left / (1 + others))
+
+    def try_settings(self, arms: Sequence[tuple[str, Arm]]) -> None:
+        """Try settings of a job that no finding speaks of: they have to leave what is learned alone, too."""
+        with self.stopping():
+            for number, (title, arm) in enumerate(arms):
+                # Shares too small for a verdict would give none: those that come first get what one takes.
+                share = max(self.left / (len(arms) - number), _PAIRS * 2 * self.lap_seconds)
+                if self.left < 2 * self.lap_seconds:  # not even a pair of it
+                    self.attempts.append(Attempt(name=arm.name, title=title, tried=Tried(arm=arm)))
+                    continue
+                self.attempts.append(self._attempt(arm.name, title, arm, min(share, self.left)))
 
     def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try changes that the user named: titles and arms."""

@@ -24,7 +24,7 @@ Tell = Callable[..., None]
 
 def main() -> int:
     """Read a request from standard input, measure, and tell; the exit code is 0 when an ending was told."""
-    with _own_stdout() as stream:
+    with own_stdout() as stream:
 
         def tell(event: str, **fields: Any) -> None:
             stream.write(json.dumps({"event": event, **fields}) + "\n")
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 @contextmanager
-def _own_stdout() -> Iterator[Any]:
+def own_stdout() -> Iterator[Any]:
     """Standard output for our lines alone; what else is printed goes to standard error."""
     own = os.dup(1)
     os.dup2(2, 1)
@@ -60,8 +60,13 @@ def _run(request: dict[str, Any], tell: Tell) -> None:
     except (DoctorError, ImportError) as error:
         tell("ending", ending="failed", said=str(error))
     except Exception as error:  # noqa: BLE001 - anything that a library raises becomes one sentence
-        kind = "out of memory" if out_of_memory(error) else "failed"
-        tell("ending", ending=kind, said=_first_line(error), most=_most(meter))
+        tell("ending", **ending_of(error, meter))
+
+
+def ending_of(error: BaseException, meter: Meter | None) -> dict[str, Any]:
+    """How a run ended that an error has ended, in the words of the `ending` event."""
+    kind = "out of memory" if out_of_memory(error) else "failed"
+    return {"ending": kind, "said": _first_line(error), "most": _most(meter)}
 
 
 def _measure(request: dict[str, Any], meter: Meter, tell: Tell) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpudoctor.estimate.measure.cpu import DIFFERENCES, Difference, on_cpu
+from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, Difference, on_cpu
 from gpudoctor.estimate.measure.result import Measurement
 from gpudoctor.estimate.result import Estimate
 
@@ -46,15 +46,23 @@ class Comparison:
     """Instant by instant, then the static state and the peak; empty when no second step was made."""
     differences: tuple[Difference, ...]
     """What was computed otherwise because it ran on the CPU; empty on CUDA."""
+    standins: bool = True
+    """Whether layers and optimizers of bitsandbytes and torchao were stand-ins of the same bytes."""
 
 
-def compare(estimate: Estimate, measurement: Measurement) -> Comparison:
-    """Put the two side by side; `estimate` is of the GPU that measured, or of any where the CPU did."""
+def compare(estimate: Estimate, measurement: Measurement, *, program: bool = False) -> Comparison:
+    """Put the two side by side; `estimate` is of the GPU that measured, or of any where the CPU did.
+
+    `program` says that a program of its own ran (`measure.program`): the real libraries, AdamW as it is.
+    """
     cpu = measurement.machine is not None and measurement.machine.kind == "cpu"
-    expected = on_cpu(estimate) if cpu else estimate
+    expected = on_cpu(estimate, foreach=not program) if cpu else estimate
+    differences: tuple[Difference, ...] = DIFFERENCES if cpu else ()
+    if program:
+        differences = tuple(ONE_BY_ONE if each.kind == ONE_BY_ONE.kind else each for each in differences)
     return Comparison(
         estimate=expected, measurement=measurement, rows=tuple(_rows(expected, measurement)),
-        differences=DIFFERENCES if cpu else (),
+        differences=differences, standins=not program,
     )  # fmt: skip
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from gpudoctor.estimate.analytic.layout import adapted
+from gpudoctor.estimate.analytic.layout import SIZE, adapted, lay_out
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Estimate, Instant, Line
-from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.shapes import Linear, ModelShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +45,24 @@ DIFFERENCES = (
     ),
 )
 """Everything that is computed otherwise for the CPU; nothing else is changed."""
+ONE_BY_ONE = Difference(
+    kind="step-temporaries",
+    why="AdamW's own choice is one parameter after the other: two temporaries of the largest, no list of "
+    "square roots",
+    source="torch/optim/adam.py _single_tensor_adam: the root, and the root over the bias correction",
+)
+"""What takes the place of the second where nobody tells AdamW foreach=True."""
 
 _COUNTED = frozenset({"adamw", "adamw-foreach", "adamw-fused"})
 """Optimizers that keep a step count for each parameter."""
 
 
-def on_cpu(estimate: Estimate) -> Estimate:
+def on_cpu(estimate: Estimate, *, foreach: bool = True) -> Estimate:
     """The same estimate with what the CPU does otherwise: its instants, peak and static state; the card's
-    reading stays a GPU's."""
+    reading stays a GPU's. `foreach` is whether AdamW is told so, as on a GPU it tells itself."""
     changed = tuple(_instant(instant, estimate) for instant in estimate.instants)
+    if not foreach and estimate.job.optimizer == "adamw" and not _fp32_master(estimate):
+        changed = tuple(_one_by_one(instant, estimate) for instant in changed)
     peak = max(changed, key=lambda instant: instant.bytes)
     lost = sum(line.bytes for line in estimate.peak.lines if line.kind == "workspace")
     static = estimate.static - lost + _counters(estimate).bytes
@@ -66,6 +75,42 @@ def _instant(instant: Instant, estimate: Estimate) -> Instant:
     if instant.name != "load" and counters.bytes:
         lines.append(counters)
     return replace(instant, lines=tuple(lines))
+
+
+def _one_by_one(instant: Instant, estimate: Estimate) -> Instant:
+    """Temporaries of AdamW's plain loop in place of a list of all roots."""
+    old = [line for line in instant.lines if line.kind == "step-temporaries"]
+    if not old:
+        return instant
+    largest, width = _largest(estimate.shape, estimate.job)
+    line = Line(
+        kind="step-temporaries", bytes=2 * width * largest, source=ONE_BY_ONE.source,
+        formula=f"2 x {width} B x {largest:,} elements of the largest trained tensor",
+    )  # fmt: skip
+    return replace(instant, lines=(*(each for each in instant.lines if each not in old), line))
+
+
+def _fp32_master(estimate: Estimate) -> bool:
+    return lay_out(estimate.shape, estimate.job).master
+
+
+def _largest(shape: ModelShape, job: TrainingJob) -> tuple[int, int]:
+    """Elements of the largest trained tensor, and bytes of one."""
+    if job.adapted:
+        sides = [max(linear.rows, linear.columns) * job.lora_rank for linear in adapted(shape, job)]
+        if job.train_embeddings:
+            return shape.vocab * shape.hidden, SIZE[job.dtype]
+        return max(sides, default=0), SIZE[job.lora_dtype]
+    body = max((_tensor(shape, linear) for linear in shape.linears), default=0)
+    ends = 0 if shape.kind == "vision" else shape.vocab * shape.hidden
+    if job.method == "freeze" and shape.tied:
+        ends = 0
+    return max(body, ends), SIZE[job.dtype]
+
+
+def _tensor(shape: ModelShape, linear: Linear) -> int:
+    """Elements of one parameter: routed experts of a layer lie in one (transformers 5)."""
+    return linear.rows * linear.columns * (shape.experts if linear.expert else 1)
 
 
 def _counters(estimate: Estimate) -> Line:

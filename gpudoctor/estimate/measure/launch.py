@@ -30,9 +30,23 @@ HOST_BASE = 1 << 30
 _ROOT = Path(__file__).resolve().parents[3]
 _CODE = (
     "import sys; sys.path[:] = [place for place in sys.path if place] + [{root!r}]; "
-    "from gpudoctor.estimate.measure.child import main; sys.exit(main())"
+    "from {module} import main; sys.exit(main())"
 )
 """Without the working folder in front: a file `torch.py` of the user's must not be taken for torch."""
+
+
+def child_code(module: str) -> str:
+    """What `python -c` runs so that a module of ours is the program, whatever the working folder holds."""
+    return _CODE.format(root=str(_ROOT), module=module)
+
+
+def surroundings(kind: str) -> dict[str, str]:
+    """A child's environment: quiet libraries, no network; on the CPU no card."""
+    variables = {
+        **os.environ, "KINETO_LOG_LEVEL": "5", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error",
+        "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore",
+    }  # fmt: skip
+    return variables | ({"CUDA_VISIBLE_DEVICES": ""} if kind == "cpu" else {})
 
 
 def measure(
@@ -59,7 +73,7 @@ def measure(
         request["host_bytes"] = _host(predicted)
     start = time.monotonic()
     code, lines, errors = _listen(request, kind, limit)
-    return _read(lines, code, errors, time.monotonic() - start, limit)
+    return read_events(lines, code, errors, time.monotonic() - start, limit)
 
 
 def host_need(estimate: Estimate) -> int:
@@ -99,18 +113,11 @@ def _host(predicted: int | None) -> int:
 
 def _listen(request: dict[str, Any], kind: str, limit: float) -> tuple[int | None, str, str]:
     """Exit code (None at the time limit), what the child told, and the end of its standard error."""
-    surroundings = dict(os.environ)
-    surroundings |= {
-        "KINETO_LOG_LEVEL": "5", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error",
-        "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore",
-    }  # fmt: skip
-    if kind == "cpu":
-        surroundings["CUDA_VISIBLE_DEVICES"] = ""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-c", _CODE.format(root=str(_ROOT))],
+            [sys.executable, "-c", child_code("gpudoctor.estimate.measure.child")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=errors, text=True, encoding="utf-8", env=surroundings, start_new_session=True,
+            stderr=errors, text=True, encoding="utf-8", env=surroundings(kind), start_new_session=True,
         )  # fmt: skip
         try:
             told, _ = child.communicate(json.dumps(request), timeout=limit)
@@ -133,7 +140,7 @@ def _end(child: "subprocess.Popen[str]") -> None:
             child.kill()
 
 
-def _read(told: str, code: int | None, errors: str, seconds: float, limit: float) -> Measurement:
+def read_events(told: str, code: int | None, errors: str, seconds: float, limit: float) -> Measurement:
     """A measurement from the child's lines; a line that was cut off is passed by."""
     events = [event for event in map(_event, told.splitlines()) if event]
 

@@ -26,8 +26,8 @@ class Marker:
         self._first: Any = None
         self.micro = 0
         self._hooks = [block.register_forward_hook(self._after(block is blocks[-1])) for block in blocks]
-        last = blocks[-1].register_forward_pre_hook(self._before_last, with_kwargs=True)
-        self._hooks.append(last)
+        if blocks:
+            self._hooks.append(blocks[-1].register_forward_pre_hook(self._before_last, with_kwargs=True))
 
     def begin(self, micro: int) -> None:
         """A micro batch begins."""

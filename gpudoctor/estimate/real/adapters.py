@@ -20,7 +20,8 @@ def adapt(model: Any, job: TrainingJob) -> Any:
 
     config = LoraConfig(
         r=job.lora_rank, lora_alpha=2 * job.lora_rank, lora_dropout=job.lora_dropout, use_dora=job.lora_dora,
-        target_modules=targets(model, job), modules_to_save=_whole(model) if job.train_embeddings else None,
+        target_modules=targets(model, job),
+        modules_to_save=whole_modules(model) if job.train_embeddings else None,
         fan_in_fan_out=any(type(module).__name__ == "Conv1D" for module in model.modules()),
         bias="none", task_type=None,
     )  # fmt: skip
@@ -70,7 +71,7 @@ def _role(name: str) -> str:
         return last
 
 
-def _whole(model: Any) -> list[str]:
+def whole_modules(model: Any) -> list[str]:
     """Names of embedding and head, for `modules_to_save`."""
     named = {module: name.rsplit(".", 1)[-1] for name, module in model.named_modules()}
     both = (model.get_input_embeddings(), model.get_output_embeddings())

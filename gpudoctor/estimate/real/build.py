@@ -145,24 +145,33 @@ def _model(config: Any, job: TrainingJob, device: Any) -> Any:
     import torch
     from transformers.models.auto import modeling_auto as auto
 
-    names = (
-        ("MODEL_FOR_CAUSAL_LM_MAPPING", "AutoModelForCausalLM"),
-        ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "AutoModelForSeq2SeqLM"),
-        ("MODEL_FOR_MASKED_LM_MAPPING", "AutoModelForMaskedLM"),
-        ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING", "AutoModelForImageClassification"),
-    )
-    order = names if not getattr(config, "is_encoder_decoder", False) else names[1:] + names[:1]
-    if _masked(config):
-        order = names[2:] + names[:2]
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[job.dtype]
     attention = _ATTENTION[job.attention]
     if job.attention == "flash" and device.type != "cuda":
         attention = register_flash()
     if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 0
+    return _made(getattr(auto, auto_class(config)), config, dtype, attention, device)
+
+
+_CLASSES = (
+    ("MODEL_FOR_CAUSAL_LM_MAPPING", "AutoModelForCausalLM"),
+    ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "AutoModelForSeq2SeqLM"),
+    ("MODEL_FOR_MASKED_LM_MAPPING", "AutoModelForMaskedLM"),
+    ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING", "AutoModelForImageClassification"),
+)
+
+
+def auto_class(config: Any) -> str:
+    """The name of transformers' class that trains a model of this configuration. Raises `UsageError`."""
+    from transformers.models.auto import modeling_auto as auto
+
+    order = _CLASSES if not getattr(config, "is_encoder_decoder", False) else _CLASSES[1:] + _CLASSES[:1]
+    if _masked(config):
+        order = _CLASSES[2:] + _CLASSES[:2]
     for mapping, name in order:
         if type(config) in getattr(auto, mapping):
-            return _made(getattr(auto, name), config, dtype, attention, device)
+            return name
     raise UsageError(f"{type(config).__name__}: transformers has no model of it that is trained with a loss")
 
 
@@ -180,7 +189,7 @@ def _masked(config: Any) -> bool:
     return config.model_type in _ENCODERS
 
 
-def _made(auto_class: Any, config: Any, dtype: Any, attention: str, device: Any) -> Any:
+def _made(kind: Any, config: Any, dtype: Any, attention: str, device: Any) -> Any:
     """`from_config` on the device; without filling weights where they are fake, for that takes time."""
     import torch
 
@@ -188,11 +197,11 @@ def _made(auto_class: Any, config: Any, dtype: Any, attention: str, device: Any)
     try:
         with torch.device(device), _unfilled() if fake else nullcontext():
             try:
-                return auto_class.from_config(config, dtype=dtype, attn_implementation=attention)
+                return kind.from_config(config, dtype=dtype, attn_implementation=attention)
             except (ValueError, ImportError):
                 if attention != "sdpa":
                     raise
-                return auto_class.from_config(config, dtype=dtype, attn_implementation="eager")
+                return kind.from_config(config, dtype=dtype, attn_implementation="eager")
     except (ValueError, ImportError) as error:
         raise UsageError(f"{type(config).__name__}: transformers cannot build it: {error}") from None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Crashed, Found, Measurement, Passed, Ranked, Remedy, Report, Skipped
 from gpudoctor.report.html.run_part import run_part
 from gpudoctor.report.html.style import STYLE
+from gpudoctor.report.html.synthetic_part import synthetic_part
 from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code
 from gpudoctor.report.strings import one_line
@@ -39,6 +40,8 @@ def render(report: Report) -> str:
 def _body(report: Report) -> Iterator[str]:
     yield f'<p class="facts">{_text(" · ".join(_heading(report)))}</p>'
     yield f"<h1>{_text(report.summary.verdict)}</h1>"
+    if report.synthetic is not None:
+        yield from synthetic_part(report.synthetic)
     if report.findings:
         yield "<h2>What to do, in this order</h2>"
         for item in report.findings:

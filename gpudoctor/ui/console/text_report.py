@@ -34,6 +34,7 @@ from gpudoctor.report.units import (
 )
 from gpudoctor.ui.console.canvas import STYLES, Canvas
 from gpudoctor.ui.console.run_text import phase_bars, run_details, where_recorded
+from gpudoctor.ui.console.synthetic_text import synthetic_ending, synthetic_part
 from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
 _INDENT = 3
@@ -56,6 +57,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         canvas.blank()
     canvas.paragraph(shown.summary.verdict)
     bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
+    if shown.synthetic:
+        synthetic_part(canvas, shown.synthetic, verbose)
     if shown.run and bars:
         phase_bars(canvas, shown.run)
     if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
@@ -65,7 +68,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
-    if shown.findings or bars or shown.trial:
+    if shown.findings or bars or shown.trial or shown.synthetic:
         canvas.blank()
     _tally(canvas, shown, verbose)
     if verbose:
@@ -75,6 +78,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         _next_step(canvas, shown)
     if shown.trial:
         trial_ending(canvas, shown.trial)
+    if shown.synthetic:
+        synthetic_ending(canvas, shown.synthetic)
     if shown.run:
         canvas.literal(where_recorded(shown.run))
     return canvas.text()

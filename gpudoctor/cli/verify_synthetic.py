@@ -1,0 +1,229 @@
+"""`gpudoctor verify --model ...`: a job without data, written, measured beside its estimate, tried like any."""
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpudoctor.cli.commanded import say
+from gpudoctor.cli.synthetic_flags import here, plan_of
+from gpudoctor.errors import DoctorError, UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.cli.verify_session import Result
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.synthetic.plan import Synthetic
+    from gpudoctor.estimate.synthetic.write import Written
+    from gpudoctor.model import Report
+    from gpudoctor.trial.arm import Arm
+    from gpudoctor.trial.protection import Guard
+    from gpudoctor.trial.warden import Warden
+    from gpudoctor.ui.status_line import StatusLine
+
+_SHARE = 0.5
+"""Of the budget that the memory run may take: with DeepSpeed it compiles."""
+_RANDOM, _UNLEARNT, _WORTHLESS = (
+    "its weights are random", "random tokens cannot be learned", "nothing of it is worth saving",
+)  # fmt: skip
+SILENT = {
+    "DATA": "its data are random tokens",
+    **dict.fromkeys(("NUM001", "NUM002", "NUM003", "NUM004"), _RANDOM),
+    **dict.fromkeys(("NUM007", "NUM009"), _UNLEARNT),
+    **dict.fromkeys(("LOOP009", "LOOP010"), _WORTHLESS),
+}
+"""Codes and topics that say nothing of a synthetic job, and why."""
+_QUIET = {
+    "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore",
+}  # fmt: skip
+"""Variables of the runs: nothing is looked up, and libraries keep their hints to themselves."""
+
+
+@dataclass(slots=True)
+class SyntheticRun:
+    """One synthetic job on its way from flags to a report."""
+
+    arguments: argparse.Namespace
+    plan: "Synthetic"
+    facts: dict[str, Any]
+    began: float
+    """On the monotonic clock: the budget is for all of it."""
+    written: "Written | None" = None
+    compared: "Comparison | None" = None
+    arms: "list[tuple[str, Arm]]" = field(default_factory=list)
+    """What `--vary` asks for."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What runs the program; a placeholder before it is written."""
+        return self.written.command if self.written is not None else (sys.executable, "job.py")
+
+    def write(self, folder: Path) -> None:
+        """Write the program beside the recording."""
+        self.written = _written(self.plan, self.facts, folder)
+
+    def measure(self, guard: "Guard", scratch: Path, line: "StatusLine") -> None:
+        """The first steps under the meter: memory by instant, beside the estimate."""
+        from gpudoctor.estimate.measure import compare
+        from gpudoctor.estimate.measure.launch_program import measure_program
+        from gpudoctor.report.units import seconds_text
+
+        assert self.written is not None
+        folder = scratch / "memory"
+        folder.mkdir()
+        limit = _SHARE * self.arguments.budget
+
+        def watch(passed: float) -> None:
+            line.show(f"gpudoctor · its memory, by instant · {seconds_text(float(round(passed)))}")
+
+        with guard.protect(folder) as protection:
+            found = measure_program(
+                self.written.command, self.written.path, self.plan.place.kind, folder=folder, limit=limit,
+                prefix=protection.prefix, environment=protection.environment, watch=watch,
+            )  # fmt: skip
+        self.compared = compare(self.plan.estimate, found, program=True)
+
+    def report(self, report: "Report") -> "Report":
+        """The report with the job's own section, and its utilisation in the run's numbers."""
+        from gpudoctor.cli.synthetic_summary import summary_of
+
+        assert self.written is not None
+        summary = summary_of(self.plan, self.written.path, self.compared, report.run)
+        run = report.run
+        if run is not None and summary.mfu is not None:
+            run = replace(run, throughput=replace(run.throughput, mfu=summary.mfu))
+        return replace(report, synthetic=summary, run=run)
+
+    def settings(self, report: "Report", folder: Path) -> "list[tuple[str, Arm]]":
+        """Settings to try beside the remedies of the report; none where the user names what to try."""
+        if self.arguments.remedy or self.arguments.top is not None:
+            return []
+        told = {name for item in report.findings for remedy in item.remedies for name, _ in remedy.override}
+        return list(_settings(self, folder, frozenset(told)))
+
+    def variant(self, changes: Mapping[str, Any], folder: Path, number: int, *, anew: bool = True) -> "Arm":
+        """The arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
+        from gpudoctor.estimate.synthetic.write import ask
+        from gpudoctor.report.estimate_words import flags_text
+        from gpudoctor.trial.arm import Arm
+
+        plan = plan_of(self.arguments, self.plan.place, changes)
+        facts = ask(plan) if anew else self.facts
+        made = _written(plan, facts, folder, name=f"variant-{number}")
+        return Arm(name=flags_text(changes), command=made.command)
+
+
+def examine_synthetic(
+    scratch: Path, warden: "Warden", request: "Request", arguments: argparse.Namespace
+) -> "Result":
+    """Write the job, measure it, try it. What can be refused is, before anything runs."""
+    from gpudoctor.cli.verify_session import examine_and_try
+    from gpudoctor.estimate.synthetic.write import ask
+    from gpudoctor.recorder.folder import new_folder
+
+    if arguments.keep:
+        raise UsageError(
+            "--keep edits your files, and a synthetic job has none of yours; --diff prints the edits"
+        )
+    began = time.monotonic()
+    place = here()
+    plan = plan_of(arguments, place)
+    job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan), began=began)
+    job.arms = _varied(job, scratch)
+    folder, remark = new_folder(arguments.recording)
+    say(remark)
+    job.write(folder)
+    with _surrounded():
+        result = examine_and_try(job.command, folder, scratch, warden, _silenced(request), arguments, job)
+    return replace(result, report=job.report(result.report))
+
+
+def _written(plan: "Synthetic", facts: dict[str, Any], folder: Path, name: str = "") -> "Written":
+    from gpudoctor.cli.synthetic_summary import title_of
+    from gpudoctor.estimate.synthetic.write import write
+
+    origin = (
+        shlex.join(["gpudoctor", *sys.argv[1:]]) if sys.argv[1:2] == ["verify"] else "gpudoctor verify --model"
+    )
+    return write(plan, facts, folder, title=title_of(plan), origin=origin, name=name)
+
+
+def _silenced(request: "Request") -> "Request":
+    """The request with what says nothing of a synthetic job silenced: counted, and shown with its reason."""
+    from gpudoctor.engine.selection import resolve
+
+    mute: dict[Any, str | None] = {}
+    for selector, reason in SILENT.items():
+        mute |= dict.fromkeys(resolve(selector, request.registry, "synthetic"), f"a synthetic job: {reason}")
+    selection = replace(request.selection, ignored={**mute, **request.selection.ignored})
+    return replace(request, selection=selection)
+
+
+@contextmanager
+def _surrounded() -> Iterator[None]:
+    """The environment of the runs; what the user has set stays."""
+    added = {name: value for name, value in _QUIET.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _varied(run: SyntheticRun, folder: Path) -> list[tuple[str, "Arm"]]:
+    """The arms of `--vary KEY=V1,V2`: fields of the job become programs, the rest is as for a command."""
+    from gpudoctor.cli.estimate_vary import split_values, value_of
+    from gpudoctor.estimate.job import FIELDS
+    from gpudoctor.trial.vary import varied as of_command
+
+    arms: list[tuple[str, Arm]] = []
+    for text in run.arguments.vary:
+        key = text.partition("=")[0].strip().removeprefix("--").replace("-", "_")
+        if key not in FIELDS:
+            arms += of_command(text, run.command)
+            continue
+        for value in split_values(text)[1]:
+            arm = run.variant({key: value_of(key, value)}, folder, len(arms) + 1)
+            arms.append((arm.name, arm))
+    return arms
+
+
+_APART = 100
+"""Number of the first setting's program: those of --vary have the numbers below."""
+_SETTINGS: tuple[tuple[str, bool, dict[str, Any], dict[str, Any]], ...] = (
+    ("checkpointing.enabled", True, {"checkpointing": "layer"}, {"checkpointing": "none"}),
+    ("optimizer.fused", True, {"optimizer": "adamw"}, {"optimizer": "adamw-fused"}),
+    ("attention.implementation", False, {"attention": "eager"}, {"attention": "sdpa"}),
+    ("torch.compile", False, {"compiled": False}, {"compiled": True}),
+    ("autocast.dtype", False, {"dtype": "fp32", "mixed_precision": "no"}, {"mixed_precision": "bf16"}),
+)
+"""Override of the same name, whether the numbers stay the same, what the job must have, and what it gets."""
+
+
+def _settings(run: SyntheticRun, folder: Path, tried: frozenset[str]) -> Iterator[tuple[str, "Arm"]]:
+    """What a synthetic job has to try beside the remedies of its findings: settings, as flags of this command.
+
+    `tried` are overrides that a remedy has tried already. One that cannot run here, or would not fit, is left
+    out.
+    """
+    for number, (override, safe, has, gets) in enumerate(_SETTINGS):
+        job = run.plan.job
+        if override in tried or (not safe and not run.arguments.unsafe):
+            continue
+        if any(getattr(job, name) != value for name, value in has.items()):
+            continue
+        if run.plan.engine is not None and "optimizer" in gets:
+            continue  # the engine chooses its own kernels
+        try:
+            arm = run.variant(gets, folder, _APART + number, anew="attention" in gets)
+        except DoctorError:
+            continue
+        yield arm.name, arm

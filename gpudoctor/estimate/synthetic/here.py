@@ -1,0 +1,62 @@
+"""Where a synthetic job would run: this machine's cards as torch sees them, else its CPU."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from gpudoctor.errors import IncompleteError
+from gpudoctor.estimate.measure.launch import child_code
+from gpudoctor.estimate.measure.machine import cpu_name, free_host_bytes, has_cuda
+from gpudoctor.estimate.synthetic.place import Place
+
+_SECONDS = 120.0
+"""Torch's import and a first look at the driver; a card without persistence mode takes seconds to wake."""
+
+
+def here() -> Place:
+    """The card that torch would use, or the CPU. Raises `IncompleteError` where the driver does not answer."""
+    if has_cuda():
+        found = _ask()
+        if found["cards"]:
+            capability = tuple(found.pop("capability"))
+            return Place(kind="cuda", capability=(int(capability[0]), int(capability[1])), **found)
+    import psutil
+
+    memory = int(psutil.virtual_memory().total)
+    return Place(kind="cpu", name=cpu_name(), bytes=memory, free=min(free_host_bytes(), memory))
+
+
+def _ask() -> dict[str, Any]:
+    """A child's answer: a driver that hangs or crashes does so there."""
+    words = [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.here")]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+        return dict(json.loads(done.stdout))
+    except subprocess.TimeoutExpired:
+        raise IncompleteError(
+            f"torch has not found the cards within {_SECONDS:g} s: gpudoctor check examines the driver"
+        ) from None
+    except ValueError:
+        said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise IncompleteError(f"torch could not be asked for the cards: {said[:300]}") from None
+
+
+def main() -> int:
+    """The child: what torch sees, as JSON on standard output."""
+    import torch
+
+    if not torch.cuda.is_available():
+        print(json.dumps({"cards": 0}))  # noqa: T201 - the answer to the parent
+        return 0
+    card = torch.cuda.get_device_properties(0)
+    free, total = torch.cuda.mem_get_info(0)
+    print(  # noqa: T201 - the same
+        json.dumps({
+            "cards": torch.cuda.device_count(), "name": card.name, "bytes": int(total), "free": int(free),
+            "capability": [card.major, card.minor],
+        })
+    )  # fmt: skip
+    return 0

@@ -1,0 +1,99 @@
+"""Writes a synthetic job into a folder: the program, and DeepSpeed's config where its engine trains."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpudoctor import __version__
+from gpudoctor.errors import DoctorError, IncompleteError, UsageError
+from gpudoctor.estimate.measure.launch import child_code, surroundings
+from gpudoctor.estimate.synthetic.plan import Synthetic
+from gpudoctor.estimate.synthetic.program import Script, program
+
+_SECONDS = 300.0
+"""Transformers' import and a model without memory: seconds, on a slow disk a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A program that can be run."""
+
+    path: Path
+    """The program."""
+    command: tuple[str, ...]
+    """What runs it, ranks and arguments included."""
+
+
+def write(
+    job: Synthetic, facts: dict[str, Any], folder: Path, *, title: str, origin: str, name: str = ""
+) -> Written:
+    """Write the program of a job into a folder; `facts` are what `ask` said of it, `title` the job in a line,
+    `origin` the command that wants it. Raises `UsageError` for an optimizer that cannot be had."""
+    script = Script(
+        title=title, origin=origin, release=__version__, job=job.job, kind=job.place.kind,
+        facts=facts, deepspeed=job.engine is not None,
+        own_optimizer=job.engine is None or job.engine.optimizer is None,
+    )  # fmt: skip
+    path = folder.absolute() / f"{name or file_name(job)}.py"
+    path.write_text(program(script), encoding="utf-8")
+    return Written(path=path, command=tuple(_command(job, path)))
+
+
+def file_name(job: Synthetic) -> str:
+    """`llama-2-7b-qlora`: letters, digits and what file names have."""
+    return (
+        re.sub(r"[^\w.-]+", "-", f"{job.shape.name.rpartition('/')[2]}-{job.job.method}").strip("-.") or "job"
+    )
+
+
+def _command(job: Synthetic, path: Path) -> list[str]:
+    words = [sys.executable]
+    if job.job.world > 1:
+        words += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={job.job.gpus}"]
+    words.append(str(path))
+    if job.engine is not None:
+        config = job.engine_path
+        if config is None or job.engine.changed:
+            config = str(path.with_suffix(".deepspeed.json"))
+            Path(config).write_text(json.dumps(job.engine.config, indent=2) + "\n", encoding="utf-8")
+        words += ["--deepspeed", os.path.abspath(config)]
+    return words
+
+
+def ask(job: Synthetic) -> dict[str, Any]:
+    """What the installed transformers says of the model (`facts.find`), from a child process.
+
+    Raises `UsageError` for what it cannot build, `IncompleteError` where the child came to no end.
+    """
+    request = {"shape": asdict(job.shape), "job": asdict(job.job), "source": job.source}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.facts")],
+            input=json.dumps(request), capture_output=True, text=True, encoding="utf-8", errors="replace",
+            env=surroundings("cpu"), timeout=_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise IncompleteError(
+            f"transformers did not say within {_SECONDS:g} s how to build the model"
+        ) from None
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        raise IncompleteError(
+            f"the installed transformers could not be asked: {_last(done.stderr.splitlines())}"
+        ) from None
+    if "error" in answer:
+        kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError
+        raise kind(str(answer["error"]))
+    return dict(answer)
+
+
+def _last(lines: Sequence[str]) -> str:
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1][:300] if said else "it ended without a word"

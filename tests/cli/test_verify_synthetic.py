@@ -1,0 +1,134 @@
+"""`gpudoctor verify --model`: what is refused beforehand, and one small job from flags to report."""
+
+import json
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from command import gpudoctor
+
+import gpudoctor as package
+from gpudoctor.cli import main
+from gpudoctor.estimate.synthetic import Place
+
+GIB = 1 << 30
+TINY = (
+    "--hidden", "64", "--layers", "3", "--heads", "2", "--kv-heads", "1", "--head-dim", "32", "--intermediate", "96",
+    "--vocab", "500", "--seq", "32", "--batch", "2", "--dtype", "fp32",
+)  # fmt: skip
+
+
+@pytest.fixture
+def ask(capsys, monkeypatch):
+    """The command on a machine of a CPU with so many free GiB; nothing is run."""
+
+    def run(*words, free=20):
+        place = Place(kind="cpu", name="a CPU", bytes=24 * GIB, free=int(free * GIB))
+        monkeypatch.setattr("gpudoctor.cli.verify_synthetic.here", lambda: place)
+        code = main(["verify", *words])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err and said.out == ""
+        return code, said.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--model", "7b", "--", "python", "x.py"), "--model describes a synthetic job"),
+        (("--batch", "4", "--", "python", "x.py"), "--batch describes a synthetic job"),
+        (("--method", "qlora"), "give one by name"),
+        (("--model", "no-such-model"), "is not known"),
+        (("--model", "7b", "--hidden", "64"), "both given"),
+        (("--model", "7b", "--keep"), "--diff prints the edits"),
+        (("--model", "7b", "--deepspeed", "missing.json"), "no such file"),
+        (("--model", "7b", "--mode", "inference"), "a synthetic job trains"),
+        (("--model", "7b", "--optimizer", "galore"), "--optimizer galore"),
+        (("--model", "7b", "--gpus", "2"), "--parallel none leaves"),
+        (("--model", "7b", "--attention", "flash"), "use sdpa or eager"),
+        (("--model", "7b", "--vary", "seq=1k", "--find-batch"), "name one of them"),
+    ],
+)
+def test_wrong_usage(ask, words, said):
+    code, err = ask(*words)
+    assert code == 2 and said in err and err.count("\n") == 1, err
+
+
+def test_a_deepspeed_config_and_flags_that_disagree(ask, tmp_path):
+    config = tmp_path / "ds.json"
+    config.write_text(json.dumps({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}))
+    for words, said in (
+        (("--batch", "4"), "train_micro_batch_size_per_gpu 2"),
+        (("--parallel", "zero3"), f"--parallel zero3 and {config} (zero2) disagree"),
+    ):
+        code, err = ask("--model", "pythia-70m", "--deepspeed", str(config), *words)
+        assert code == 2 and said in err, err
+    config.write_text("stage: 2")
+    code, err = ask("--model", "pythia-70m", "--deepspeed", str(config))
+    assert code == 2 and str(config) in err
+
+
+def test_too_large_for_this_machine(ask):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    code, err = ask("--model", "7b", "--method", "full")
+    assert code == 1
+    assert "llama-2-7b with --method full does not fit: it needs" in err and "What fits: " in err
+    assert "gpudoctor estimate --model llama-2-7b --method full --gpu H100" in err
+
+
+def test_a_missing_package_is_one_sentence(ask, monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else real(name)
+    )
+    code, err = ask("--model", "pythia-70m", "--method", "qlora", "--seq", "64")
+    assert (code, err.count("\n")) == (3, 1)
+    assert "--method qlora needs bitsandbytes" in err and "pip install 'gpudoctor[train]'" in err
+
+
+def test_a_small_job_from_flags_to_report(tmp_path):
+    """One run for all of it: written, measured beside its estimate, recorded, diagnosed, reported."""
+    for name in ("torch", "transformers", "peft"):
+        pytest.importorskip(name)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    done = gpudoctor(
+        "verify", *TINY, "--method", "lora", "--no-checkpointing", "--budget", "3m", "--top", "1", "--steps", "5",
+        "--ignore", "ENV,GPU", "--quiet", "--recording", str(tmp_path / "rec"), "--format", "json", cwd=folder,
+        timeout=300, XDG_STATE_HOME=str(tmp_path / "state"), CUDA_VISIBLE_DEVICES="",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    schemas = Path(package.__file__).parent / "report"
+    jsonschema.validate(report, json.loads((schemas / "report-1.schema.json").read_text()))
+    jsonschema.validate(report["estimate"], json.loads((schemas / "estimate-1.schema.json").read_text()))
+
+    job = report["synthetic"]
+    rows = {row["instant"]: row for row in job["memory"]}
+    assert set(rows) == {"load", "loss", "layer", "backward", "step", "static", "peak"}
+    for name in ("load", "step", "static", "peak"):
+        assert rows[name]["ratio"] == pytest.approx(1, abs=0.03), rows[name]
+    assert report["estimate"]["measured"]["ending"] == "complete"
+    assert job["kind"] == "cpu" and job["mfu"] is None and job["peak_flops"] is None
+    assert job["tokens_per_step"] == 64
+    assert job["tokens_per_second"] == pytest.approx(64 / job["step_seconds"])
+    assert job["flops_per_second"] == pytest.approx(job["flops_per_step"] / job["step_seconds"])
+    assert report["run"]["steps"] >= 5 and report["run"]["throughput"]["tokens_per_second"] > 0
+
+    silent = {"NUM007", "NUM009", "DATA001", "LOOP009"}
+    assert not silent & {item["code"] for item in report["findings"]}
+    assert all(
+        item["reason"].startswith("a synthetic job: ") for item in report["silenced"] if item["code"] in silent
+    )
+    script = Path(job["script"])
+    assert script.parent == tmp_path / "rec" and "import gpudoctor" not in script.read_text()
+    assert report["run"]["command"][:2] == [sys.executable, str(script)]
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,253 @@
+"""The program of a synthetic job: its text, what it refuses, DeepSpeed's config, and what fits."""
+
+import ast
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.estimate import TrainingJob, estimate_job, lookup
+from gpudoctor.estimate.synthetic import Place
+from gpudoctor.estimate.synthetic.deepspeed import batches, complete, made
+from gpudoctor.estimate.synthetic.optimizers import WRITTEN
+from gpudoctor.estimate.synthetic.plan import need_packages
+from gpudoctor.estimate.synthetic.program import Script, program
+from gpudoctor.estimate.synthetic.refusals import refuse
+from gpudoctor.estimate.synthetic.room import NoRoomError, check_room
+
+GIB = 1 << 30
+CPU = Place(kind="cpu", name="a CPU", bytes=24 * GIB, free=20 * GIB)
+CARD = Place(
+    kind="cuda", name="NVIDIA H100 80GB HBM3", bytes=80 * GIB, free=79 * GIB, cards=1, capability=(9, 0)
+)
+LLAMA = lookup("llama-2-7b").preset.shape
+FACTS = {
+    "auto": "AutoModelForCausalLM", "config_class": "LlamaConfig",
+    "config": {"vocab_size": 100, "hidden_size": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+    "attention": "sdpa", "decoder_start": False, "image": None, "vocabulary": 100, "blocks": ["model.layers"],
+    "block_class": "LlamaDecoderLayer", "checkpointing": "activation_checkpointing_enable", "reentrant": False,
+    "targets": "all-linear", "whole": None, "transposed": False,
+}  # fmt: skip
+
+
+def text(job=None, kind="cpu", facts=None, **options):
+    job = job or TrainingJob(**options.pop("job", {}))
+    return program(
+        Script(title="t", origin="o", release="0", job=job, kind=kind, facts=facts or FACTS, **options)
+    )
+
+
+def names(source):
+    """Every name that a program reads without having one: a typo of ours, or a missing import."""
+    import builtins
+    import symtable
+
+    table = symtable.symtable(source, "p", "exec")
+    bound = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    bound |= {each.get_name() for each in table.get_symbols() if each.is_namespace()} | set(dir(builtins))
+    used, stack = set(), [table]
+    while stack:
+        scope = stack.pop()
+        stack += scope.get_children()
+        used |= {each.get_name() for each in scope.get_symbols() if each.is_referenced() and each.is_global()}
+    used |= {each.get_name() for each in table.get_symbols() if each.is_referenced()}
+    return used - bound
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    list(itertools.product(("full", "lora", "qlora", "int8-lora", "freeze"), ("cpu", "cuda"))),
+)
+def test_every_program_is_python_that_has_all_its_names_and_none_of_ours(method, kind):
+    for dtype, mixed in (("bf16", "no"), ("fp32", "bf16"), ("fp32", "fp16"), ("fp32", "no")):
+        for more in ({}, {"accumulate": 3}, {"checkpointing": "none"}, {"checkpoint_every": 2}, {"outputs_kept": True},
+                     {"optimizer": "adamw-8bit"}, {"compiled": True}):  # fmt: skip
+            job = TrainingJob(method=method, dtype=dtype, mixed_precision=mixed, **more)
+            source = text(job, kind)
+            tree = ast.parse(source)
+            assert not names(source), (names(source), source)
+            assert "gpudoctor" not in {
+                part
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom)
+                for part in (node.module or "").split(".")
+            }
+            assert max(map(len, source.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp", "fsdp2"])
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_programs_of_several_ranks(parallel, kind):
+    job = TrainingJob(gpus=2, parallel=parallel, accumulate=2)
+    source = text(job, kind)
+    assert not names(source), names(source)
+    assert f'init_process_group("{"nccl" if kind == "cuda" else "gloo"}")' in source
+    assert ("no_sync" in source) == (parallel == "ddp")
+    assert "rank)" in source  # every rank has rows of its own
+
+
+def test_an_engine_makes_the_steps():
+    for job, own in ((TrainingJob(parallel="zero2"), True), (TrainingJob(gpus=2, parallel="zero3"), False)):
+        source = text(job, deepspeed=True, own_optimizer=own)
+        assert not names(source), names(source)
+        assert (
+            "model.backward(loss)" in source and "model.step()" in source and "optimizer.step()" not in source
+        )
+        assert ("torch.optim.AdamW" in source) == own
+        assert ("deepspeed.zero.Init" in source) == (job.parallel == "zero3")
+
+
+def test_only_what_a_job_needs_stands_in_its_program():
+    plain = text(TrainingJob(dtype="fp32", checkpointing="none"))
+    for word in (
+        "peft",
+        "bitsandbytes",
+        "accelerate",
+        "autocast",
+        "checkpointing",
+        "deepspeed",
+        "dist",
+        ".to(",
+        "scaler",
+    ):
+        assert word not in plain
+    assert "(loss / ACCUMULATE).backward()" in text(TrainingJob(accumulate=4))
+    assert "torch.amp.GradScaler(device.type)" in text(TrainingJob(dtype="fp32", mixed_precision="fp16"))
+    assert "pin_memory=True" in text(TrainingJob(), "cuda") and "pin_memory" not in plain
+    assert "RandomImages" in text(facts={**FACTS, "image": [3, 32, 32]})
+    assert "decoder_start_token_id = 0" in text(facts={**FACTS, "decoder_start": True})
+    for optimizer in WRITTEN:
+        assert not names(text(TrainingJob(optimizer=optimizer)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "said"),
+    [
+        ({"mode": "inference"}, CPU, "--mode inference"),
+        ({"gpus": 2, "tp": 2}, CPU, "--tp 2"),
+        ({"gpus": 2, "nodes": 2, "parallel": "ddp"}, CPU, "--nodes 2"),
+        ({"gpus": 2, "parallel": "ddp"}, CARD, "this machine has 1"),
+        ({"method": "gptq-lora"}, CPU, "--method gptq-lora"),
+        ({"optimizer": "galore"}, CPU, "--optimizer galore"),
+        ({"loss": "chunked"}, CPU, "--loss chunked"),
+        ({"stack": "litgpt"}, CPU, "--stack litgpt"),
+        ({"checkpointing": "selective"}, CPU, "--checkpoint-kind selective"),
+        ({"fused_norm": True}, CPU, "--fused-norm"),
+        ({"master_weights": True}, CPU, "--parallel zero2"),
+        ({"attention": "flash"}, CPU, "use sdpa or eager"),
+        ({"method": "qlora", "gpus": 2, "parallel": "fsdp2"}, CPU, "use ddp or zero2"),
+        ({"method": "lora", "gpus": 2, "parallel": "fsdp"}, CPU, "--lora-dtype bf16"),
+        ({"gpus": 2, "parallel": "fsdp2", "offload": "params"}, CPU, "--parallel zero2 or zero3"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(fields, place, said):
+    with pytest.raises(UsageError, match=said):
+        refuse(TrainingJob(**fields), place)
+
+
+def test_a_missing_package_is_named_with_the_line_that_installs_it():
+    job = TrainingJob(method="qlora")
+    with pytest.raises(
+        IncompleteError, match=r"--method qlora needs bitsandbytes.*pip install 'gpudoctor\[train\]'"
+    ):
+        need_packages(job, None, lambda name: name != "bitsandbytes")
+    with pytest.raises(IncompleteError, match="--parallel zero2 needs deepspeed"):
+        need_packages(
+            TrainingJob(parallel="zero2"),
+            made(TrainingJob(parallel="zero2"), LLAMA),
+            lambda name: name != "deepspeed",
+        )
+    with pytest.raises(IncompleteError, match="pip install torchao"):
+        need_packages(TrainingJob(optimizer="adamw-ao-8bit"), None, lambda name: name != "torchao")
+    need_packages(job, None, lambda name: True)
+
+
+def test_what_does_not_fit_is_refused_with_numbers_and_what_would():
+    with pytest.raises(NoRoomError) as error:
+        check_room(estimate_job(LLAMA, TrainingJob(batch=8)), CPU)
+    said = str(error.value)
+    assert error.value.exit_code == 1
+    assert (
+        "20.0 GiB of this machine's 24.0 GiB are free" in said
+        and "gpudoctor estimate --model llama-2-7b" in said
+    )
+    assert "--model " in said.split("What fits: ")[1]
+    with pytest.raises(NoRoomError, match=r"NVIDIA H100 80GB HBM3 has 80\.0 GiB"):
+        check_room(estimate_job(lookup("70b").preset.shape, TrainingJob(), CARD.device), CARD)
+    check_room(estimate_job(LLAMA, TrainingJob(method="qlora"), CARD.device), CARD)
+
+
+def test_two_ranks_on_a_cpu_need_twice_the_memory():
+    shape = lookup("pythia-70m").preset.shape
+    need = estimate_job(shape, TrainingJob(seq=64)).total_bytes + GIB
+    tight = replace(CPU, free=need + GIB // 2)
+    check_room(estimate_job(shape, TrainingJob(seq=64)), tight)
+    with pytest.raises(NoRoomError):
+        check_room(estimate_job(shape, TrainingJob(seq=64, gpus=2, parallel="ddp")), tight)
+
+
+MICRO, ACCUMULATE, WHOLE = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"
+
+
+@pytest.mark.parametrize(
+    ("raw", "world", "flags", "found"),
+    [
+        ({}, 1, (None, None), (1, 1)),
+        ({}, 1, (4, 2), (4, 2)),
+        ({MICRO: 2, ACCUMULATE: 3}, 2, (None, None), (2, 3)),
+        ({MICRO: "auto", ACCUMULATE: "auto", WHOLE: "auto"}, 1, (4, None), (4, 1)),
+        ({WHOLE: 16}, 2, (None, None), (8, 1)),
+        ({WHOLE: 16, MICRO: 2}, 2, (None, None), (2, 4)),
+        ({WHOLE: 16, ACCUMULATE: 4}, 2, (None, None), (2, 4)),
+        ({MICRO: 2}, 1, (2, None), (2, 1)),
+    ],
+)
+def test_batches_by_deepspeeds_rule(raw, world, flags, found):
+    assert batches(raw, world, *flags, "ds.json") == found
+
+
+@pytest.mark.parametrize(
+    ("raw", "flags", "said"),
+    [
+        ({MICRO: 2}, (4, None), "--batch 4 and ds.json"),
+        ({ACCUMULATE: 2}, (None, 4), "--accumulate 4 and ds.json"),
+        ({WHOLE: 7, MICRO: 2, ACCUMULATE: 3}, (None, None), r"7 is not 2 \(micro batch\) x 3"),
+        ({MICRO: "many"}, (None, None), "'many'"),
+    ],
+)
+def test_batches_that_disagree_are_told(raw, flags, said):
+    with pytest.raises(UsageError, match=said):
+        batches(raw, 1, *flags, "ds.json")
+
+
+def test_a_users_config_is_honoured_and_its_gaps_filled():
+    job = TrainingJob(parallel="zero2", batch=3, accumulate=2)
+    raw = {
+        MICRO: "auto", WHOLE: "auto", "bf16": {"enabled": "auto"}, "wall_clock_breakdown": True,
+        "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto", "overlap_comm": False},
+        "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": [0.8, 0.9]}},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
+    }  # fmt: skip
+    found = complete(raw, LLAMA, job, cpu=True)
+    config = found.config
+    assert (config[MICRO], config[WHOLE], config["bf16"]["enabled"], config["wall_clock_breakdown"]) == (
+        3,
+        6,
+        True,
+        True,
+    )
+    assert config["zero_optimization"] == {"stage": 2, "reduce_bucket_size": 4096 * 4096, "overlap_comm": False}
+    assert config["optimizer"]["params"] == {"lr": 1e-4, "betas": [0.8, 0.9], "torch_adam": True}
+    assert "scheduler" not in config and found.changed
+    assert "16,777,216 x 2 B = 0.03 GiB" in found.notes[-1] and "torch_adam" in found.notes[0]
+    assert raw["bf16"]["enabled"] == "auto"  # the user's own stays as it was
+    whole = {MICRO: 1, "bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
+    assert not complete(whole, LLAMA, job, cpu=False).changed
+
+
+def test_flags_alone_make_a_config():
+    config = made(TrainingJob(parallel="zero3", offload="params", batch=2), LLAMA).config
+    assert config["zero_optimization"]["stage"] == 3 and config["bf16"] == {"enabled": True}
+    assert config["zero_optimization"]["offload_param"]["device"] == "cpu" and config[MICRO] == 2
+    assert "optimizer" not in made(TrainingJob(parallel="zero1", dtype="fp32"), LLAMA).config
