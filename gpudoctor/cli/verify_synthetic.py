@@ -58,7 +58,7 @@ class SyntheticRun:
     written: "Written | None" = None
     compared: "Comparison | None" = None
     arms: "list[tuple[str, Arm]]" = field(default_factory=list)
-    """What `--vary` asks for."""
+    """What `--vary` or `--against` asks for."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -179,11 +179,14 @@ def _surrounded() -> Iterator[None]:
 
 
 def _varied(run: SyntheticRun, folder: Path) -> list[tuple[str, "Arm"]]:
-    """The arms of `--vary KEY=V1,V2`: fields of the job become programs, the rest is as for a command."""
+    """The arms of `--against` and of `--vary KEY=V1,V2`: fields of the job become programs, the rest is as for a command."""
     from gpudoctor.cli.estimate_vary import split_values, value_of
     from gpudoctor.estimate.job import FIELDS
+    from gpudoctor.trial.vary import against
     from gpudoctor.trial.vary import varied as of_command
 
+    if run.arguments.against is not None:
+        return [against(run.arguments.against)]
     arms: list[tuple[str, Arm]] = []
     for text in run.arguments.vary:
         key = text.partition("=")[0].strip().removeprefix("--").replace("-", "_")

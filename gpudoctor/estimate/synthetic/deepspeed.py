@@ -137,7 +137,9 @@ def _scheduler(config: dict[str, Any], notes: list[str]) -> None:
 
 def _buckets(config: dict[str, Any], shape: ModelShape) -> None:
     zero = config.get("zero_optimization")
-    for key, value in _sizes(shape).items() if isinstance(zero, dict) else ():
+    if not isinstance(zero, dict):
+        return
+    for key, value in _sizes(shape).items():
         if zero.get(key) == AUTO:
             zero[key] = value
 
