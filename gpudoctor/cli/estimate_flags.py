@@ -61,26 +61,37 @@ _SWITCHES = {
 _GROUPS = {"method": "what is trained", "step": "the step", "GPUs": "several GPUs", "inference": "inference"}
 
 
-def add_job_flags(parser: argparse.ArgumentParser, *, before: str = "", serves: bool = True) -> None:
+def add_job_flags(
+    parser: argparse.ArgumentParser, *, before: str = "", without: frozenset[str] = frozenset(),
+    method: str = "",
+) -> None:  # fmt: skip
     """The model's numbers and every field of the job. All default to None: only what was said is passed on.
 
-    `before` goes before the groups' titles; `serves` is whether the job may be inference.
+    `before` goes before the groups' titles; fields in `without` are taken and not shown, for a sentence that
+    says why not; `method` is what --method's help says.
     """
     numbers = parser.add_argument_group(before + "a model by its numbers")
     for name, text in SHAPE_FLAGS.items():
         numbers.add_argument(flag(name), type=whole, metavar="N", help=text)
-    groups = {
-        key: parser.add_argument_group(before + title) for key, title in _GROUPS.items()
-        if serves or key != "inference"
-    }  # fmt: skip
+    shown = [group for group in _GROUPS if any(group == one[0] for one in _fields(without).values())]
+    groups = {key: parser.add_argument_group(before + _GROUPS[key]) for key in shown}
+
+    def place(name: str, group: str) -> argparse._ActionsContainer:
+        return groups[group] if name not in without else parser
+
+    def said(name: str, text: str) -> str:
+        return argparse.SUPPRESS if name in without else method if method and name == "method" else text
+
     for name, (group, allowed, text) in _JOB_CHOICES.items():
-        if group in groups:
-            groups[group].add_argument(flag(name), choices=allowed, metavar=_metavar(allowed, name), help=text)
+        place(name, group).add_argument(
+            flag(name), choices=allowed, metavar=_metavar(allowed, name), help=said(name, text)
+        )
     for name, (group, text) in _JOB_NUMBERS.items():
-        if group in groups:
-            groups[group].add_argument(flag(name), type=whole, metavar="N", help=text)
+        place(name, group).add_argument(flag(name), type=whole, metavar="N", help=said(name, text))
     for name, (group, text) in _SWITCHES.items():
-        groups[group].add_argument(flag(name), action=argparse.BooleanOptionalAction, default=None, help=text)
+        place(name, group).add_argument(
+            flag(name), action=argparse.BooleanOptionalAction, default=None, help=said(name, text)
+        )
     groups["method"].add_argument(
         "--lora-targets", metavar="NAMES", help="all-linear, attention, mlp, or names such as q_proj,v_proj"
     )
@@ -98,10 +109,16 @@ def add_job_flags(parser: argparse.ArgumentParser, *, before: str = "", serves: 
     )  # fmt: skip
 
 
+def _fields(without: frozenset[str]) -> dict[str, tuple[object, ...]]:
+    """Every field that is shown, with its group first."""
+    every: dict[str, tuple[object, ...]] = {**_JOB_CHOICES, **_JOB_NUMBERS, **_SWITCHES}
+    return {name: entry for name, entry in every.items() if name not in without}
+
+
 def job_fields(arguments: argparse.Namespace) -> dict[str, object]:
     """What the command line said of the job, under the job's names."""
     names = (*_JOB_NUMBERS, *_JOB_CHOICES, *_SWITCHES, "lora_targets", "lora_dropout", "checkpointing")
-    given = {name: getattr(arguments, name, None) for name in names}
+    given = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 
 

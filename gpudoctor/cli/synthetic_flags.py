@@ -19,13 +19,17 @@ _KNOWN = {
 }  # fmt: skip
 """Keys of which every DeepSpeed config has one."""
 _SAID = {"batch": "--batch", "accumulate": "--accumulate"}
+_REFUSED = frozenset({
+    "mode", "context", "concurrency", "kv_dtype", "loss", "stack", "fused_norm", "lora_fused", "quant_group",
+    "experts_quantized", "nodes", "tp", "pp", "cp", "ep",
+})  # fmt: skip
+"""Fields that no synthetic job can have; they are taken, or `--mode` were short for `--model`."""
 _OF_COMMAND = "describes a synthetic job, which has no COMMAND; a command's own flags go after it"
 
 
 def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
     """`--model`, `--deepspeed`, and every field of the job."""
     from gpudoctor.cli.estimate_flags import add_job_flags
-    from gpudoctor.estimate.job import MODES
 
     group = parser.add_argument_group("a synthetic job, instead of COMMAND")
     group.add_argument(
@@ -33,8 +37,12 @@ def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
         help="train this one on random weights: a size (7b), family and size, config.json, folder or hub id",
     )  # fmt: skip
     group.add_argument("--deepspeed", metavar="FILE", help="train with DeepSpeed by this config")
-    parser.add_argument("--mode", choices=MODES, help=argparse.SUPPRESS)  # or it were short for --model
-    add_job_flags(parser, before="a synthetic job: ", serves=False)
+    add_job_flags(
+        parser,
+        before="a synthetic job: ",
+        without=_REFUSED,
+        method="what is trained, on which base (default: full)",
+    )
 
 
 def asked(arguments: argparse.Namespace) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, Difference, on_cpu
+from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, UNPACKED, Difference, on_cpu
 from gpudoctor.estimate.measure.result import Measurement
 from gpudoctor.estimate.result import Estimate
 
@@ -60,6 +60,8 @@ def compare(estimate: Estimate, measurement: Measurement, *, program: bool = Fal
     differences: tuple[Difference, ...] = DIFFERENCES if cpu else ()
     if program:
         differences = tuple(ONE_BY_ONE if each.kind == ONE_BY_ONE.kind else each for each in differences)
+        if cpu and (estimate.job.method == "int8-lora" or "8bit" in estimate.job.optimizer):
+            differences += (UNPACKED,)
     return Comparison(
         estimate=expected, measurement=measurement, rows=tuple(_rows(expected, measurement)),
         differences=differences, standins=not program,

@@ -19,7 +19,9 @@ def refuse(job: TrainingJob, place: Place, *, engine: bool = False) -> None:
 def _refusals(job: TrainingJob, place: Place, engine: bool) -> Iterator[tuple[bool, str, str]]:
     sharded = job.parallel in {"fsdp", "fsdp2"}
     zero = job.parallel in ZERO
+    serves = job.context is not None or job.concurrency > 1 or job.kv_dtype != "bf16"
     yield job.mode != "train", "--mode inference", "a synthetic job trains; leave it out"
+    yield serves, "--context, --concurrency and --kv-dtype", "they are of inference, and a synthetic job trains"
     for name in ("tp", "pp", "cp", "ep"):
         degree = getattr(job, name)
         yield (
