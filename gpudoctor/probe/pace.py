@@ -19,7 +19,7 @@ from .table import OTHER
 if TYPE_CHECKING:
     from .probe import Probe
 
-FIRST = 64
+FIRST = 128
 """Steps that are watched in any case."""
 SHARE, LEAST = 0.003, 6e-6
 """What watching may cost, and what timing may: this share of a step, or so many seconds."""

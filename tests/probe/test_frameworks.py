@@ -201,8 +201,8 @@ def test_fsdp2_and_ddp_on_two_ranks(tmp_path):
     ranks = [told for told in run.ranks if told.of("loop")]
     assert [told.one("start")["rank"] for told in ranks] == [0, 1]
     for told in ranks:
-        assert len(told.steps("index")) == 24
-        assert set(told.steps("backwards")) == {1}
+        # The second network's first step is told together with its second: until then it might be a part of one.
+        assert sum(told.steps("count")) == sum(told.steps("backwards")) == 24
         models = {model["wrapped"]: model["name"] for model in told.of("model")}
         assert models == {"FSDP": "Sequential", "DDP": "Sequential"}
         assert sum(told.steps("collectives")) == 6

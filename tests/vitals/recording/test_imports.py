@@ -170,7 +170,7 @@ def test_a_log_of_two_gpus(tmp_path):
     assert table.column("gpu0_reasons")[1] == 8
     assert table.column("gpu0_memory")[0] == 1 << 30
     assert recording.machine_facts["gpus"][1] == {
-        "name": "NVIDIA A100-SXM4-80GB", "bytes": 80 << 30, "power_limit": 400.0
+        "index": 1, "name": "NVIDIA A100-SXM4-80GB", "bytes": 80 << 30, "power_limit": 400.0
     }  # fmt: skip
 
 
