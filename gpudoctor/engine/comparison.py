@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
@@ -31,6 +32,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     measure = _measure(states)
     ratio = _ratio(states, measure)
     change = _change(ratio)
+    jobs = other_job(before, after)
     codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
     return Comparison(
         before=runs[0],
@@ -44,7 +46,9 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         loss=_loss(before, after),
         gone=tuple(sorted(codes[0] - codes[1])),
         new=tuple(sorted(codes[1] - codes[0])),
-        verdict=_verdict(ratio, change, measure, runs),
+        verdict=_verdict(ratio, change, measure, runs) + _two_jobs(jobs),
+        other_job=jobs,
+        other_setting=other_setting(before, after),
     )
 
 
@@ -186,6 +190,11 @@ def _curve(recording: Recording) -> dict[int, float]:
         if found:
             return found
     return {}
+
+
+def _two_jobs(jobs: Sequence[str]) -> str:
+    """A warning that the ratio is none of one job's."""
+    return f" They are two jobs, though: {'; '.join(jobs)}." if jobs else ""
 
 
 def _verdict(ratio: Ratio | None, change: Change, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:

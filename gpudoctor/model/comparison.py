@@ -63,6 +63,10 @@ class Comparison:
     new: tuple[str, ...]
     """Findings of the second run only."""
     verdict: str
+    other_job: tuple[str, ...] = ()
+    """What makes them recordings of two jobs, a clause each; empty for one job."""
+    other_setting: tuple[str, ...] = ()
+    """What else differs between them, a clause each."""
 
     def beyond(self, most: float) -> bool:
         """Whether the time grew by more than a share, and not by chance."""

@@ -27,6 +27,8 @@ class Guard:
         self.compiling: Callable[[], bool] = lambda: False
         self.names: set[str] = set()
         """Hooks that went through here."""
+        self.failed: set[str] = set()
+        """Those of them that have failed."""
 
     def wanted(self, hook: str) -> bool:
         """Whether the settings leave this hook on."""
@@ -35,6 +37,7 @@ class Guard:
     def lose(self, hook: str, error: BaseException) -> None:
         """A hook failed; it is off from now on."""
         self._off.add(hook)
+        self.failed.add(hook)
         self._lost(hook, error)
 
     def safely(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,6 +29,8 @@ def comparison_json(item: Comparison, most: float | None) -> str:
         "phases": [_row_object(row) for row in item.phases],
         "memory": [_row_object(row) for row in item.memory],
         "loss": item.loss or None,
+        "other_job": list(item.other_job),
+        "other_setting": list(item.other_setting),
         "findings": {"gone": list(item.gone), "new": list(item.new)},
         "before": run_object(item.before),
         "after": run_object(item.after),
@@ -58,12 +60,13 @@ def groups(item: Comparison) -> list[Group]:
 
 
 def remarks(item: Comparison) -> list[str]:
-    """Sentences about loss and findings."""
+    """Sentences about what differs, loss and findings."""
     said = [
         f"The {name} run ended with exit code {run.exit_code}."
         for name, run in (("first", item.before), ("second", item.after))
         if run.failed
     ]
+    said += [f"Beside the time: {'; '.join(item.other_setting)}."] if item.other_setting else []
     said += [f"Loss: {item.loss}."] if item.loss else []
     said += [f"Gone: {', '.join(item.gone)}."] if item.gone else []
     said += [f"New: {', '.join(item.new)}."] if item.new else []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from recordings import make_process, make_recording, make_steps, write_recording
+from recordings import make_process, make_recording, make_steps, record, write_recording
 
 from gpudoctor.cli import main
 from gpudoctor.engine.comparison import compare
@@ -143,3 +143,52 @@ def test_the_command_and_its_exit_codes(tmp_path, capsys):
     assert (printed.out, out.is_file(), "slower" in printed.err) == ("", True, True)
     assert main(["compare", fast, slow, "--max-regression", "much"]) == 2
     assert main(["compare", fast, str(tmp_path / "missing")]) == 2
+
+
+def job(parameters=1000, marker="optimizer", device="cpu", ranks=1, version="2.9", **changes):
+    told = [
+        record("torch", 1.0, version=version, threads=1, device="NVIDIA H100"),
+        record("model", 1.0, name="Net", parameters=parameters, device=device),
+        record("loop", 1.5, marker=marker, path="/job/train.py", line=5, function="<module>", engine=None),
+    ]
+    steps = make_steps(100)
+    made = [make_process(steps, records=told, rank=rank, world=ranks) for rank in range(ranks)]
+    fields = {"command": ("python", "train.py", "--lr", "1e-3"), **changes}
+    return make_recording(*made, **fields)
+
+
+def test_one_job_twice_has_nothing_to_remark():
+    found = compared(job(), job())
+    assert found.other_job == found.other_setting == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"parameters": 2000}, "the models differ (Net of 1,000 parameters, then Net of 2,000 parameters)"),
+        ({"ranks": 2}, "the numbers of ranks differ (1 rank, then 2 ranks)"),
+        ({"marker": "backward"}, "the kinds of steps differ"),
+        ({"command": ("torchrun", "other.py")}, "the scripts differ (train.py, then other.py)"),
+    ],
+)
+def test_two_jobs_are_told(changes, said):
+    found = compared(job(), job(**changes))
+    assert said in " ".join(found.other_job)
+    assert "They are two jobs, though" in found.verdict and said in found.verdict
+    jsonschema.validate(json.loads(comparison_json(found, None)), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"command": ("python", "train.py", "--lr", "1e-4")}, "the arguments differ (1e-3, then 1e-4)"),
+        ({"version": "2.8"}, "the versions of torch differ (2.9, then 2.8)"),
+        ({"device": "cuda:0"}, "the devices differ (cpu, then NVIDIA H100)"),
+        ({"node": "b"}, "the machines differ"),
+    ],
+)
+def test_what_else_differs_is_remarked(changes, said):
+    found = compared(job(), job(**changes))
+    assert not found.other_job and "two jobs" not in found.verdict
+    assert said in render_comparison(found, width=200, colour=False)
+    assert said in comparison_markdown(found)

@@ -22,6 +22,11 @@ from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known, Source
 
+WHOLE, CHEAP, DEAR = "whole", "cheap", "dear"
+"""What workers would not mend: items that are only indexed one by one, batches that are cheaper to make than to
+hand over, batches that are dear to hand over."""
+_CHEAP = 0.5
+"""Part of the wait that making a batch takes at most where the training had better make it itself."""
 _HOT = 0.1
 """Share of the samples in the making of items from which on a line is named."""
 
@@ -53,7 +58,8 @@ class LoaderBound(Check):
         tensors, and items that are only indexed, stacked or padded, are silent.
     Remedies:
         Workers, as many as the CPUs that this process may use, kept alive between epochs; or do the work
-        once, before the training, and store the result.
+        once, before the training, and store the result. Where handing over is what takes the time: no workers,
+        whole batches by one index, or tensors instead of objects.
     References:
         - https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation
@@ -135,7 +141,9 @@ class LoaderBound(Check):
         loader, busy = training_loader(process), workers(run.recording, process.rank)
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
-        if light or self._quick(loader, run, each, bool(suspected)):
+        quick = self._quick(loader, run, each, bool(suspected))
+        alone = loader is not None and not loader.workers
+        if light or quick:
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
         made_at = loader.place if loader is not None else None
@@ -158,6 +166,8 @@ class LoaderBound(Check):
                 ("pinned", loader is None or loader.pinned),
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),
+                ("handed", WHOLE if quick or (light and alone) else _hand_over(busy, each) if idle else ""),
+                ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
             ),
         )
 
@@ -214,6 +224,12 @@ class LoaderBound(Check):
                 ),
             ),
         )
+
+
+def _hand_over(busy: Workers | None, wait: float) -> str:
+    """Where workers keep up and the training waits all the same: would it make the batch faster by itself?"""
+    quicker = busy is not None and 0 < busy.batch_seconds < _CHEAP * wait
+    return CHEAP if quicker else DEAR
 
 
 def _how(loader: LoaderFacts | None, busy: Workers | None) -> str:

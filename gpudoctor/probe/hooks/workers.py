@@ -67,10 +67,13 @@ def install(probe: Probe) -> None:
 
 def _measured(probe: Probe, original: Any) -> Any:
     begin = probe.guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
+    failed = probe.guard.safely(f"{HOOK} (file)", lambda arguments: _failed(probe, arguments))
     end = probe.guard.safely(HOOK, lambda: _end(probe))
 
     def _worker_loop(*args: Any, **kwargs: Any) -> Any:
         begin(args)
+        if probe.worker is None:
+            failed(args)
         try:
             return original(*args, **kwargs)
         finally:
@@ -82,8 +85,7 @@ def _measured(probe: Probe, original: Any) -> Any:
 
 
 def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
-    number = arguments[10] if len(arguments) > 10 else 0
-    loader = probe.loaders.starting if probe.loaders is not None else None
+    loader, number = _numbers(probe, arguments)
     worker = Worker(probe, loader, number)
     fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
@@ -91,8 +93,24 @@ def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
         kind.fetch = _fetching(worker, kind.fetch)
     base = fetching._BaseDatasetFetcher
     base.__init__ = _making(worker, base.__init__)
+    probe.become_worker(worker, _facts(probe, loader, number))
+
+
+def _failed(probe: Probe, arguments: tuple[Any, ...]) -> None:
+    """What was lost is told in the worker's own file."""
+    if HOOK in probe.guard.failed:
+        probe.become_worker(None, _facts(probe, *_numbers(probe, arguments)))
+
+
+def _numbers(probe: Probe, arguments: tuple[Any, ...]) -> tuple[int | None, int]:
+    """Numbers of the loader and of its worker."""
+    loader = probe.loaders.starting if probe.loaders is not None else None
+    return loader, arguments[10] if len(arguments) > 10 else 0
+
+
+def _facts(probe: Probe, loader: int | None, number: int) -> dict[str, Any] | None:
     started = probe.loaders.started if probe.loaders is not None else 0
-    probe.become_worker(worker, {"loader": loader, "worker": number} if started < FILES else None)
+    return {"loader": loader, "worker": number} if started < FILES else None
 
 
 def _end(probe: Probe) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpudoctor.model.amounts import count
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.recording.faults import read_fault
@@ -57,6 +58,7 @@ def read_node(place: Place) -> Node:
         if name.endswith(".gdr"):
             _read_file(node, name)
     problems += [sentence for item in node.reported for sentence in _missing(node, item)]
+    problems += _missing_of_workers(node)
     for name in names:
         fault = _FAULT.fullmatch(name)
         if fault is not None:
@@ -76,6 +78,20 @@ def _missing(node: Node, item: Reported) -> Iterator[str]:
         yield (
             f"{who}: its file stops before its end although the command ended well: "
             "a disk that was full, or a process that ended by os._exit"
+        )
+
+
+def _missing_of_workers(node: Node) -> Iterator[str]:
+    """The same of loader workers, of which there may be thousands: a sentence a hook."""
+    found: dict[str, list[str]] = {}
+    for _, process in node.workers:
+        for record in process.of("lost"):
+            found.setdefault(str(record.get("hook")), []).append(str(record.get("error")))
+    for hook, errors in found.items():
+        where = count(len(errors), "loader worker")
+        yield (
+            f"{node.place.name}: our hook `{hook}` failed in {where} and is off there; what it tells is "
+            f"missing ({errors[0]})"
         )
 
 

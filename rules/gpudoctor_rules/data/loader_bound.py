@@ -29,6 +29,11 @@ class LoaderBoundRule(Rule):
     answers = Code("DATA001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        handed = str(finding.fact("handed") or "")
+        yield from _HANDED[handed](finding) if handed in _HANDED else self._more(finding, patient)
+
+    def _more(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        """Workers, or less work for them."""
         workers, why = workers_for(patient)
         if finding.fact("workers") == 0 and finding.cost.step_share is not None:
             workers, why = _as_measured(patient, finding.cost.step_share, workers, why)
@@ -77,6 +82,71 @@ class LoaderBoundRule(Rule):
             effort=Effort.REWRITE,
             uses=frozenset({Resource.DISK}),
         )
+
+
+def _whole_batches(finding: Finding) -> Iterator[Remedy]:  # noqa: ARG001
+    """Items that are indexed and stacked one by one: workers would only copy them."""
+    yield Remedy(
+        id="DATA001-whole",
+        title="whole batches by one index, instead of items one by one",
+        steps=(
+            "for index in torch.randperm(len(x)).split(batch_size): batch = x[index], y[index]",
+            "or DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler(dataset), batch_size, "
+            "False)) with a data set that takes a list of indices",
+            "tensors that fit there can stay on the device",
+        ),
+        # Other draws: the order of the samples is another one.
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        references=("https://pytorch.org/docs/stable/data.html#disable-automatic-batching",),
+    )
+
+
+def _no_workers(finding: Finding) -> Iterator[Remedy]:
+    """Batches that are cheaper to make than to hand over."""
+    each = float(finding.fact("batch_seconds") or 0.0)
+    span = finding.span
+    edits: tuple[KeywordEdit, ...] = ()
+    if span is not None and finding.fact("settable") and not finding.fact("engine"):
+        needless = ("persistent_workers", "prefetch_factor", "multiprocessing_context")
+        zero = (("num_workers", "0"),)
+        edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=zero, remove=needless),)
+    name = "dataloader_num_workers" if finding.fact("engine") else "num_workers"
+    yield Remedy(
+        id="DATA001-none",
+        title=f"{name}=0",
+        steps=(
+            f"{name}=0, without persistent_workers and prefetch_factor: a batch takes {each * 1e3:.2g} ms to "
+            "make, and longer to hand over from a worker",
+        ),
+        applicability=Applicability.UNSAFE,  # workers draw their random numbers from seeds of their own
+        effort=Effort.ONE_LINE,
+        sets=(("DataLoader.num_workers", "0"),),
+        edits=edits,
+        override=(("DataLoader.num_workers", "0"),),
+    )
+    yield from _whole_batches(finding)
+
+
+def _lighter(finding: Finding) -> Iterator[Remedy]:  # noqa: ARG001
+    """Batches that are dear to hand over."""
+    yield Remedy(
+        id="DATA001-tensors",
+        title="hand over few tensors, not many objects",
+        steps=(
+            "stack what a batch holds into a few tensors in collate_fn: each goes over in shared memory, and "
+            "every Python object is pickled, sent and unpickled by the training process",
+            "leave out what the step does not use (paths, texts, masks that can be made on the device), and "
+            "send uint8 and int32 as they are: convert on the device",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        references=("https://pytorch.org/docs/stable/multiprocessing.html",),
+    )
+
+
+_HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter}
+"""What workers would not mend, and what does."""
 
 
 def workers_for(patient: Patient) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from scripts import script_patient
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Confidence, Severity, SourceSpan
-from gpudoctor.testing import examine, make_patient
+from gpudoctor.testing import examine, make_host, make_patient, prescribe
 
 REGISTRY = load_registry()
 LOOP = """
@@ -56,6 +56,12 @@ def findings(code, text=None, *ranks, **changes):
     path = patient.source.scripts[0].path
     moved = [_moved(rank, path) for rank in recording.ranks]
     return examine(check, script_patient_of(patient, make_recording(*moved, **changes)))
+
+
+def remedies(code, finding):
+    """Titles of what its rules prescribe."""
+    patient = make_patient(recording=make_recording(), host=make_host())
+    return [item.title for rule in REGISTRY.rules[code] for item in prescribe(rule, finding, patient)]
 
 
 def script_patient_of(patient, recording):
@@ -258,6 +264,25 @@ def test_waiting_for_data():
     many = replace(loader, fields={**loader.fields, "batch_size": 512})
     [quick] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.01), records=[many]))
     assert quick.severity is Severity.NOTE  # 20 µs an item
+    assert {remedies("DATA001", one)[0] for one in (short, rows, quick)} == {
+        "whole batches by one index, instead of items one by one"
+    }
+    assert remedies("DATA001", finding)[0].startswith("num_workers=")
+
+
+@pytest.mark.parametrize(
+    ("busy", "title"),
+    [(0.4, "num_workers=0"), (4.0, "hand over few tensors, not many objects")],  # 2 ms a batch, and 20
+)
+def test_where_the_hand_over_is_what_takes_the_time(busy, title):
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=2, persistent=True, batch_size=8, role="training",
+                    path="/job/train.py", line=13, batches=100)  # fmt: skip
+    items = record("items", 5.0, loader=0, items=1600, batches=200, busy=busy, waiting=8.0)
+    process = make_process(make_steps(200, data_wait=0.02), records=[loader])
+    [finding] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),))
+    assert "the hand-over takes it" in finding.message
+    assert remedies("DATA001", finding)[0] == title
+    assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
 
 
 def test_waiting_little_refutes_a_loader_without_workers():

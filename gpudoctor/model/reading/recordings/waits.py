@@ -64,6 +64,8 @@ class Workers:
     """Share of their time in fetch and collate (0..1)."""
     item_seconds: float
     """Seconds an item."""
+    batch_seconds: float
+    """Seconds a batch, fetch and collate; 0 where none was counted."""
 
 
 @once
@@ -144,7 +146,13 @@ def workers(recording: Recording, rank: int) -> Workers | None:
     count = sum(_number(item, "items") for item in items)
     if not items or busy + idle <= 0:
         return None
-    return Workers(count=len(found), busy=busy / (busy + idle), item_seconds=busy / count if count else 0.0)
+    batches = sum(_number(item, "batches") for item in items)
+    return Workers(
+        count=len(found),
+        busy=busy / (busy + idle),
+        item_seconds=busy / count if count else 0.0,
+        batch_seconds=busy / batches if batches else 0.0,
+    )
 
 
 def _number(item: Record, name: str) -> float:
