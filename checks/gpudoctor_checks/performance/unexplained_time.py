@@ -9,6 +9,7 @@ from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.playing import experience
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
+from gpudoctor.model.reading.recordings.ranks import straggler
 from gpudoctor.model.reading.recordings.statements import calling, loop_heads
 from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.costs import unexplained
@@ -38,8 +39,8 @@ class UnexplainedTime(Check):
     False alarms:
         A script whose step is that work: a simulation, a search. The share is still what it says. Where the
         source shows that an environment is stepped, gathering experience is told apart, as a note. Time of one
-        rank alone is the straggler's (DIST001), and time at which the sampler never looked has no line: both
-        are notes.
+        rank alone is the straggler's (DIST001): where that is told, this is silent, else a note; so is time at
+        which the sampler never looked, which has no line.
     Remedies:
         Look at the lines: take the work out of the step, do it less often, or on whole tensors on the device.
         Of experience that is gathered: several environments at once.
@@ -91,6 +92,8 @@ class UnexplainedTime(Check):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
         places = lines_of(patient, run, Owner.NOBODY, Owner.ENGINE)
         if not places or _of_one_rank(run):
+            if self._told_as_straggler(run):
+                return
             severity = Severity.NOTE
         spans = [spot(patient, place) for place in places]
         heads = [head for span in spans[:2] for head in loop_heads(patient, span)]
@@ -136,6 +139,16 @@ class UnexplainedTime(Check):
             name="experience_share",
             numbers=(measured("environment_share", found.stepping, "1", run.recording),),
             facts=(("nature", _GATHERS), ("stepping", found.stepping / found.share)),
+        )
+
+    def _told_as_straggler(self, run: Run) -> bool:
+        """Whether DIST001 names the rank and its lines."""
+        late = straggler(run.recording)
+        return (
+            late is not None
+            and late.share >= self.limit("share_noted")
+            and next(iter(late.parts)) == OTHER
+            and _of_one_rank(run)
         )
 
     def _unexplained(self, patient: Patient, run: Run) -> float:

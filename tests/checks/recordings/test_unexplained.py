@@ -167,15 +167,24 @@ def test_a_line_by_itself_is_to_be_done_less_often():
     assert said.startswith("No fault was found") and said.endswith("see note 1.")
 
 
+def two_ranks(n):
+    seen = [lines(("other", "/job/t.py", 9, "", 60))]
+    slow = make_process(make_steps(n, other=0.01), rank=1, world=2, records=seen)
+    return make_patient(recording=make_recording(make_process(make_steps(n), rank=0, world=2), slow))
+
+
 def test_the_time_of_one_rank_is_not_taken_out_of_the_step():
-    slow = make_process(
-        make_steps(200, other=0.01), rank=1, world=2, records=[lines(("other", "/job/t.py", 9, "", 60))]
-    )
-    quick = make_process(make_steps(200), rank=0, world=2)
-    patient = make_patient(recording=make_recording(quick, slow))
+    patient = two_ranks(80)  # too few steps to name a straggler
     [finding] = findings(patient)
     assert finding.severity is Severity.NOTE
     assert "share the work out" in remedies(patient, finding)[0]
+
+
+def test_the_time_of_a_straggler_is_told_once():
+    patient = two_ranks(200)
+    assert findings(patient) == []
+    [late] = findings(patient, "DIST001")
+    assert late.span.line == 9
 
 
 def test_episodes_that_get_longer_are_no_fault():
