@@ -25,9 +25,11 @@ from gpudoctor.recorder.machine import Sampler
 from gpudoctor.recorder.start import CommandError, probed
 from gpudoctor.trial.processes import die_with_us, end_all
 
-ENOUGH, DONE = "enough", "done-*"
+ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"
 _TICK = 0.02
+_TELL = 0.2
+"""Seconds between two words on how far it is: what watches must not take time from what is measured."""
 _LOOK = 0.5
 """Seconds between two looks at the recording of a run that has no fixed length."""
 _GRACE = 3.0
@@ -172,7 +174,7 @@ class _Vigil:
     ) -> None:
         self._plan, self._child, self._started = plan, child, started
         self._enough, self._watch = enough, watch
-        self._looked = started
+        self._looked = self._told = started
 
     def keep(self) -> str | None:
         """Who ended it; None when it ended by itself."""
@@ -182,7 +184,7 @@ class _Vigil:
             if self._child.poll() is not None:
                 return None
             now = time.monotonic()
-            done = len(list(self._plan.folder.glob(DONE)))
+            done = sum(name.startswith(DONE) for name in os.listdir(self._plan.folder))
             if done:
                 first = first or now
                 if done >= self._ranks() or now - first > _GRACE:
@@ -194,7 +196,9 @@ class _Vigil:
                 return "steps"
             if now - self._started > self._plan.seconds:
                 return "seconds"
-            self._watch(now - self._started)
+            if now - self._told >= _TELL:
+                self._told = now
+                self._watch(now - self._started)
             time.sleep(_TICK)
 
     def _ranks(self) -> int:
