@@ -109,6 +109,40 @@ def test_the_last_state_is_kept_after_the_loop():
     assert cure(once, "save(model, 'a.pt')", last=True).count("save(model, 'a.pt')") == 2
 
 
+LOOPS = f"{HEAD}for e in range(3):\n    for i, x in enumerate(loader):\n        loss = model(x).mean()\n" \
+    "        loss.backward()\n        optimizer.step()\n"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "cured"),
+    [
+        (
+            "        if rank == 0:\n            save(model, 'a.pt')\n",
+            "        if rank == 0:\n            if i % 500 == 0:\n                save(model, 'a.pt')\n"
+            "if rank == 0:\n    save(model, 'a.pt')\n",
+        ),
+        (
+            "        if i % 5 == 0:\n            save(model, 'a.pt')\n",
+            "        if i % 500 == 0:\n            save(model, 'a.pt')\nsave(model, 'a.pt')\n",
+        ),
+    ],
+)
+def test_conditions_come_along(body, cured):
+    assert cure(LOOPS + body, "save(model, 'a.pt')", last=True) == LOOPS + cured
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        if i % 5 == 0 and rank == 0:\n            save(model, 'a.pt')\n",
+        "        if rank == 0:\n            if i % 5 == 0:\n                save(model, 'a.pt')\n",
+    ],
+)
+def test_what_cannot_be_kept_to_the_end_is_not_thinned(body):
+    assert cure(LOOPS + body, "save(model, 'a.pt')", last=True) == ""
+    assert "% 500 == 0" in cure(LOOPS + body, "save(model, 'a.pt')")
+
+
 def test_a_guard_gets_another_number():
     text = f"{HEAD}for i, x in enumerate(loader):\n{STEP}    if i % 5 == 0:\n        save(model, 'a.pt')\n"
     assert "if i % 500 == 0:\n        save" in cure(text, "save(model, 'a.pt')")

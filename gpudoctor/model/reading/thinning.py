@@ -51,35 +51,45 @@ def less_often(
     """Edits that make an event run every `period` passes: its guard's number, or a guard around it.
 
     Nothing where the statement's value is used, where it shares its guard with other work (unless the whole
-    `block` is meant), or where the passes cannot be counted. With `last` it also runs once after the loop,
-    where that can be written. `script` is the one that holds the loop.
+    `block` is meant), or where the passes cannot be counted. With `last` it also runs once after the loop, and
+    nothing is edited where that cannot be written. `script` is the one that holds the loop.
     """
     guards = [guard for guard in event.guards if guard.kind is GuardKind.PERIOD]
-    if guards:
-        return _number(script, event, guards[0], period, block=block)
     head = loop_node(script, loop)
+    if guards:
+        return _number(script, event, guards[0], period, block=block, head=head if last else None)
     if head is None:
         return ()
     for place in _places(script, loop, head, event):
         found = counter_at(script, loop, head, place)
         edits = _guarded(script, place, found, period) if found is not None else ()
         if edits:
-            return (*edits, *(_once_more(script, head, place) if last else ()))
+            more = once_more(script, head, [place]) if last else ()
+            return () if more is None else (*edits, *more)
     return ()
 
 
-def _number(script: Script, event: Event, guard: Guard, period: int, *, block: bool) -> tuple[Edit, ...]:
+def _number(
+    script: Script, event: Event, guard: Guard, period: int, *, block: bool, head: Head | None
+) -> tuple[Edit, ...]:
+    """The number of a guard, or the default of its option; with a `head` once more after that loop."""
+    node = _guard_node(script, guard)
+    more = once_more(script, head, node.body) if head is not None and node is not None else ()
     option = option_of(event)
+    if more is None or (node is None and (head is not None or not option)):
+        return ()
     if option:
-        return _default(script, option, period)
-    for node in nodes(script, ast.If):
-        if node.test.lineno != guard.line or ast.unparse(node.test) not in {guard.text, _plain(guard.text)}:
-            continue
-        if not block and (node.orelse or not all(_waits(script, item) for item in node.body)):
-            return ()
-        number = modulus(node.test)
-        return (replace_node(script, number, str(period)),) if number is not None else ()
-    return ()
+        return (*_default(script, option, period), *more)
+    if node is None or (not block and (node.orelse or not all(_waits(script, item) for item in node.body))):
+        return ()
+    number = modulus(node.test)
+    return (replace_node(script, number, str(period)), *more) if number is not None else ()
+
+
+def _guard_node(script: Script, guard: Guard) -> ast.If | None:
+    said = {guard.text, _plain(guard.text)}
+    here = (node for node in nodes(script, ast.If) if node.test.lineno == guard.line)
+    return next((node for node in here if ast.unparse(node.test) in said), None)
 
 
 def _waits(script: Script, item: ast.stmt) -> bool:
@@ -227,28 +237,43 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
     return text
 
 
-def _once_more(script: Script, head: Head, place: ast.stmt) -> tuple[Edit, ...]:
-    """The same statement after the outermost loop, so that the last state is kept; nothing where it cannot."""
-    if not any(item is place for item in head.body) or not isinstance(place, ast.Expr):
-        return ()
+def once_more(script: Script, head: Head, block: list[ast.stmt]) -> tuple[Edit, ...] | None:
+    """Statements of a pass once more behind the outermost loop, so that the last state is kept.
+
+    Conditions and contexts that hold nothing else come along: `if rank == 0:`. Nothing where the function does
+    the same behind the loop already; None where it cannot be written.
+    """
     outer: Head = head
     for above in enclosing(script, head):
-        if isinstance(above, FUNCTIONS):
+        if not isinstance(above, LOOPS):
             break
-        if isinstance(above, LOOPS):
-            outer = above
-        elif not isinstance(above, ast.Module):
-            return ()  # the loop stands in a `with` or an `if`: what holds in there may not hold behind it
-    text = own_lines(script, place)
-    called = ast.unparse(place.value.func) if isinstance(place.value, ast.Call) else ""
+        outer = above
+    called = {ast.unparse(part.func) for item in block for part in ast.walk(item) if isinstance(part, ast.Call)}
     function = function_of(script, head)
-    later = [
-        call
+    later = {
+        ast.unparse(call.node.func)
         for call in script.calls
         if call.span.line > (outer.end_lineno or 0) and function_of(script, call.node) is function
-    ]
-    if text is None or any(ast.unparse(call.node.func) == called for call in later):
+    }
+    if called & later:
         return ()
-    old, new = indentation(script, place), indentation(script, outer)
-    lines = [line.removeprefix(old) for line in text.split("\n")]
+    whole = _with_conditions(script, head, block)
+    texts = [own_lines(script, item) for item in whole]
+    if not whole or None in texts:
+        return None
+    old, new = indentation(script, whole[0]), indentation(script, outer)
+    lines = [line.removeprefix(old) for text in texts for line in (text or "").split("\n")]
     return (insert_after(script, outer, ("\n" + new).join(lines)),)
+
+
+def _with_conditions(script: Script, head: Head, block: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements as they stand in the loop's body, or the condition that holds only them; else empty."""
+    above = next(iter(enclosing(script, block[0])), None)
+    if above is head:
+        return block
+    if not isinstance(above, ast.If | ast.With) or not any(item is above for item in head.body):
+        return []
+    if isinstance(above, ast.If) and (above.orelse or modulus(above.test) is not None):
+        # The last time is an exception from the period, and from nothing else.
+        return block if isinstance(above.test, ast.Compare) and not above.orelse else []
+    return [above] if above.body == block else []

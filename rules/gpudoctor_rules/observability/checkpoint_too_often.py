@@ -11,6 +11,8 @@ from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 500
 """Steps between two saves: transformers' default."""
+NEAR = 50
+"""Where no edit can save once more at the end: the check's limit, so that no more steps than that are lost."""
 
 
 class CheckpointTooOftenRule(Rule):
@@ -24,9 +26,10 @@ class CheckpointTooOftenRule(Rule):
         if setting is not None:
             yield by_setting("OBS003", setting, "save", every, edits)
             return
-        every = period_for(finding, patient, EVERY)
-        option = str(finding.fact("option") or "")
-        edits = _edits(finding, patient, every)
+        every, option = period_for(finding, patient, EVERY), str(finding.fact("option") or "")
+        edits = _edits(finding, patient, every, last=True)
+        if not edits and (closer := _edits(finding, patient, period_for(finding, patient, NEAR), last=False)):
+            every, edits = period_for(finding, patient, NEAR), closer
         steps = [f"if step % {every} == 0:   # around the save, and one more save after the loop"]
         if option:
             steps.insert(0, f"launch with {option} {every}")
@@ -57,9 +60,9 @@ class CheckpointTooOftenRule(Rule):
         )
 
 
-def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
+def _edits(finding: Finding, patient: Patient, every: int, *, last: bool) -> tuple[Edit, ...]:
     """Fewer saves, and one after the loop, so that the last state is kept."""
     span = finding.span
     if span is None:
         return ()
-    return thinned(scripts_given(patient), span.path, span.line, span.column, every, last=True)
+    return thinned(scripts_given(patient), span.path, span.line, span.column, every, last=last)
