@@ -50,6 +50,18 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPair:
+    """Two runs one right after the other; seconds a step, or a sample where the batches differ."""
+
+    baseline: float
+    candidate: float
+    candidate_first: bool
+    """Which of the two ran first."""
+    aside: bool
+    """Whether it does not count, because something outside stalled one of the runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow:
     """One change that was tried, or why it was not."""
 
@@ -68,6 +80,8 @@ class TrialRow:
     """Highest bytes of a rank with it: of the device, or resident where there is none."""
     patch: bool = False
     """Whether an edit of a file does it."""
+    pairs: tuple[TrialPair, ...] = ()
+    """In the order in which they ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,4 +90,13 @@ def _row(row: TrialRow) -> JsonObject:
         "memory_bytes": row.memory,
         "patch": row.patch,
         "proof": proof_object(row.proof),
+        "pairs": [
+            {
+                "baseline_seconds": pair.baseline,
+                "candidate_seconds": pair.candidate,
+                "candidate_first": pair.candidate_first,
+                "aside": pair.aside,
+            }
+            for pair in row.pairs
+        ],
     }

@@ -1,9 +1,10 @@
 """The session's trials as data for the report."""
 
 import time
+from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.model.proof import Conclusion, TrialRow, TrialSummary
+from gpudoctor.model.proof import Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.trial.candidates import Untried, plan_of
 from gpudoctor.trial.measure import Tried
 from gpudoctor.trial.session import Attempt, Session
@@ -42,7 +43,19 @@ def _row(item: Attempt) -> TrialRow:
         samples_per_second=_rate(tried),
         memory=_memory(tried),
         patch=item.candidate is not None and item.candidate.edits,
+        pairs=tuple(_pairs(tried)),
     )
+
+
+def _pairs(tried: Tried) -> Iterator[TrialPair]:
+    aside = tried.decision.aside if tried.decision is not None else ()
+    for index, pair in enumerate(tried.pairs):
+        yield TrialPair(
+            baseline=pair.baseline,
+            candidate=pair.candidate,
+            candidate_first=pair.candidate_first,
+            aside=index in aside,
+        )
 
 
 def _untried(item: Untried) -> TrialRow:

@@ -108,6 +108,15 @@ def test_identical_commands_are_seldom_called_faster_and_real_gains_are_found():
     assert sum(sequential(rng, 0.02, 1.0 / 1.10) == "slower" for _ in range(100)) >= 95
 
 
+def test_the_looks_together_miss_the_truth_in_a_twentieth():
+    rng, missed = random.Random(5), 0
+    for _ in range(1500):
+        pairs = pairs_of([math.exp(rng.gauss(0, 0.01)) for _ in range(16)], [1.0] * 16)
+        decisions = [decide(pairs[:look]) for look in LOOKS]
+        missed += any(not item.low <= 1.0 <= item.high for item in decisions)
+    assert missed / 1500 <= 0.07  # 0.05 and three and a half standard deviations
+
+
 CURVE = {step: 2.0 / (1 + step / 10) for step in range(40)}
 
 

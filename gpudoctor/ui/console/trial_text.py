@@ -86,7 +86,8 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
         return row.name, step, "", "", said + _speed(row)
     loss = f"loss {proof.loss}" if proof.loss else "no loss seen"
     ratio = f"{_ratio(proof)} ({proof.low:.2f} to {proof.high:.2f})"
-    return row.name, step, ratio, loss, said + _memory(proof)
+    stalled = f", {plural(proof.aside, 'stalled pair')} set aside" if proof.aside else ""
+    return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
 
 def _speed(row: TrialRow) -> str:
