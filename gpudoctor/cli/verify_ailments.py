@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gpudoctor.model import Report
     from gpudoctor.model.replay import Replay
     from gpudoctor.model.signs.recording import Recording
+    from gpudoctor.trial.arm import Arm
+    from gpudoctor.trial.cure import Cures
     from gpudoctor.trial.session import Session
 
 _REPLAY_SHARE = 0.4
@@ -48,6 +50,20 @@ class Ailments:
         with self._session.stopping():
             return self._replayed(report, recording)
         return report
+
+    def cures(self, report: "Report", recording: "Recording", seconds: float) -> "Cures":
+        """What looks whether a finding is gone in a re-run; `seconds` is how long the baseline took."""
+        from gpudoctor.engine.examination import examine
+        from gpudoctor.engine.selection import Selection
+        from gpudoctor.model import Code
+        from gpudoctor.trial.cure import Cures
+
+        def diagnose(folder: Path, arm: "Arm", codes: frozenset[str]) -> "Report":
+            patient = recorded_patient(arm.words(self._command), folder, arm.sources)
+            chosen = Selection(selected=frozenset(map(Code, codes)), ignored={})
+            return examine(patient, replace(self._request, selection=chosen, signs_first=()))
+
+        return Cures(self._session.bench, diagnose, report.findings, recording, seconds)
 
     def _wanted(self, code: str) -> bool:
         """Whether the user named no remedies, or one of this ailment's."""

@@ -38,9 +38,14 @@ class Result:
     """Whether Ctrl-C ended the trials."""
 
 
+def _asked(arguments: argparse.Namespace) -> list[str]:
+    """The flags of trials that try no remedy."""
+    return [name for name in ("against", "vary", "find_batch") if getattr(arguments, name) not in (None, [])]
+
+
 def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace) -> None:
     """Refuse early what would fail after minutes; without a command a job is written. Raises `UsageError`."""
-    asked = [name for name in ("against", "vary", "find_batch") if getattr(arguments, name) not in (None, [])]
+    asked = _asked(arguments)
     if len(asked) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise UsageError(f"{flags} are trials of their own; name one of them")
@@ -102,9 +107,13 @@ def examine_and_try(
         ailments = Ailments(session, command, folder, request, arguments)
         report = ailments.explain(report, recording)
         _check_names(report, arguments.remedy)
-        if not finished.failed and session.choose_window(recording, finished.stopped_by is None):
+        session.cures = ailments.cures(report, recording, finished.seconds)
+        timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
+        if timed:
             _try(session, recording, report, command, arguments, job)
-        elif not ailments.found:
+        elif not _asked(arguments):
+            session.try_remedies(report.findings, timed=False)
+        if not timed and not session.attempts and not ailments.found:
             return Result(report=report, finished=finished)
     finally:
         line.close()

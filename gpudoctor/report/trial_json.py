@@ -1,7 +1,9 @@
 """Proofs and trials as plain data (DESIGN 6)."""
 
+import math
+
 from gpudoctor.model import Json, SourceSpan
-from gpudoctor.model.proof import Proof, TrialRow, TrialSummary
+from gpudoctor.model.proof import Cure, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
 
 JsonObject = dict[str, Json]
@@ -15,16 +17,35 @@ def proof_object(proof: Proof | None) -> JsonObject | None:
     if proof.memory is not None:
         memory = {"baseline": proof.memory[0], "candidate": proof.memory[1]}
     return {
-        "ratio": proof.ratio,
-        "low": proof.low,
-        "high": proof.high,
+        "ratio": _number(proof.ratio),
+        "low": _number(proof.low),
+        "high": _number(proof.high),
         "pairs": proof.pairs,
         "aside": proof.aside,
         "loss": proof.loss,
         "verdict": proof.verdict,
         "per": proof.per,
         "memory_bytes": memory,
+        "cured": proof.cure.gone if proof.cure else None,
+        "cure": _cure(proof.cure) if proof.cure else None,
     }
+
+
+def _cure(cure: Cure) -> JsonObject:
+    return {
+        "code": cure.code,
+        "words": cure.words,
+        "steps": cure.steps,
+        "also": list(cure.also),
+        "baseline": cure.before,
+        "candidate": cure.after,
+        "unit": cure.unit or None,
+    }
+
+
+def _number(value: float) -> float | None:
+    """Null where no pair was run."""
+    return None if math.isnan(value) else value
 
 
 def trial_object(trial: TrialSummary) -> JsonObject:

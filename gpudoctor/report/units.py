@@ -174,9 +174,12 @@ def evidence_command(evidence: Evidence) -> str | None:
 def remedy_facts(remedy: Remedy) -> str:
     """Effect, applicability and effort of a remedy: "1.9x to 2.3x, safe, one line"."""
     parts = [effect_text(remedy.effect)] if remedy.effect else []
-    if remedy.proof is not None:
-        proof = remedy.proof
-        parts = [f"{proof.ratio:.2f}x measured ({proof.low:.2f} to {proof.high:.2f})"]
+    proof = remedy.proof
+    if proof is not None:
+        cured = proof.cure is not None and proof.cure.gone
+        parts = ["cured in a trial"] if cured else []
+        if not math.isnan(proof.ratio):
+            parts.append(f"{proof.ratio:.2f}x measured ({proof.low:.2f} to {proof.high:.2f})")
     return ", ".join([*parts, remedy.applicability.value, remedy.effort.value])
 
 

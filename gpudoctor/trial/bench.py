@@ -96,21 +96,26 @@ class Bench:
         problem = _problem(finished, found)
         return Lap(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
 
-    def look(self, arm: Arm, *, steps: int | None, seconds: float) -> Lap:
-        """One run of an arm for what it shows, not for its time: so many steps (None: to its end)."""
+    def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> Lap:
+        """One run of an arm for what it shows, not for its time: so many steps (None: to its end).
+
+        `machine`: with the machine beside it sampled, as in the first run.
+        """
         limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
-        finished, recording, hint = self._run(arm, steps, limit)
+        finished, recording, hint = self._run(arm, steps, limit, machine)
         problem = _ended(finished)
         return Lap(finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem))
 
-    def _run(self, arm: Arm, steps: int | None, seconds: float) -> tuple[Finished, Recording, str]:
+    def _run(
+        self, arm: Arm, steps: int | None, seconds: float, machine: bool = False
+    ) -> tuple[Finished, Recording, str]:
         """One protected run, and what to know where it was refused something, as a clause to add."""
         self._laps += 1
         folder = self.scratch / f"lap-{self._laps}"
         folder.mkdir(mode=0o700)
         with self._protect(folder) as protection:
             finished = run_bounded(
-                replace(self._plan(arm, folder, seconds, protection), steps=steps),
+                replace(self._plan(arm, folder, seconds, protection), steps=steps, machine=machine),
                 watch=lambda passed: self.watch(arm.name, passed),
                 watching=self._watching,
             )

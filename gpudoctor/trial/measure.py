@@ -1,12 +1,13 @@
 """One change against the baseline: pairs back to back until they decide, or the time is up."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.model.proof import Conclusion, Proof
+from gpudoctor.model.proof import Conclusion, Cure, Proof
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bench import Bench, Lap
 from gpudoctor.trial.decision import LOOKS, Decision, decide
@@ -40,6 +41,10 @@ class Tried:
     ended: Conclusion | None = None
     """Set where no pair decides it."""
     decision: Decision | None = None
+    cure: Cure | None = None
+    """Of a remedy of something else than speed: what a run of it has shown."""
+    safe: bool = True
+    """Whether the remedy must leave the loss alone."""
 
     @property
     def per(self) -> str:
@@ -62,9 +67,9 @@ class Tried:
         return judge_losses([item.losses for item in self.baseline], [item.losses for item in self.candidate])
 
     def proof(self) -> Proof | None:
-        """What the pairs prove; None before there are two."""
+        """What the pairs prove, and the re-run; None before there are two pairs or such a run."""
         if self.decision is None:
-            return None
+            return _unmeasured(self.cure) if self.cure is not None else None
         loss = self.loss
         return Proof(
             ratio=self.decision.ratio,
@@ -76,12 +81,24 @@ class Tried:
             verdict=self.decision.verdict,
             memory=_memory(self.baseline, self.candidate),
             per=self.per,
+            cure=self.cure,
         )
 
     def conclusion(self) -> Conclusion:
         """How it ended, in one word."""
         if self.ended is not None:
             return self.ended
+        if self.cure is not None and self.cure.gone:
+            moved = self.safe and self.decision is not None and self.loss == "moved"
+            return Conclusion.MOVED if moved else Conclusion.CURED
+        speed = self._speed()
+        if self.cure is None or speed is Conclusion.PROVEN:
+            return speed
+        if self.cure.gone is None:
+            return Conclusion.UNCLEAR if self.decision is None else speed
+        return Conclusion.NOT_CURED
+
+    def _speed(self) -> Conclusion:
         if self.decision is None:
             return Conclusion.NOT_TRIED
         if self.gated and self.loss == "moved":
@@ -92,6 +109,12 @@ class Tried:
     def step_seconds(self) -> float | None:
         """Median of the candidate's runs."""
         return median(item.seconds for item in self.candidate) if self.candidate else None
+
+
+def _unmeasured(cure: Cure) -> Proof:
+    """The proof of a cure whose speed was not looked at."""
+    nan = math.nan
+    return Proof(ratio=nan, low=nan, high=nan, pairs=0, verdict="no clear difference", cure=cure)
 
 
 def try_arm(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudoctor.model import Ranked, Unavailable
+from gpudoctor.model import Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.reading.recordings.numbers import run_numbers
 from gpudoctor.model.reading.recordings.steady import steady
@@ -14,10 +14,13 @@ from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
+from gpudoctor.trial.cure import Cures, has_sign
+from gpudoctor.trial.decision import LOOKS
 from gpudoctor.trial.measure import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.window import FEWEST_STEPS, longest_rhythm, steps_made, warm_up
 from gpudoctor.vitals.recording import read_recording
 
+_SAFE = Applicability.SAFE
 WINDOW_SECONDS = 3.0
 """Of measured steps in every run: enough for the mean of a step to settle within a percent."""
 _LONGEST_WINDOW, _SHARE_OF_START = 10.0, 0.5
@@ -84,6 +87,8 @@ class Session:
     """Why trials ended before all were tried."""
     interrupted: bool = False
     """Whether it was Ctrl-C."""
+    cures: Cures | None = None
+    """Looks whether an ailment that is not about speed is gone; None where nobody can."""
 
     @property
     def left(self) -> float:
@@ -127,19 +132,24 @@ class Session:
         bench.deadline = self.began + self.budget
         return True
 
-    def try_remedies(self, ranked: Sequence[Ranked], *, others: int = 0) -> None:
-        """Try what can be tried, then the proven ones together; `others` changes want their time afterwards."""
+    def try_remedies(self, ranked: Sequence[Ranked], *, others: int = 0, timed: bool = True) -> None:
+        """Try what can be tried, then the proven ones together; `others` changes want their time afterwards.
+
+        Without `timed` (the command dies, or makes too few steps) only what cures something is looked at.
+        """
         first = ranked if self.top is None else ranked[: self.top]
         chosen = candidates(first, unsafe=self.unsafe, named=self.named)
         self.untried = [item for item in chosen if isinstance(item, Untried)]
         wanted = [item for item in chosen if isinstance(item, Candidate)]
+        if not timed:
+            wanted = [item for item in wanted if self.cures is not None and has_sign(item.item)]
         with self.stopping():
             for number, item in enumerate(wanted):
                 together = 1 if len(wanted) > 1 else 0
                 share = self.left / (len(wanted) - number + together + others)
-                self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item)
-            proven = self.proven
-            if len(proven) > 1 and self.left > 0:
+                self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, timed=timed)
+            proven = [*self.proven, *(item for item in self.cured if item.remedy.applicability is _SAFE)]
+            if len(proven) > 1 and self.left > 0 and timed:
                 title = ", ".join(item.remedy.id for item in proven)
                 self.together = self._attempt("together", title, joined(proven), self.left / (1 + others))
 
@@ -161,20 +171,38 @@ class Session:
                 self.attempt(arm.name, title, arm, self.left / (len(arms) - number))
 
     def attempt(
-        self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None
-    ) -> Attempt:
+        self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
+        *, timed: bool = True,
+    ) -> Attempt:  # fmt: skip
         """Try one arm for at most so many seconds. Raises `BaselineFailed`."""
-        made = self._attempt(name, title, arm, seconds, candidate, gated=candidate is not None)
+        made = self._attempt(name, title, arm, seconds, candidate, gated=candidate is not None, timed=timed)
         self.attempts.append(made)
         return made
 
     def _attempt(
         self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
-        gated: bool = True,
+        gated: bool = True, timed: bool = True,
     ) -> Attempt:  # fmt: skip
-        self.doing, self.current = name, Tried(arm=arm, gated=gated)
-        try_arm(self.bench, self.current, deadline=time.monotonic() + seconds)
-        return Attempt(name=name, title=title, tried=self.current, candidate=candidate)
+        deadline = time.monotonic() + seconds
+        tried = Tried(arm=arm, gated=gated)
+        self.doing, self.current = name, None
+        if candidate is not None and self.cures is not None and has_sign(candidate.item):
+            tried.safe = candidate.remedy.applicability is _SAFE
+            self._cure(self.cures, candidate, tried, deadline)
+            timed = timed and tried.ended is None
+        if timed:
+            self.current = tried
+            try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])
+        return Attempt(name=name, title=title, tried=tried, candidate=candidate)
+
+    def _cure(self, cures: Cures, candidate: Candidate, tried: Tried, deadline: float) -> None:
+        """Look whether the remedy's ailment is gone with it; a moved loss is what most of them are for."""
+        found = cures.of(candidate.item, candidate.arm, deadline)
+        if isinstance(found, str):
+            tried.problem, tried.ended = found, Conclusion.FAILED
+        else:
+            tried.cure = found
+            tried.gated = tried.gated and tried.safe
 
     def stopping(self) -> "_Stopping":
         """Around trials: a baseline that fails, or Ctrl-C, ends them and keeps what was found out."""
@@ -188,8 +216,14 @@ class Session:
         return [item.candidate for item in found if item.candidate is not None]
 
     @property
+    def cured(self) -> list[Candidate]:
+        """What took its ailment away, in the order of the findings."""
+        found = [item for item in self.attempts if item.tried.conclusion() is Conclusion.CURED]
+        return [item.candidate for item in found if item.candidate is not None]
+
+    @property
     def worth_keeping(self) -> list[Candidate]:
-        """Proven edits: the combination's, unless that was worse than the best alone.
+        """Edits that cure, and proven ones: the combination's, unless that was worse than the best alone.
 
         What may change results was not tried without --unsafe. A period of watching that `check --fix` leaves
         to a person may be written here: the trial has shown that the loss stays.
@@ -198,7 +232,7 @@ class Session:
         worse = (Conclusion.MOVED, Conclusion.SLOWER, Conclusion.FAILED)
         if self.together is not None and self.together.tried.conclusion() in worse:
             proven = proven[:1]
-        return [item for item in proven if item.edits]
+        return [item for item in (*self.cured, *proven) if item.edits]
 
 
 class _Stopping:

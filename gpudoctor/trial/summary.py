@@ -1,5 +1,6 @@
 """The session's trials as data for the report."""
 
+import math
 import time
 from collections.abc import Iterator
 from statistics import median
@@ -37,7 +38,7 @@ def _row(item: Attempt) -> TrialRow:
         name=item.name,
         title=item.title,
         conclusion=conclusion,
-        reason=tried.problem or ("the time was up" if conclusion is Conclusion.NOT_TRIED else ""),
+        reason=_reason(tried, conclusion),
         proof=tried.proof(),
         step_seconds=tried.step_seconds(),
         samples_per_second=_rate(tried),
@@ -58,6 +59,15 @@ def _pairs(tried: Tried) -> Iterator[TrialPair]:
         )
 
 
+def _reason(tried: Tried, conclusion: Conclusion) -> str:
+    """Why it failed or was not tried; of a cure what its sign did."""
+    if tried.problem:
+        return tried.problem
+    if tried.cure is not None:
+        return tried.cure.words
+    return "the time was up" if conclusion is Conclusion.NOT_TRIED else ""
+
+
 def _untried(item: Untried) -> TrialRow:
     return TrialRow(
         name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason
@@ -75,4 +85,5 @@ def _memory(tried: Tried) -> int | None:
 
 
 def _place(row: TrialRow) -> tuple[int, float]:
-    return _ORDER.index(row.conclusion), -row.proof.ratio if row.proof else 0.0
+    ratio = row.proof.ratio if row.proof else 0.0
+    return _ORDER.index(row.conclusion), 0.0 if math.isnan(ratio) else -ratio

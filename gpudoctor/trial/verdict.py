@@ -1,40 +1,67 @@
 """The report after the trials: proofs on the remedies, findings in the order of proof, the verdict."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
-from gpudoctor.model import Ranked, Report
+from gpudoctor.model import Ranked, Remedy, Report
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.trial.session import Session
+from gpudoctor.trial.session import Attempt, Session
 
 
 def proven_report(report: Report, session: Session, trial: TrialSummary) -> Report:
     """The report with proofs, ranked by them: what breaks the job first, then measured gains, then the rest."""
-    proofs = {
-        (item.candidate.item.rank, item.candidate.remedy.id): proof
-        for item in session.attempts
-        if item.candidate is not None and (proof := item.tried.proof()) is not None
-    }
+    tried = [item for item in session.attempts if item.candidate is not None]
     gains = {
         item.candidate.item.rank: item.ratio
-        for item in session.attempts
+        for item in tried
         if item.candidate is not None and item.ratio is not None
     }
-    marked = [_marked(item, proofs) for item in report.findings]
+    marked = [_marked(item, tried) for item in report.findings]
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
     findings = tuple(_placed(item, place, gains.get(item.rank)) for place, item in enumerate(marked, start=1))
     verdict = verdict_words(trial, report.summary.verdict, session.stopped)
     return replace(report, findings=findings, summary=replace(report.summary, verdict=verdict), trial=trial)
 
 
-def _marked(item: Ranked, proofs: Mapping[tuple[int, str], Proof]) -> Ranked:
+def _marked(item: Ranked, tried: Sequence[Attempt]) -> Ranked:
     """A finding's remedies with their proofs, the tried ones first."""
-    remedies = [replace(remedy, proof=proofs.get((item.rank, remedy.id))) for remedy in item.remedies]
-    remedies.sort(key=lambda remedy: -remedy.proof.ratio if remedy.proof else 0.0)
+    remedies = [replace(remedy, proof=_proof(item, remedy, tried)) for remedy in item.remedies]
+    remedies.sort(key=_best_first)
     return replace(item, remedies=tuple(remedies))
 
 
+def _proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Proof | None:
+    """The proof of a remedy; of one with the same edit that another finding was tried for, that one's.
+
+    Another ailment's proof counts where this one was gone in that run, too.
+    """
+    for attempt in tried:
+        candidate = attempt.candidate
+        assert candidate is not None
+        if (candidate.item.rank, candidate.remedy.id) == (item.rank, remedy.id):
+            return attempt.tried.proof()
+    for attempt in tried:
+        candidate, cure = attempt.candidate, attempt.tried.cure
+        same = candidate is not None and bool(remedy.edits) and candidate.remedy.edits == remedy.edits
+        if same and cure is not None and str(item.finding.code) in cure.also:
+            return attempt.tried.proof()
+    return None
+
+
+def _best_first(remedy: Remedy) -> tuple[int, float]:
+    """What cures before what was measured, what was not tried last."""
+    proof = remedy.proof
+    if proof is None:
+        return 2, 0.0
+    cures = proof.cure is not None and bool(proof.cure.gone)
+    return 0 if cures else 1, 0.0 if math.isnan(proof.ratio) else -proof.ratio
+
+
 def _placed(item: Ranked, place: int, gain: float | None) -> Ranked:
+    first = item.remedies[0].proof if item.remedies else None
+    if first is not None and first.cure is not None and first.cure.gone:
+        return replace(item, rank=place, reason=f"cured by {item.remedies[0].id}: {first.cure.words}")
     reason = f"proven: {gain:.2f}x measured" if gain is not None else item.reason
     return replace(item, rank=place, reason=reason)
 
@@ -45,27 +72,48 @@ _NO_TRIAL = (Conclusion.NOT_TRIED, Conclusion.MEASURED, Conclusion.TOO_MUCH)
 
 
 def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "") -> str:
-    """One or two sentences: what is proven first; the diagnosis where nothing was tried."""
+    """One to three sentences: what is cured and proven first; the diagnosis where nothing is."""
     tried = [row for row in trial.rows if row.conclusion not in _NO_TRIAL]
-    proven = [row for row in tried if row.conclusion is Conclusion.PROVEN]
     early = f" The trials ended early: {stopped}." if stopped else ""
     found = _search_words(trial)
+    cured, faster = _cured_words(tried), _faster_words(tried, trial)
+    if cured or faster:
+        return " ".join(part for part in (cured, faster + early if faster else early.strip(), found) if part)
     if not tried:
         return f"{found or diagnosis}{early}"
+    count = f"{len(tried)} change" + ("" if len(tried) == 1 else "s")
+    signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
+    helps = "cures it or makes it clearly faster" if signs else "makes it clearly faster"
+    return f"{found or diagnosis} Nothing that was tried {helps} ({count} tried).{early}"
+
+
+def _cured_words(tried: Sequence[TrialRow]) -> str:
+    """What is cured, and by how much."""
+    parts = []
+    for row in tried:
+        cure = row.proof.cure if row.proof else None
+        if row.conclusion is Conclusion.CURED and cure is not None:
+            parts.append(f"{cure.name} with {row.title} ({cure.words})")
+    return f"Cured: {'; '.join(parts)}." if parts else ""
+
+
+def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
+    """The best that is proven to be faster."""
+    proven = [row for row in tried if row.conclusion is Conclusion.PROVEN]
     if not proven:
-        count = f"{len(tried)} change" + ("" if len(tried) == 1 else "s")
-        return f"Nothing that was tried makes it clearly faster ({count} tried).{early} {found or diagnosis}"
+        return ""
     best, together = proven[0], trial.together
     joined = together is not None and together.conclusion is Conclusion.PROVEN
     if joined and together is not None and _ratio(together) >= _ratio(best):
         best = together
     proof = best.proof
     assert proof is not None
-    what = f"{len(proven)} changes together" if best is together else best.title
+    count = together.title.count(",") + 1 if together is not None else 0
+    what = f"{count} changes together" if best is together else best.title
     loss = f"loss {proof.loss}" if proof.loss else "no loss was seen"
     per = " a sample" if proof.per == "sample" else ""
     interval = f"({proof.low:.2f} to {proof.high:.2f})"
-    return f"Proven: {proof.ratio:.2f}x as fast{per} {interval} with {what}, {loss}.{early} {found}".rstrip()
+    return f"Proven: {proof.ratio:.2f}x as fast{per} {interval} with {what}, {loss}."
 
 
 def _search_words(trial: TrialSummary) -> str:

@@ -1,5 +1,7 @@
 """The part of a text report that shows trials: a line a change, the patch, and what was left as it was."""
 
+import math
+
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
 from gpudoctor.report.run_words import rate_text
@@ -84,8 +86,8 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
     step = seconds_text(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
-    loss = f"loss {proof.loss}" if proof.loss else "no loss seen"
-    ratio = f"{_ratio(proof)} ({proof.low:.2f} to {proof.high:.2f})"
+    loss = f"loss {proof.loss}" if proof.loss else "no loss seen" if proof.pairs else ""
+    ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({proof.low:.2f} to {proof.high:.2f})"
     stalled = f", {plural(proof.aside, 'stalled pair')} set aside" if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
@@ -116,4 +118,4 @@ def _dull(row: TrialRow) -> bool:
 
 
 def _proven(trial: TrialSummary) -> int:
-    return sum(row.conclusion is Conclusion.PROVEN for row in trial.rows)
+    return sum(row.conclusion in (Conclusion.PROVEN, Conclusion.CURED) for row in trial.rows)

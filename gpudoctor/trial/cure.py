@@ -1,0 +1,137 @@
+"""Proof by the ailment's own sign: with the remedy in place the command runs again, and is examined again.
+
+What is not about speed (NaN, a wrong loss, a leak, a death) is proven by its absence: the check that found it looks
+at the re-run, of as many steps, and finds nothing. A check that could not judge proves nothing. Growth of
+memory is also given in bytes a step, without and with the remedy.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from gpudoctor.model import Confidence, Found, Passed, Ranked, Report, Skipped
+from gpudoctor.model.amounts import size
+from gpudoctor.model.proof import Cure
+from gpudoctor.model.reading.recordings.growth import readings, rise, tree_growth
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.trial.arm import Arm
+from gpudoctor.trial.bench import Bench, Lap
+from gpudoctor.trial.window import steps_made
+
+Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
+"""Examines a run's folder for some codes, with the arm's sources in place of the user's."""
+
+LEAKS = ("MEM001", "MEM002", "MEM003")
+_TOPICS = ("NUM", "LOOP", "MEM", "FAIL")
+_LEFT = 0.25
+"""Growth with the remedy, as a share of that without, from which on a leak is not gone."""
+_AFTER = 30
+"""Steps after the first bad one, or after a death, that a re-run must make."""
+_SLOWER, _SPARE = 3.0, 20.0
+
+
+def has_sign(item: Ranked) -> bool:
+    """Whether a finding is about something else than speed, and a run has shown it."""
+    finding = item.finding
+    if finding.confidence is not Confidence.CONFIRMED or finding.cost.step_share is not None:
+        return False
+    return finding.cost.breaks is not None or finding.code.startswith(_TOPICS)
+
+
+class Cures:
+    """Runs arms again and looks whether the baseline's ailments are gone."""
+
+    def __init__(
+        self, bench: Bench, diagnose: Diagnose, ranked: Sequence[Ranked], recording: Recording, seconds: float
+    ) -> None:
+        """`seconds` is how long the baseline took."""
+        self._bench = bench
+        self._diagnose = diagnose
+        self._signs = [item for item in ranked if has_sign(item)]
+        self._recording = recording
+        self._limit = _SPARE + _SLOWER * seconds
+        self._died = recording.end is not None and recording.end.failed
+
+    def seconds(self) -> float:
+        """A re-run takes that long at most."""
+        return self._limit
+
+    def of(self, item: Ranked, arm: Arm, deadline: float) -> Cure | str:
+        """Whether the arm cures a finding; a clause where its run says nothing."""
+        limit = min(self._limit, deadline - time.monotonic())
+        lap = self._bench.look(arm, steps=self.steps(item), seconds=limit, machine=True)
+        if lap.finished.failed and not self._died:
+            return lap.problem
+        return self.judge(item, arm, lap)
+
+    def steps(self, item: Ranked) -> int:
+        """Steps that show whether it is gone."""
+        made = max(1, steps_made(self._recording))
+        if self._died:
+            return made + _AFTER
+        step = item.finding.fact("step")
+        return min(made, int(step) + _AFTER) if isinstance(step, int) else made
+
+    def judge(self, item: Ranked, arm: Arm, lap: Lap) -> Cure:
+        """What a run of the arm shows of the finding."""
+        codes = frozenset(str(sign.finding.code) for sign in self._signs)
+        report = self._diagnose(Path(lap.recording.path), arm, codes)
+        gone, there = _outcomes(report, codes)
+        code = str(item.finding.code)
+        state = True if code in gone else False if code in there else None
+        before = after = None
+        if code in LEAKS:
+            before, after = growth_rate(self._recording, code), growth_rate(lap.recording, code)
+            if state and before and after is not None and after > _LEFT * before:
+                state = False
+        if self._died and lap.finished.failed:
+            state = False
+        others = tuple(sorted(gone - {code})) if state else ()
+        words = _words(state, before, after, _reason(report, code), self._died)
+        return Cure(
+            code=code, name=item.finding.name, gone=state, words=words, also=others, steps=steps_made(lap.recording),
+            before=before, after=after, unit="B" if before is not None else "",
+        )  # fmt: skip
+
+
+def growth_rate(recording: Recording, code: str) -> float | None:
+    """Bytes a step of the rank that grows fastest; with loader workers of the whole tree, where it was seen."""
+    column = "allocated" if code == "MEM001" else "rss"
+    ranks = [process for process in recording.ranks if len(process.steps)]
+    if code == "MEM003" and any(readings(process, "allocated") for process in ranks):
+        column = "allocated"
+    found = [growth.per_step for process in ranks if (growth := rise(process, column)) is not None]
+    if recording.workers and column == "rss":
+        tree = tree_growth(recording)
+        found += [tree.per_step] if tree is not None else []
+    return max(found) if found else None
+
+
+def _outcomes(report: Report, codes: frozenset[str]) -> tuple[set[str], set[str]]:
+    """Codes that were looked for and not found, and those that were found."""
+    gone = {str(item.code) for item in report.outcomes if isinstance(item, Passed)} & codes
+    there = {str(item.code) for item in report.outcomes if isinstance(item, Found)} & codes
+    return gone, there
+
+
+def _reason(report: Report, code: str) -> str:
+    skipped: Iterable[str] = (
+        item.reason for item in report.outcomes if isinstance(item, Skipped) and item.code == code
+    )
+    return next(iter(skipped), "")
+
+
+def _words(state: bool | None, before: float | None, after: float | None, reason: str, died: bool) -> str:
+    if before is not None and after is not None:
+        return f"grew {rate_text(before)} a step, {rate_text(after)} with it"
+    if state is None:
+        return f"the re-run does not tell ({reason})" if reason else "the re-run does not tell"
+    if died:
+        return "the command comes past the step where it died" if state else "the command dies as before"
+    return "not found any more in as many steps" if state else "found as before"
+
+
+def rate_text(value: float) -> str:
+    """Bytes a step: `309 KiB`; what does not grow, or shrinks, is `0 B`."""
+    return size(max(0, math.floor(value)))
