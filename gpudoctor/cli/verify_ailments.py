@@ -1,6 +1,7 @@
 """What `verify` does about an ailment itself, beside the trials of speed: replays a NaN, searches a leak."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from gpudoctor.cli.commanded import recorded_patient
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
-    from gpudoctor.model import Report
+    from gpudoctor.model import Finding, Report
+    from gpudoctor.model.leak import LeakSearch
     from gpudoctor.model.replay import Replay
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.arm import Arm
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
+_LEAK_SHARE = 0.5
+"""Share of the time that is left which the search of a leak may take."""
 
 
 class Ailments:
@@ -33,14 +37,18 @@ class Ailments:
         self._request = request
         self._arguments = arguments
         self.replay: Replay | None = None
+        self.leak: LeakSearch | None = None
 
     @property
     def found(self) -> bool:
         """Whether there is anything to tell."""
-        return self.replay is not None
+        return self.replay is not None or self.leak is not None
 
-    def explain(self, report: "Report", recording: "Recording") -> "Report":
-        """The report with what replays have shown in its findings."""
+    def explain(self, report: "Report", recording: "Recording", seconds: float) -> "Report":
+        """The report with what replays and searches have shown in its findings.
+
+        `seconds` is how long the baseline took.
+        """
         if (
             self._arguments.against is not None
             or self._arguments.vary
@@ -48,7 +56,8 @@ class Ailments:
         ):
             return report
         with self._session.stopping():
-            return self._replayed(report, recording)
+            report = self._replayed(report, recording)
+            return self._searched(report, seconds)
         return report
 
     def cures(self, report: "Report", recording: "Recording", seconds: float) -> "Cures":
@@ -71,7 +80,6 @@ class Ailments:
         return not named or any(name.startswith(code) for name in named)
 
     def _replayed(self, report: "Report", recording: "Recording") -> "Report":
-        from gpudoctor.engine.examination import prescribe_again
         from gpudoctor.trial.replay import bad_step, replay
         from gpudoctor.trial.replay_finding import explained
 
@@ -80,14 +88,36 @@ class Ailments:
         if bad is None or not self._wanted(bad.code):
             return report
 
-        def doing(what: str) -> None:
-            session.doing, session.current = what, None
+        self.replay = found = replay(session.bench, bad, recording, _REPLAY_SHARE * session.left, self._doing)
+        return self._with(report, found.code, lambda finding: explained(finding, found))
 
-        self.replay = found = replay(session.bench, bad, recording, _REPLAY_SHARE * session.left, doing)
+    def _searched(self, report: "Report", seconds: float) -> "Report":
+        from gpudoctor.trial.leaks import CODES, held, search
+
+        session = self._session
+        if not any(self._wanted(code) for code in CODES):
+            return report
+        patient = recorded_patient(self._command, self._folder)
+        budget = _LEAK_SHARE * session.left
+        made = search(
+            session.bench, patient, report.findings, seconds=seconds, budget=budget, doing=self._doing
+        )
+        if made is None:
+            return report
+        self.leak, session.known = found, _ = made
+        return self._with(report, found.code, lambda finding: held(finding, found))
+
+    def _doing(self, what: str) -> None:
+        self._session.doing, self._session.current = what, None
+
+    def _with(self, report: "Report", code: str, change: "Callable[[Finding], Finding]") -> "Report":
+        """The report with another finding of a code, and the remedies that go with it."""
+        from gpudoctor.engine.examination import prescribe_again
+
         patient = recorded_patient(self._command, self._folder)
         findings = tuple(
-            prescribe_again(item, explained(item.finding, found), patient, self._request.registry)
-            if item.finding.code == found.code
+            prescribe_again(item, change(item.finding), patient, self._request.registry)
+            if item.finding.code == code
             else item
             for item in report.findings
         )

@@ -105,7 +105,7 @@ def examine_and_try(
         recording = read_recording(str(folder))
         bench.deadline = session.began + session.budget
         ailments = Ailments(session, command, folder, request, arguments)
-        report = ailments.explain(report, recording)
+        report = ailments.explain(report, recording, finished.seconds)
         _check_names(report, arguments.remedy)
         session.cures = ailments.cures(report, recording, finished.seconds)
         timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
@@ -118,7 +118,11 @@ def examine_and_try(
     finally:
         line.close()
     trial = replace(
-        summarise_trials(session), protection=guard.words, kept_out=guard.kept_out, replay=ailments.replay
+        summarise_trials(session),
+        protection=guard.words,
+        kept_out=guard.kept_out,
+        replay=ailments.replay,
+        leak=ailments.leak,
     )
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpudoctor.model.leak import LeakSearch
 from gpudoctor.model.replay import Replay
 
 
@@ -56,8 +57,10 @@ class Proof:
     """One change, measured."""
 
     ratio: float
-    """Seconds a step without it by seconds with it; above 1 where it is faster. NaN (and so the interval) where no
-    pair was run: its ailment's sign alone was looked at."""
+    """Seconds a step without it by seconds with it; above 1 where it is faster.
+
+    NaN (and so the interval) where no pair was run: its ailment's sign alone was looked at.
+    """
     low: float
     high: float
     """Interval of the ratio that holds for all looks at the pairs together."""
@@ -139,5 +142,7 @@ class TrialSummary:
     """The file that holds it."""
     kept: tuple[str, ...] = ()
     """Files that `--keep` has changed."""
+    leak: LeakSearch | None = None
+    """The search of a leak; None where there was none."""
     replay: Replay | None = None
     """The replay of a step with NaN; None where there was none to replay."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .budget import Budget
 from .census import Census, growth
 from .clock import PROBE
-from .holders import Holder, Holders, grown, row
+from .holders import HOOKS, Holder, Holders, grown, row
 from .table import AT
 
 if TYPE_CHECKING:
@@ -105,7 +105,10 @@ class Memory:
         return (self._device if device == "cuda" else self._host).more
 
     def _worth(self, holders: list[Holder]) -> bool:
-        return any(holder.graph or holder.size * holder.length >= _TELLING for holder in holders)
+        return any(
+            holder.graph or holder.contents == HOOKS or holder.size * holder.length >= _TELLING
+            for holder in holders
+        )
 
     def _count(self) -> list[list[Any]]:
         """Growth by type since the first count; the first gives none."""

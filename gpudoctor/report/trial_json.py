@@ -3,6 +3,7 @@
 import math
 
 from gpudoctor.model import Json, SourceSpan
+from gpudoctor.model.leak import LeakSearch
 from gpudoctor.model.proof import Cure, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
 
@@ -63,6 +64,7 @@ def trial_object(trial: TrialSummary) -> JsonObject:
         "patch": trial.patch or None,
         "patch_path": trial.patch_path or None,
         "kept": list(trial.kept),
+        "leak": _leak(trial.leak) if trial.leak else None,
         "replay": _replay(trial.replay) if trial.replay else None,
     }
 
@@ -93,6 +95,30 @@ def _replay(replay: Replay) -> JsonObject:
         "finite": replay.finite,
         "eager": replay.eager,
         "seconds": replay.seconds,
+    }
+
+
+def _leak(leak: LeakSearch) -> JsonObject:
+    return {
+        "code": leak.code,
+        "bytes_per_step": leak.bytes_per_step,
+        "steps": leak.steps,
+        "holder": leak.holder or None,
+        "place": _span(leak.place),
+        "keep": leak.keep or None,
+        "words": leak.words or None,
+        "tries": [
+            {
+                "change": item.change,
+                "place": _span(item.place),
+                "bytes_per_step": item.bytes_per_step,
+                "p": item.p,
+                "outcome": item.outcome,
+                "reason": item.reason or None,
+            }
+            for item in leak.tries
+        ],
+        "seconds": leak.seconds,
     }
 
 

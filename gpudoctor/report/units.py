@@ -176,8 +176,8 @@ def remedy_facts(remedy: Remedy) -> str:
     parts = [effect_text(remedy.effect)] if remedy.effect else []
     proof = remedy.proof
     if proof is not None:
-        cured = proof.cure is not None and proof.cure.gone
-        parts = ["cured in a trial"] if cured else []
+        gone = proof.cure.gone if proof.cure is not None else None
+        parts = [] if gone is None else ["cured in a trial" if gone else "not cured in a trial"]
         if not math.isnan(proof.ratio):
             parts.append(f"{proof.ratio:.2f}x measured ({proof.low:.2f} to {proof.high:.2f})")
     return ", ".join([*parts, remedy.applicability.value, remedy.effort.value])

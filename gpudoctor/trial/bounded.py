@@ -34,6 +34,8 @@ _LOOK = 0.5
 """Seconds between two looks at the recording of a run that has no fixed length."""
 _GRACE = 3.0
 """Seconds for the other ranks to reach the end of the window once the first has."""
+_GONE = 10.0
+"""Seconds in which a killed process is gone."""
 _FLUSH = 3.0
 """Seconds for a process that was told that it is enough: it looks at the end of its step."""
 
@@ -121,12 +123,24 @@ def run_bounded(
             stopped_by = _Vigil(plan, child, started, enough, watch).keep()
         finally:
             left = end_all(child.pid, str(plan.folder))
-            child.wait()
+            _reap(child)
             if sampler is not None:
                 sampler.close()
             if gpus is not None:
                 gpus.close()
     return _finished(plan, child.returncode, stopped_by, time.monotonic() - started, left)
+
+
+def _reap(child: "subprocess.Popen[bytes]") -> None:
+    """Take leave of a child that is dead.
+
+    A signal's handler that raised in the middle of `Popen.poll` has left its lock shut: then by hand.
+    """
+    try:
+        child.wait(_GONE)
+    except subprocess.TimeoutExpired:
+        with suppress(OSError):
+            child.returncode = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
 
 def _start(plan: Bounded) -> "subprocess.Popen[bytes]":

@@ -72,7 +72,7 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     Of two that change the same thing the first stands.
     """
     plan = plan_of([item for item in chosen if item.edits])
-    arm = _edited(plan, name)
+    arm = edited_arm(plan, name)
     overrides: dict[str, object] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
@@ -106,7 +106,7 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
         if remedy.applicability in allowed or by_override:
             plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
-            edited = _edited(plan, remedy.id)
+            edited = edited_arm(plan, remedy.id)
             if edited.sources or edited.configs:
                 return Candidate(item=item, remedy=remedy, arm=edited, edits=True)
             reason = plan.left[0].reason if plan.left else "its file is none that a trial can replace"
@@ -126,7 +126,7 @@ def _safety(remedy: Remedy) -> Applicability:
     return Applicability.UNSAFE if Applicability.UNSAFE in known else Applicability.SAFE
 
 
-def _edited(plan: Plan, name: str) -> Arm:
+def edited_arm(plan: Plan, name: str) -> Arm:
     """The arm of a mend: sources and configs with their new texts; empty where it changes none of them."""
     sources: dict[str, str] = {}
     configs: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """Proof by the ailment's own sign: with the remedy in place the command runs again, and is examined again.
 
-What is not about speed (NaN, a wrong loss, a leak, a death) is proven by its absence: the check that found it looks
-at the re-run, of as many steps, and finds nothing. A check that could not judge proves nothing. Growth of
-memory is also given in bytes a step, without and with the remedy.
+What is not about speed (NaN, a wrong loss, a leak, a death) is proven by its absence: the check that found it
+looks at the re-run, of as many steps, and finds nothing. A check that could not judge proves nothing. Growth
+of memory is also given in bytes a step, without and with the remedy.
 """
 
 import math
@@ -90,9 +90,16 @@ class Cures:
         others = tuple(sorted(gone - {code})) if state else ()
         words = _words(state, before, after, _reason(report, code), self._died)
         return Cure(
-            code=code, name=item.finding.name, gone=state, words=words, also=others, steps=steps_made(lap.recording),
-            before=before, after=after, unit="B" if before is not None else "",
-        )  # fmt: skip
+            code=code,
+            name=item.finding.name,
+            gone=state,
+            words=words,
+            also=others,
+            steps=steps_made(lap.recording),
+            before=before,
+            after=after,
+            unit="B" if before is not None else "",
+        )
 
 
 def growth_rate(recording: Recording, code: str) -> float | None:

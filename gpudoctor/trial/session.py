@@ -2,14 +2,15 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpudoctor.model import Applicability, Ranked, Unavailable
-from gpudoctor.model.proof import Conclusion, TrialRow
+from gpudoctor.model.proof import Conclusion, Cure, TrialRow
 from gpudoctor.model.reading.recordings.numbers import run_numbers
 from gpudoctor.model.reading.recordings.steady import steady
+from gpudoctor.model.remedy import Edit
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench
@@ -87,6 +88,8 @@ class Session:
     """Why trials ended before all were tried."""
     interrupted: bool = False
     """Whether it was Ctrl-C."""
+    known: Mapping[tuple[Edit, ...], Cure] = field(default_factory=dict)
+    """What a search has shown of some edits."""
     cures: Cures | None = None
     """Looks whether an ailment that is not about speed is gone; None where nobody can."""
 
@@ -189,7 +192,7 @@ class Session:
         if candidate is not None and self.cures is not None and has_sign(candidate.item):
             tried.safe = candidate.remedy.applicability is _SAFE
             self._cure(self.cures, candidate, tried, deadline)
-            timed = timed and tried.ended is None
+            timed = timed and tried.ended is None and (tried.cure is None or tried.cure.gone is not False)
         if timed:
             self.current = tried
             try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])
@@ -197,7 +200,8 @@ class Session:
 
     def _cure(self, cures: Cures, candidate: Candidate, tried: Tried, deadline: float) -> None:
         """Look whether the remedy's ailment is gone with it; a moved loss is what most of them are for."""
-        found = cures.of(candidate.item, candidate.arm, deadline)
+        known = self.known.get(candidate.remedy.edits)
+        found = known or cures.of(candidate.item, candidate.arm, deadline)
         if isinstance(found, str):
             tried.problem, tried.ended = found, Conclusion.FAILED
         else:

@@ -79,12 +79,28 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "") -> str
     cured, faster = _cured_words(tried), _faster_words(tried, trial)
     if cured or faster:
         return " ".join(part for part in (cured, faster + early if faster else early.strip(), found) if part)
+    diagnosis = " ".join([diagnosis, *_ailment_words(trial)])
     if not tried:
         return f"{found or diagnosis}{early}"
     count = f"{len(tried)} change" + ("" if len(tried) == 1 else "s")
     signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
     helps = "cures it or makes it clearly faster" if signs else "makes it clearly faster"
     return f"{found or diagnosis} Nothing that was tried {helps} ({count} tried).{early}"
+
+
+def _ailment_words(trial: TrialSummary) -> list[str]:
+    """Where a replay or a search has found the cause."""
+    found = []
+    replay, leak = trial.replay, trial.leak
+    if replay is not None and replay.reproduced:
+        span = replay.place or replay.site
+        what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
+        at = f" ({span.path}:{span.line})" if span is not None else ""
+        found.append(f"It comes from {what}{at}." if what else "")
+    if leak is not None and leak.holder:
+        at = f" ({leak.place.path}:{leak.place.line})" if leak.place is not None else ""
+        found.append(f"What holds the memory: {leak.holder}{at}.")
+    return [words for words in found if words]
 
 
 def _cured_words(tried: Sequence[TrialRow]) -> str:

@@ -26,6 +26,7 @@ TOPICS = {
     "checkpointing": "checkpointing",
     "ddp": "ddp",
     "gc": "calls_off",
+    "leak": "leaks",
     "lightning": "lightning",
     "memory_format": "memory_format",
     "offline": "offline",

@@ -2,6 +2,7 @@
 
 import math
 
+from gpudoctor.model.leak import LeakSearch, LeakTry
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
 from gpudoctor.report.run_words import rate_text
@@ -18,6 +19,8 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     """The baseline, then what was tried, best first; what was not tried last."""
     canvas.blank()
     canvas.paragraph(_baseline(trial))
+    if trial.leak is not None:
+        _leak(canvas, trial.leak)
     if trial.replay is not None:
         canvas.paragraph(_replay(trial.replay), hang=10)
     rows = [_cells(row) for row in trial.rows if verbose or not _dull(row)]
@@ -59,11 +62,30 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
 def _baseline(trial: TrialSummary) -> str:
     spent = f"{seconds_text(float(round(trial.seconds)))} of {seconds_text(float(round(trial.budget)))}"
     if trial.step_seconds is None:
-        return f"baseline  nothing to compare ({spent})"
+        return f"baseline  not timed: there was nothing to compare it with ({spent})"
     window = (
         f"{plural(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
     )
     return f"baseline  {seconds_text(trial.step_seconds)} a step ({window}; {spent})"
+
+
+def _leak(canvas: Canvas, leak: LeakSearch) -> None:
+    """The search, a line a try."""
+    spent = seconds_text(float(round(leak.seconds)))
+    tried = f"{plural(len(leak.tries), 'run')} of {leak.steps:,} steps"
+    canvas.paragraph(f"leak      {bytes_text(leak.bytes_per_step)} a step; {tried} ({spent})", hang=10)
+    rows = [(one_line(item.change), _grew(item), _outcome(item)) for item in leak.tries]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    for change, grew, outcome in rows:
+        canvas.paragraph_raw(f"{change:<{widths[0]}}  {grew:<{widths[1]}}  {outcome}", indent=2, hang=4)
+
+
+def _grew(item: LeakTry) -> str:
+    return f"{bytes_text(round(item.bytes_per_step))} a step" if item.bytes_per_step is not None else ""
+
+
+def _outcome(item: LeakTry) -> str:
+    return item.outcome + (f": {one_line(item.reason)}" if item.reason else "")
 
 
 def _replay(replay: Replay) -> str:

@@ -11,9 +11,11 @@ class GpuMemoryLeakRule(Rule):
 
     answers = Code("MEM001")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield from retained.remedies(
             self.answers,
             "torch.cuda.memory._record_memory_history(); "
             "torch.cuda.memory._dump_snapshot('mem.pickle')   # who holds it",
+            finding,
+            patient,
         )

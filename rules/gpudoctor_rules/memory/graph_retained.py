@@ -7,6 +7,7 @@ from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient,
 from gpudoctor.model.reading.syntax import nodes, segment
 from gpudoctor.model.signs.source import Script
 from gpudoctor.model.workload import scripts_given
+from gpudoctor_rules.memory import retained
 
 _REFERENCES = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
@@ -19,6 +20,8 @@ class GraphRetainedRule(Rule):
     answers = Code("MEM003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        if finding.fact("keep") == "number":  # a trial has shown that nothing less helps
+            yield from retained.searched(self.answers, finding, patient)
         value = str(finding.fact("value"))
         detached = _detached(value)
         edits = _edits(finding, patient, detached)

@@ -11,7 +11,7 @@ class HostMemoryLeakRule(Rule):
 
     answers = Code("MEM002")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         kind = finding.fact("kind")
         if kind == "workers":
             yield Remedy(
@@ -40,4 +40,6 @@ class HostMemoryLeakRule(Rule):
         yield from retained.remedies(
             self.answers,
             "tracemalloc, or gc.get_objects() counted by type between two epochs, says who holds it",
+            finding,
+            patient,
         )

@@ -2,11 +2,21 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Remedy
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy
+from gpudoctor.model.reading.keeping import Keep, Keeping, keeping_at
+from gpudoctor.model.reading.recordings.judged import script_at
 
 
-def remedies(code: Code, inspection: str) -> Iterator[Remedy]:
-    """Keep numbers, bound collections; `inspection` is the way to see who holds the memory."""
+def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """What a search has shown to help; else keep numbers, bound collections, and see who holds the memory.
+
+    `inspection` is the way to see that by hand.
+    """
+    if finding.fact("searched"):
+        found = list(searched(code, finding, patient))
+        yield from found
+        if found:
+            return
     yield Remedy(
         id=f"{code}-detach",
         title="keep numbers, not tensors with their graph",
@@ -24,6 +34,79 @@ def remedies(code: Code, inspection: str) -> Iterator[Remedy]:
             "collections.deque(maxlen=1000) instead of a list; write to disk what must be whole",
             inspection,
         ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+
+
+def searched(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The change that stopped the growth, at its line; or what to do about what holds it."""
+    path, line = finding.fact("path"), finding.fact("line")
+    script = script_at(patient, str(path)) if path else None
+    keeping = keeping_at(script, line) if script is not None and isinstance(line, int) else None
+    if keeping is not None:
+        yield from _at_line(code, keeping, Keep(str(finding.fact("keep"))), f"{path}:{line}")
+    elif holder := str(finding.fact("holder") or ""):
+        yield _of_holder(code, holder)
+
+
+def _at_line(code: Code, keeping: Keeping, keep: Keep, where: str) -> Iterator[Remedy]:
+    new = keeping.written(keep) if keep in (Keep.DETACHED, Keep.NUMBER) else ""
+    if new:
+        number = keep is Keep.NUMBER
+        wait = ("on a GPU .item() waits for it: at the period at which it is read",) if number else ()
+        yield Remedy(
+            id=f"{code}-{'number' if number else 'detach'}",
+            title=f"keep {new} ({where})",
+            steps=(f"replace what {keeping.target} keeps with {new}", *wait),
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            edits=keeping.edits(keep),
+        )
+    yield Remedy(
+        id=f"{code}-bound",
+        title=f"bound what {keeping.target} keeps ({where})",
+        steps=(
+            f"del {keeping.target}[:-1000] after it, or collections.deque(maxlen=1000)"
+            if keeping.how == "list"
+            else f"let go of what {keeping.target} no longer needs, or write it to disk",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+
+
+_HOLDERS = {
+    "hooks": (
+        "hooks", "register the hook once",
+        ("handle = module.register_forward_hook(hook)   # once; handle.remove() when it is done",),
+    ),
+    "reference": (
+        "cycles", "break the reference cycle",
+        ("backward(create_graph=True) makes one of a parameter and its gradient; torch.autograd.grad does not",
+         "or gc.collect() once an epoch"),
+    ),
+    "profiler": (
+        "schedule", "a profiler schedule that ends (repeat=1)",
+        ("schedule=torch.profiler.schedule(wait=1, warmup=1, active=5, repeat=1)",),
+    ),
+    "what": (
+        "workers", "let the workers keep less",
+        ("arrays instead of lists of objects in the data set; no cache that grows in __getitem__",),
+    ),
+}  # fmt: skip
+"""First word of what holds it: word of the remedy's id, title, steps."""
+
+
+def _of_holder(code: Code, holder: str) -> Remedy:
+    first = next((word for word in _HOLDERS if holder.startswith((word, f"a {word}"))), "")
+    name, title, steps = _HOLDERS.get(
+        first, ("bound", f"bound {holder}", ("let go of what is no longer needed",))
+    )
+    return Remedy(
+        id=f"{code}-{name}",
+        title=title,
+        steps=steps,
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
     )
