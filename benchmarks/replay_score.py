@@ -31,7 +31,9 @@ MARK = "# sick"
 DATA = Path(__file__).parent / "data" / "replay-score.json"
 
 
-def verify(cause: NanCause | LeakCause, style: str, folder: Path, budget: str) -> tuple[dict[str, Any], float, str]:
+def verify(
+    cause: NanCause | LeakCause, style: str, folder: Path, budget: str
+) -> tuple[dict[str, Any], float, str]:
     """The JSON report of one program, seconds, and what went wrong."""
     text = fill(style, cause.places)
     (folder / "train.py").write_text(text, encoding="utf-8")
@@ -60,7 +62,9 @@ def judge(cause: NanCause | LeakCause, style: str, report: dict[str, Any], folde
     guilty = [number for number, line in enumerate(lines, 1) if MARK in line]
     found: dict[str, Any] = {
         "findings": [item["code"] for item in report.get("findings", [])],
-        "cured": [row["name"] for row in (report.get("trial") or {}).get("rows", []) if row["conclusion"] == "cured"],
+        "cured": [
+            row["name"] for row in (report.get("trial") or {}).get("rows", []) if row["conclusion"] == "cured"
+        ],
     }
     trial = report.get("trial") or {}
     return found | (_nan(cause, trial, guilty) if isinstance(cause, NanCause) else _leak(cause, trial, guilty))
@@ -108,7 +112,10 @@ def programs(arguments: argparse.Namespace) -> Iterator[tuple[NanCause | LeakCau
 def machine() -> dict[str, Any]:
     """Where it was measured."""
     torch = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", "import torch; print(torch.__version__)"],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.strip()
     with open("/proc/cpuinfo", encoding="utf-8") as stream:
         model = next((line.partition(":")[2].strip() for line in stream if line.startswith("model name")), "?")
@@ -176,7 +183,9 @@ def main() -> None:
         if problem:
             row["problem"] = problem
         stored["programs"][key] = row
-        marks = " ".join(f"{name}={row[name]}" for name in ("seen", "operation", "line", "cause", "keep") if name in row)
+        marks = " ".join(
+            f"{name}={row[name]}" for name in ("seen", "operation", "line", "cause", "keep") if name in row
+        )
         print(f"{key:40} {seconds:6.1f} s  {marks}  {row['said']}", flush=True)
         if arguments.json:
             arguments.json.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
