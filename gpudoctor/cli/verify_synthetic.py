@@ -127,16 +127,22 @@ def examine_synthetic(
     from gpudoctor.cli.verify_session import examine_and_try
     from gpudoctor.estimate.synthetic.write import ask
     from gpudoctor.recorder.folder import new_folder
+    from gpudoctor.ui.status_line import StatusLine
 
     if arguments.keep:
         raise UsageError(
             "--keep edits your files, and a synthetic job has none of yours; --diff prints the edits"
         )
     began = time.monotonic()
-    place = here()
-    plan = plan_of(arguments, place)
-    job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan), began=began)
-    job.arms = _varied(job, scratch)
+    line = StatusLine(sys.stderr, shown=not arguments.quiet)
+    try:
+        line.show("gpudoctor · the job: what it is, and whether it fits")
+        plan = plan_of(arguments, here())
+        line.show("gpudoctor · the job: how the installed transformers builds it")
+        job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan), began=began)
+        job.arms = _varied(job, scratch)
+    finally:
+        line.close()
     folder, remark = new_folder(arguments.recording)
     say(remark)
     job.write(folder)

@@ -175,7 +175,10 @@ def test_what_does_not_fit_is_refused_with_numbers_and_what_would():
     assert "--model " in said.split("What fits: ")[1]
     with pytest.raises(NoRoomError, match=r"NVIDIA H100 80GB HBM3 has 80\.0 GiB"):
         check_room(estimate_job(lookup("70b").preset.shape, TrainingJob(), CARD.device), CARD)
-    check_room(estimate_job(LLAMA, TrainingJob(method="qlora"), CARD.device), CARD)
+    qlora = estimate_job(LLAMA, TrainingJob(method="qlora"), CARD.device)
+    check_room(qlora, CARD)
+    with pytest.raises(NoRoomError, match=r"4\.0 GiB of it free"):
+        check_room(qlora, replace(CARD, free=4 * GIB))
 
 
 def test_two_ranks_on_a_cpu_need_twice_the_memory():

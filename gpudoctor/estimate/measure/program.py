@@ -69,9 +69,13 @@ def _run(script: str, tell: Tell) -> int:
 
 
 def _cuda() -> bool:
+    """Whether there is a card; then this rank's is the current one, before a meter looks at another."""
     import torch
 
-    return bool(torch.cuda.is_available())
+    if not torch.cuda.is_available():
+        return False
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return True
 
 
 class Watch:

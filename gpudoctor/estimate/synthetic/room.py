@@ -40,7 +40,7 @@ def check_room(found: Estimate, place: Place) -> None:
     shape, job = found.shape, found.job
     need, where = _needed(found, place), f"at {found.peak.title}"
     if place.kind == "cuda":
-        said = f"{place.name} has {_size(place.bytes)}"
+        said = f"{place.name} has {_size(place.bytes)}, {_size(place.free)} of it free"
     else:
         said = f"{_size(place.free)} of this machine's {_size(place.bytes)} are free"
     several = f" on each of {job.world} GPUs" if job.world > 1 and place.kind == "cuda" else ""
@@ -61,7 +61,7 @@ def _needed(found: Estimate, place: Place) -> int:
 
 def _fits(found: Estimate, place: Place) -> bool:
     if place.kind == "cuda":
-        return found.card.verdict is not Verdict.DOES_NOT_FIT
+        return found.card.verdict is not Verdict.DOES_NOT_FIT and found.total_bytes <= place.free
     return _needed(found, place) <= place.free
 
 
