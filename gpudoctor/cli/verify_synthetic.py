@@ -74,6 +74,7 @@ class SyntheticRun:
         from gpudoctor.estimate.measure import compare
         from gpudoctor.estimate.measure.launch_program import measure_program
         from gpudoctor.report.units import seconds_text
+        from gpudoctor.trial.processes import die_with_us
 
         assert self.written is not None
         folder = scratch / "memory"
@@ -86,7 +87,7 @@ class SyntheticRun:
         with guard.protect(folder) as protection:
             found = measure_program(
                 self.written.command, self.written.path, self.plan.place.kind, folder=folder, limit=limit,
-                prefix=protection.prefix, environment=protection.environment, watch=watch,
+                prefix=protection.prefix, environment=protection.environment, prepare=die_with_us(), watch=watch,
             )  # fmt: skip
         self.compared = compare(self.plan.estimate, found, program=True)
 

@@ -140,8 +140,14 @@ def _end(child: "subprocess.Popen[str]") -> None:
             child.kill()
 
 
-def read_events(told: str, code: int | None, errors: str, seconds: float, limit: float) -> Measurement:
-    """A measurement from the child's lines; a line that was cut off is passed by."""
+_LONGER = "--measure-seconds sets another"
+
+
+def read_events(
+    told: str, code: int | None, errors: str, seconds: float, limit: float, longer: str = _LONGER
+) -> Measurement:
+    """A measurement from the child's lines; a line that was cut off is passed by. `longer` says what to do
+    about the limit."""
     events = [event for event in map(_event, told.splitlines()) if event]
 
     def all_of(name: str) -> list[dict[str, Any]]:
@@ -153,7 +159,7 @@ def read_events(told: str, code: int | None, errors: str, seconds: float, limit:
     steps = tuple(
         Step(**{key: each[key] for key in ("instants", "peak", "static", "scratch")}) for each in all_of("step")
     )
-    ending, said = _ending(last("ending"), code, errors, limit)
+    ending, said = _ending(last("ending"), code, errors, f"{limit:g} s; {longer}")
     card, load = last("card"), last("load")
     seen = [step.peak for step in steps] + [
         each["most"] for each in (load, last("ending")) if each.get("most") is not None
@@ -186,12 +192,12 @@ def _machine(said: dict[str, Any], card: dict[str, Any]) -> Machine | None:
     )  # fmt: skip
 
 
-def _ending(said: dict[str, Any], code: int | None, errors: str, limit: float) -> tuple[Ending, str]:
+def _ending(said: dict[str, Any], code: int | None, errors: str, limit: str) -> tuple[Ending, str]:
     """How it ended, in one sentence: as the child told, or by its exit code."""
     if said:
         return Ending(said["ending"]), str(said["said"])
     if code is None:
-        return Ending.TIME_LIMIT, f"stopped at its limit of {limit:g} s; --measure-seconds sets another"
+        return Ending.TIME_LIMIT, f"stopped at its limit of {limit}"
     if code == -signal.SIGKILL:
         return Ending.OUT_OF_MEMORY, "ended by signal 9, which the system sends when host memory runs out"
     lines = [line for line in errors.splitlines() if line.strip()]

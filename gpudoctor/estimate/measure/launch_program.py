@@ -14,18 +14,21 @@ from gpudoctor.estimate.measure.launch import STEPS, read_events, surroundings
 from gpudoctor.estimate.measure.result import Measurement
 
 _TICK = 0.05
+_LONGER = "a longer --budget gives it more"
 _LOOK = 4000
 """Characters of standard error that are kept for what a dying program says last."""
 
 
 def measure_program(
     command: Sequence[str], script: Path, kind: str, *, folder: Path, limit: float, prefix: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None, watch: Callable[[float], None] = lambda _seconds: None,
+    environment: Mapping[str, str] | None = None, prepare: Callable[[], None] | None = None,
+    watch: Callable[[float], None] = lambda _seconds: None,
 ) -> Measurement:  # fmt: skip
     """Run `command` for a few steps with `script` in it under the meter; the fullest rank's memory by instant.
 
     `folder` takes the events; `limit` is in seconds; `prefix` are words before the command and `environment`
-    variables that keep its writes away from the user's files; `watch` is told the seconds often.
+    variables that keep its writes away from the user's files; `prepare` is called in the child before it
+    becomes the command; `watch` is told the seconds often.
     """
     events = folder.absolute() / "events"
     words = list(command)
@@ -35,7 +38,7 @@ def measure_program(
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", dir=folder) as said:
         child = subprocess.Popen(
             [*prefix, *words], stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=folder,
-            env={**surroundings(kind), **(environment or {})}, start_new_session=True,
+            env={**surroundings(kind), **(environment or {})}, start_new_session=True, preexec_fn=prepare,
         )  # fmt: skip
         try:
             code = _wait(child, limit, watch)
@@ -45,7 +48,7 @@ def measure_program(
         last = said.read()[-_LOOK:]
     seconds = time.monotonic() - started
     told = [path.read_text("utf-8", "replace") for path in sorted(folder.glob("events.*"))] or [""]
-    return max((read_events(text, code, last, seconds, limit) for text in told), key=_fullness)
+    return max((read_events(text, code, last, seconds, limit, _LONGER) for text in told), key=_fullness)
 
 
 def _wait(child: "subprocess.Popen[bytes]", limit: float, watch: Callable[[float], None]) -> int | None:
