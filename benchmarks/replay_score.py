@@ -4,9 +4,9 @@
         [--shard 1/4] [--budget 5m] [--json FILE] [--keep DIR]
     python benchmarks/replay_score.py --table FILE
 
-Every program of `benchmarks/replay/` is written into an empty folder and verified there as a user would, checks of
-the machine left out. Of a NaN it is judged whether operation, guilty line (marked `# sick`) and class of cause are
-right; of a leak whether the guilty line, or what else holds the memory, is. `--json` appends to a file what
+Every program of `benchmarks/replay/` is written into an empty folder and verified there as a user would, checks
+of the machine left out. Of a NaN it is judged whether operation, guilty line (marked `# sick`) and class of cause
+are right; of a leak whether the guilty line, or what else holds the memory, is. `--json` appends to a file what
 `--table` prints; a program that is in it already is not run again.
 """
 
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "replay"))
-from leak_causes import LEAK_CAUSES, LeakCause  # noqa: E402
-from nan_causes import NAN_CAUSES, NanCause  # noqa: E402
-from skeletons import STYLES, fill  # noqa: E402
+from leak_causes import LEAK_CAUSES, LeakCause
+from nan_causes import NAN_CAUSES, NanCause
+from skeletons import STYLES, fill
 
 MARK = "# sick"
 DATA = Path(__file__).parent / "data" / "replay-score.json"
@@ -47,8 +47,8 @@ def verify(
     began = time.monotonic()
     state = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     done = subprocess.run(
-        [*words, "--", sys.executable, *launch, "train.py"], cwd=folder, env=state, capture_output=True, text=True,
-        check=False,
+        [*words, "--", sys.executable, *launch, "train.py"], cwd=folder, env=state, capture_output=True,
+        text=True, check=False,
     )  # fmt: skip
     seconds = time.monotonic() - began
     if not out.is_file():
@@ -56,7 +56,7 @@ def verify(
     return json.loads(out.read_text(encoding="utf-8")), seconds, ""
 
 
-def judge(cause: NanCause | LeakCause, style: str, report: dict[str, Any], folder: Path) -> dict[str, Any]:
+def judge(cause: NanCause | LeakCause, report: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What was right."""
     lines = (folder / "train.py").read_text(encoding="utf-8").splitlines()
     guilty = [number for number, line in enumerate(lines, 1) if MARK in line]
@@ -177,7 +177,7 @@ def main() -> None:
             folder = arguments.keep / key.replace("/", "-") if arguments.keep else Path(scratch)
             folder.mkdir(parents=True, exist_ok=True)
             report, seconds, problem = verify(cause, style, folder, arguments.budget)
-            row = judge(cause, style, report, folder)
+            row = judge(cause, report, folder)
         kind = "nan" if isinstance(cause, NanCause) else "leak"
         row = {"name": cause.name, "style": style, "kind": kind, "seconds": round(seconds, 1), **row}
         if problem:

@@ -113,14 +113,14 @@ def examine_and_try(
             _try(session, recording, report, command, arguments, job)
         elif not _asked(arguments):
             session.try_remedies(report.findings, timed=False)
-        if not timed and not session.attempts and not ailments.found:
-            return Result(report=report, finished=finished)
     finally:
         line.close()
     trial = replace(
         summarise_trials(session),
         protection=guard.words,
+        protection_level=guard.level.value,
         kept_out=guard.kept_out,
+        not_sent=guard.not_sent,
         replay=ailments.replay,
         leak=ailments.leak,
     )

@@ -87,7 +87,8 @@ class SyntheticRun:
         with guard.protect(folder) as protection:
             found = measure_program(
                 self.written.command, self.written.path, self.plan.place.kind, folder=folder, limit=limit,
-                prefix=protection.prefix, environment=protection.environment, prepare=die_with_us(), watch=watch,
+                prefix=protection.prefix, environment=protection.environment, prepare=die_with_us(),
+                watch=watch,
             )  # fmt: skip
         self.compared = compare(self.plan.estimate, found, program=True)
 

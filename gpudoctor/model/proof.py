@@ -136,6 +136,10 @@ class TrialSummary:
     """How the user's files were kept as they were, one clause."""
     kept_out: tuple[str, ...] = field(default=())
     """Files that the runs wrote, changed or deleted; none of it reached the user's."""
+    protection_level: str = ""
+    """The same in a word: `overlay`, `read-only`, `landlock`, `writers`."""
+    not_sent: tuple[str, ...] = field(default=())
+    """Trackers that were kept offline, and pushes to a hub that were refused."""
     patch: str = ""
     """The proven edits as a unified diff."""
     patch_path: str = ""

@@ -60,6 +60,8 @@ def trial_object(trial: TrialSummary) -> JsonObject:
         "seconds": trial.seconds,
         "budget_seconds": trial.budget,
         "protection": trial.protection,
+        "protection_level": trial.protection_level or None,
+        "not_sent": list(trial.not_sent),
         "kept_out": list(trial.kept_out),
         "patch": trial.patch or None,
         "patch_path": trial.patch_path or None,

@@ -27,6 +27,8 @@ _NOISE = {"__pycache__", ".cache", ".triton", ".nv", "torchinductor", ".config"}
 """Caches that any program leaves: kept out like everything, and not worth a line."""
 _TEMPORARY = re.compile(r"/(var/)?tmp/(tmp[a-z0-9_]{8}|pymp-|torch|wandb|nvidia|hsperfdata|\.|\w*cache)")
 """Names that `tempfile` and libraries give to what is nobody's."""
+_NOTES = "not-sent"
+"""The probe's file with what was kept from being sent (`probe/overrides/offline.py`)."""
 _TRY_SECONDS = 20.0
 _LISTED = 200
 _VARIABLE = "GPUDOCTOR_PROTECTION"
@@ -62,6 +64,7 @@ class Guard:
     def __init__(self, scratch: Path, command: Sequence[str] = (), strongest: Level | None = None) -> None:
         self._scratch = scratch
         self._found: dict[str, None] = {}
+        self._unsent: dict[str, None] = {}
         self._runs = 0
         self._sealed: list[str] = []
         """Folders that are read-only."""
@@ -90,6 +93,11 @@ class Guard:
         """Files that the runs wrote, changed or deleted: none of it reached the user's."""
         return tuple(self._found)[:_LISTED]
 
+    @property
+    def not_sent(self) -> tuple[str, ...]:
+        """Trackers that were kept offline, and pushes that were refused."""
+        return tuple(self._unsent)[:_LISTED]
+
     @contextmanager
     def protect(self, folder: Path) -> Iterator[Protection]:
         """What a run needs to be protected; afterwards what it wrote is noted and thrown away."""
@@ -101,6 +109,9 @@ class Guard:
         finally:
             for path in _written(place):
                 self._found.setdefault(path)
+            with suppress(OSError):
+                notes = (place / _NOTES).read_text(encoding="utf-8", errors="replace")
+                self._unsent.update(dict.fromkeys(notes.splitlines()))
             remove_scratch(place)
 
     def _protection(self, level: Level, folder: Path, place: Path) -> Protection:
@@ -226,7 +237,9 @@ def _offline(place: Path) -> dict[str, str]:
         "WANDB_DIR": scratch,
         "WANDB_SILENT": "true",
         "MLFLOW_TRACKING_URI": f"file:{scratch}/mlruns",
-        "COMET_START_MODE": "offline",
+        "MLFLOW_REGISTRY_URI": f"file:{scratch}/mlruns",
+        "MLFLOW_ALLOW_FILE_STORE": "true",
+        "COMET_START_ONLINE": "false",
         "COMET_OFFLINE_DIRECTORY": scratch,
         "NEPTUNE_MODE": "offline",
         "CLEARML_OFFLINE_MODE": "1",

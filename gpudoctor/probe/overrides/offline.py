@@ -1,7 +1,13 @@
-"""`offline.scratch`: trackers write into the trial's folder and send nothing; pushes to a hub are refused."""
+"""`offline.scratch`: trackers write into the trial's folder and send nothing; pushes are refused.
+
+What was kept from being sent is noted in the folder, a line each, for the report.
+"""
 
 from __future__ import annotations
 
+import inspect
+import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .patching import wrap
@@ -9,18 +15,39 @@ from .patching import wrap
 if TYPE_CHECKING:
     from . import Trial
 
+NOTES = "not-sent"
+"""File of the folder with the notes."""
+
+_FORCED: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
+    ("wandb", "init", {"mode": "offline", "dir": "{place}"}, ()),
+    ("neptune.metadata_containers.run", "Run", {"mode": "offline"}, ("with_id",)),
+    ("neptune_scale", "Run", {"mode": "offline"}, ()),
+    ("aim.sdk.run", "Run", {"repo": "{place}/aim"}, ("run_hash", "force_resume")),
+    ("swanlab", "init", {"mode": "offline", "log_dir": "{place}", "logdir": "{place}"}, ("id", "resume")),
+    ("trackio", "init", {}, ("space_id", "dataset_id", "bucket_id", "server_url", "webhook_url")),
+    ("comet_ml", "start", {"online": False}, ("mode", "experiment_key")),
+)
+"""Module, function or class, arguments that are set, arguments that are left out."""
+
 _PUSHES = (
     "create_repo", "delete_repo", "move_repo", "update_repo_settings", "upload_file", "upload_folder",
-    "upload_large_folder", "create_commit", "create_branch", "delete_branch", "create_tag", "delete_tag",
-    "delete_file", "delete_files", "delete_folder", "create_pull_request", "create_discussion",
+    "upload_large_folder", "preupload_lfs_files", "create_commit", "create_branch", "delete_branch",
+    "create_tag", "delete_tag", "delete_file", "delete_files", "delete_folder", "create_pull_request",
+    "create_discussion", "super_squash_history",
 )  # fmt: skip
+_PUSHING = (
+    ("transformers.utils.hub", "PushToHubMixin", "push_to_hub"),
+    ("transformers.trainer", "Trainer", "push_to_hub"),
+    ("huggingface_hub.hub_mixin", "ModelHubMixin", "push_to_hub"),
+    ("datasets.arrow_dataset", "Dataset", "push_to_hub"),
+    ("datasets.dataset_dict", "DatasetDict", "push_to_hub"),
+)
+_CHANGING = ("Put", "Create", "Upload", "Complete", "Copy", "Delete")
+"""How names of S3's operations begin that change a bucket."""
 
 
-class Refused:
-    """What a refused push gives: whatever is asked of it is the same nothing."""
-
-    def __init__(self, words: str = "") -> None:
-        self._words = words
+class Refused(str):
+    """What a refused push gives: whatever is asked of it is the same text."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -31,42 +58,146 @@ class Refused:
         """Itself."""
         return self
 
-    def __str__(self) -> str:
-        return self._words
-
 
 def apply(trial: Trial, _detail: str, value: Any) -> None:
-    """Force wandb offline whatever the program says, and take the pushes out of huggingface_hub."""
-    when = trial.probe.when_imported
-    when("wandb", lambda module: wrap(module, "init", lambda original: _offline(original, str(value))))
-    when("huggingface_hub.hf_api", _refuse)
-    when("transformers.training_args", lambda module: _no_push(module))
+    """Force trackers offline whatever the program says, and take the pushes out of what has some."""
+    place, when = str(value), trial.probe.when_imported
+    notes = _Notes(place)
+    for module, name, arguments, dropped in _FORCED:
+        given = {key: _placed(item, place) for key, item in arguments.items()}
+        when(module, lambda found, n=name, g=given, d=dropped: _force(found, n, g, d, notes))
+    when("mlflow", lambda found: _mlflow(found, notes))
+    when("comet_ml", lambda found: _comet(found, place, notes))
+    for module, kind, name in _PUSHING:
+        when(module, lambda found, k=kind, n=name: wrap(getattr(found, k), n, notes.refusing))
+    when("huggingface_hub.hf_api", lambda found: _hub(found, notes))
+    when("transformers.training_args", _no_push)
+    for module, kind in (("botocore.client", "BaseClient"), ("aiobotocore.client", "AioBaseClient")):
+        when(module, lambda found, k=kind: _buckets(getattr(found, k), notes))
 
 
-def _offline(original: Any, folder: str) -> Any:
-    def init(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("mode") != "disabled":
-            kwargs["mode"] = "offline"
-        return original(*args, **{**kwargs, "dir": folder})
+class _Notes:
+    def __init__(self, place: str) -> None:
+        self._path = os.path.join(place, NOTES)
+        self._told: set[str] = set()
 
-    return init
+    def tell(self, words: str) -> None:
+        """Note it, once a process."""
+        if words not in self._told:
+            self._told.add(words)
+            try:
+                with open(self._path, "a", encoding="utf-8") as stream:
+                    stream.write(words[:200].replace("\n", " ") + "\n")
+            except OSError:
+                pass
+
+    def refusing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A method in its place that does nothing but note what it was to push."""
+        name = getattr(original, "__name__", "push")
+
+        def refused(*args: Any, **kwargs: Any) -> Any:
+            words = [kwargs.get("repo_id"), *args[:2]]
+            target = next((word for word in words if isinstance(word, str)), "")
+            self.tell(f"{name} {target}".strip())
+            return Refused(target or name)
+
+        return refused
 
 
-def _refuse(module: Any) -> None:
+def _placed(value: Any, place: str) -> Any:
+    return value.format(place=place) if isinstance(value, str) else value
+
+
+def _force(module: Any, name: str, given: dict[str, Any], dropped: tuple[str, ...], notes: _Notes) -> None:
+    """Set and leave out arguments of a function, or of what a class is made with."""
+    target = getattr(module, name)
+    label = module.__name__.partition(".")[0]
+
+    def make(original: Any) -> Any:
+        signature = inspect.signature(original)
+        known = set(signature.parameters)
+
+        def forced(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind_partial(*args, **kwargs)
+            if bound.arguments.get("mode") != "disabled":
+                notes.tell(label)
+                for key in dropped:
+                    bound.arguments.pop(key, None)
+                bound.arguments.update({key: value for key, value in given.items() if key in known})
+            return original(*bound.args, **bound.kwargs)
+
+        return forced
+
+    if isinstance(target, type):
+        wrap(target, "__init__", make)
+    else:
+        wrap(module, name, make)
+
+
+def _mlflow(module: Any, notes: _Notes) -> None:
+    """The store is the one that the environment names, in the trial's folder; what it does not know is new."""
+
+    def ignored(_original: Any) -> Any:
+        return lambda *_args, **_kwargs: None
+
+    utils: Any = module.tracking._tracking_service.utils
+    for owner in (module, module.tracking, utils):
+        wrap(owner, "set_tracking_uri", ignored)
+        wrap(owner, "set_registry_uri", ignored)
+
+    def client(original: Any) -> Any:
+        def __init__(self: Any, *_args: Any, **_kwargs: Any) -> None:
+            notes.tell("mlflow")
+            original(self)
+
+        return __init__
+
+    def experiment(original: Any) -> Any:
+        def set_experiment(experiment_name: Any = None, experiment_id: Any = None, **kwargs: Any) -> Any:
+            return original(experiment_name or f"experiment {experiment_id}", **kwargs)
+
+        return set_experiment
+
+    def run(original: Any) -> Any:
+        def start_run(run_id: Any = None, experiment_id: Any = None, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(run_id, experiment_id, *args, **kwargs)
+            except module.MlflowException:
+                return original(None, None, *args, **kwargs)
+
+        return start_run
+
+    wrap(module.tracking.MlflowClient, "__init__", client)
+    for owner in (module, module.tracking.fluent):
+        wrap(owner, "set_experiment", experiment)
+        wrap(owner, "start_run", run)
+
+
+def _comet(module: Any, place: str, notes: _Notes) -> None:
+    """An online experiment becomes an offline one with the same settings."""
+    offline = module.OfflineExperiment
+    allowed = set(inspect.signature(offline.__init__).parameters) - {"self", "experiment_key"}
+
+    def replaced(original: Any) -> Any:
+        signature = inspect.signature(original.__init__)
+
+        def experiment(*args: Any, **kwargs: Any) -> Any:
+            notes.tell("comet_ml")
+            given = signature.bind_partial(None, *args, **kwargs)
+            settings = {key: value for key, value in given.arguments.items() if key in allowed}
+            return offline(**{**settings, "offline_directory": place})
+
+        return experiment
+
+    for name in ("Experiment", "ExistingExperiment"):
+        wrap(module, name, replaced)
+
+
+def _hub(module: Any, notes: _Notes) -> None:
     for name in _PUSHES:
         # Functions of the module are methods of one instance, taken when it was made.
         for owner in (module.HfApi, module):
-            wrap(owner, name, _nothing)
-
-
-def _nothing(original: Any) -> Any:
-    name = getattr(original, "__name__", "")
-
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        words = [word for word in (*args, kwargs.get("repo_id")) if isinstance(word, str)]
-        return Refused(words[0] if words else name)
-
-    return refused
+            wrap(owner, name, notes.refusing)
 
 
 def _no_push(module: Any) -> None:
@@ -78,3 +209,23 @@ def _no_push(module: Any) -> None:
         return __post_init__
 
     wrap(module.TrainingArguments, "__post_init__", make)
+
+
+def _buckets(kind: Any, notes: _Notes) -> None:
+    """S3: what is to change a bucket is answered as if it had."""
+
+    def make(original: Any) -> Any:
+        def call(self: Any, operation: str, parameters: Any) -> Any:
+            if self.meta.service_model.service_name != "s3" or not operation.startswith(_CHANGING):
+                return original(self, operation, parameters)
+            notes.tell(f"{operation} s3://{parameters.get('Bucket', '')}/{parameters.get('Key', '')}")
+            answer = {"ETag": "refused", "UploadId": "refused", "ResponseMetadata": {"HTTPStatusCode": 200}}
+            return _later(answer) if inspect.iscoroutinefunction(original) else answer
+
+        return call
+
+    wrap(kind, "_make_api_call", make)
+
+
+async def _later(answer: Any) -> Any:
+    return answer

@@ -17,6 +17,8 @@ _MEMORY_CHANGE, _MEMORY_FLOOR = 0.05, 64 << 20
 
 def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     """The baseline, then what was tried, best first; what was not tried last."""
+    if not trial.rows and not trial.steps:
+        return
     canvas.blank()
     canvas.paragraph(_baseline(trial))
     if trial.leak is not None:
@@ -55,6 +57,10 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
         shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
         more = len(trial.kept_out) - _KEPT_OUT
         canvas.paragraph(f"not written: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
+    if trial.not_sent:
+        shown = ", ".join(map(one_line, trial.not_sent[:_KEPT_OUT]))
+        more = len(trial.not_sent) - _KEPT_OUT
+        canvas.paragraph(f"not sent: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
     if not trial.kept and trial.protection:
         canvas.paragraph(f"nothing of yours was changed ({one_line(trial.protection)})", hang=2)
 
