@@ -17,7 +17,8 @@ _MEMORY_CHANGE, _MEMORY_FLOOR = 0.05, 64 << 20
 
 def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     """The baseline, then what was tried, best first; what was not tried last."""
-    if not trial.rows and not trial.steps:
+    told = trial.steps or trial.leak or trial.replay
+    if not told and all(_dull(row) for row in trial.rows):
         return
     canvas.blank()
     canvas.paragraph(_baseline(trial))
