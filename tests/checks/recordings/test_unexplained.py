@@ -127,6 +127,48 @@ def test_where_acting_is_dear_the_policy_acts_for_many_at_once():
     assert "by one call of the policy" in remedies(patient, finding)[0]
 
 
+EPISODES = """
+from torch.distributions import Categorical
+
+def select(state):
+    chosen = Categorical(logits=G(torch.tensor(state)))
+    return encode(chosen.sample(), 50), chosen  # act
+
+def encode(action, many):
+    return [float(action) for _ in range(many)]  # encode
+
+env = make()
+for episode in range(400):
+    state, over, kept = env.reset(), False, []
+    while not over:
+        action, chosen = select(state)
+        state, reward, over = env.step(action)  # stepped
+        kept.append(chosen)
+    loss = torch.stack([one.entropy() for one in kept]).mean()
+    first.zero_grad()
+    loss.backward()
+    first.step()
+"""
+
+
+def test_what_only_acting_calls_is_acting():
+    seen = (("other", "act", 60), ("other", "encode", 10), ("other", "stepped", 5))
+    patient, _ = patient_of(EPISODES, *seen, other=0.01)
+    [finding] = findings(patient)
+    assert finding.severity is Severity.NOTE and "gathers experience" in finding.message
+    assert verdict(patient)[0].startswith("In good health")
+
+
+def test_what_training_calls_too_is_not():
+    patient, places = patient_of(
+        EPISODES.replace("loss.backward()", "encode(1, 10 ** 7); loss.backward()"),
+        ("other", "encode", 60), ("other", "stepped", 5), other=0.01,
+    )  # fmt: skip
+    [finding] = findings(patient)
+    assert finding.severity is Severity.WARNING
+    assert places["encode"] in {span.line for span in finding.evidence if hasattr(span, "line")}
+
+
 def test_playing_to_judge_is_an_evaluation():
     patient, _ = patient_of(WORLD, ("evaluation", "judged", 50), evaluation=lambda i: 0.05 * (i % 5 == 4))
     assert findings(patient) == []

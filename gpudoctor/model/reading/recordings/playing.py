@@ -7,7 +7,7 @@ fault in it, whatever phase the hooks charge it to: a policy that acts in eval m
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
@@ -27,6 +27,8 @@ _RETURNED = 3
 _UPDATES = frozenset({"backward"})
 _EVALUATION = "evaluation"
 _PHASES = ("other", "sync", _EVALUATION, "forward")
+_DEPTH = 3
+"""Calls from a gathering loop down to a line that acts for it."""
 _MOSTLY = 0.5
 """Share of an evaluation on lines that act in an environment from which on it is none."""
 
@@ -38,7 +40,7 @@ class _Places:
     stepping: tuple[tuple[int, int], ...]
     """The environment itself, and where it is stepped."""
     around: tuple[tuple[int, int], ...]
-    """The loops and functions around that, up to an update."""
+    """The loops and functions around that, up to an update, and what only these call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,34 @@ def _found(source: Source) -> Mapping[str, _Places]:
             stepping=(*own, *(extent(whole) for whole in stepped)),
             around=tuple(around for whole in stepped for around in _around(script, whole)),
         )
+    for _ in range(_DEPTH):
+        if not _follow(source, found):
+            break
     return found
+
+
+def _follow(source: Source, found: dict[str, _Places]) -> bool:
+    """Add the functions that only gathering calls (`select_action`); whether there were any.
+
+    A name that something else calls, too, is left alone: its time may be the other caller's.
+    """
+    calls: dict[str, list[bool]] = {}
+    for script in source.scripts:
+        for call in script.calls:
+            inside = _inside((*found[script.path].around, *found[script.path].stepping), call.span.line)
+            calls.setdefault(call.method, []).append(inside)
+    more = False
+    for script in source.scripts:
+        places = found[script.path]
+        helpers = tuple(
+            (node.lineno, node.end_lineno or node.lineno)
+            for node in nodes(script, ast.FunctionDef)
+            if all(calls.get(node.name, [False])) and not _inside(places.around, node.lineno)
+            and not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in _updates(script))
+        )  # fmt: skip
+        found[script.path] = replace(places, around=(*places.around, *helpers))
+        more = more or bool(helpers)
+    return more
 
 
 def _is_world(info: ClassInfo) -> bool:
