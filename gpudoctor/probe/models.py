@@ -181,7 +181,10 @@ class Models:
         trains = {id(module): self._probe.evaluation.trains(module) for module, _ in pairs}
         for module, model in pairs:
             place, eval_place = model.forward_line, self._eval_places.get(id(module), model.forward_line)
-            facts = {"model": class_name(unwrapped(module)), "affected": _mode_dependent(module)}
+            facts: dict[str, Any] = {
+                "model": class_name(unwrapped(module)),
+                "affected": _mode_dependent(module),
+            }
             if trains[id(module)] and facts["affected"]:
                 if model.eval_calls >= FEW:
                     self._tell_mode("eval-training", model.eval_calls, model.grad_calls, eval_place, facts)
@@ -191,6 +194,8 @@ class Models:
                 self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, place, facts)
             learns = any(parameter.requires_grad for parameter in module.parameters())
             if any(trains.values()) and not trains[id(module)] and learns and model.grad_calls >= FEW:
+                reached = any(parameter.grad is not None for parameter in module.parameters())
+                facts |= {"reached": reached, "training": bool(module.training)}
                 self._tell_mode("teacher-grad", model.grad_calls, model.calls, place, facts)
 
     def _tell_mode(self, kind: str, steps: int, of: int, place: Place, facts: dict[str, Any]) -> None:

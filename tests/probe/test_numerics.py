@@ -304,6 +304,7 @@ def test_a_teacher_with_gradients_is_told(tmp_path):
     )
     (mode, *_) = numeric(run.rank, "mode")
     assert (mode["kind_of"], mode["line"]) == ("teacher-grad", run.line("teacher"))
+    assert mode["reached"] is True and mode["training"] is True
     assert not numeric(run.rank, "frozen")
     assert not numeric(run.rank, "dead")
 

@@ -9,12 +9,13 @@ from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient,
 from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, resolved
 from gpudoctor.model.reading.places import place
 from gpudoctor.model.reading.program import bound_to, enclosing, steady
+from gpudoctor.model.reading.recordings.bystanders import teachers
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import judged, measured, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
 from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Script, Source
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
@@ -49,10 +50,12 @@ class TeacherTrained(Check):
         statistics with every batch.
     How it knows:
         By the name `teacher` of what is called in the loop, followed through parameters to where it is built;
-        by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls.
+        by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From
+        a recording: a second model that runs with gradients and whose parameters no optimizer holds.
     False alarms:
         A teacher that an optimizer trains (mutual learning) is no finding, nor is the mode of an averaged one
-        (mean teacher, DINO), which is meant to be in training mode. `from_pretrained` gives eval mode.
+        (mean teacher, DINO), which is meant to be in training mode. `from_pretrained` gives eval mode. A model
+        that nothing calls a teacher, and that keeps the weights it was made with, was forgotten: NUM008.
     Remedies:
         `with torch.no_grad():` around the teacher's forward, `teacher.eval()` after it is built.
     References:
@@ -76,10 +79,7 @@ class TeacherTrained(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient, 1)
         suspected = suspicions(lambda: self._suspected(patient), run)
-        readings = [
-            item for item in (numerics(run.lead.process, "mode") if run else ())
-            if item.get("kind_of") == "teacher-grad" and int(item.get("steps") or 0) >= self.limit("forwards")
-        ]  # fmt: skip
+        readings = teachers(patient, run.lead.process, self.limit("forwards")) if run else []
         if run is None or not readings:
             yield from suspected
             return
@@ -88,8 +88,8 @@ class TeacherTrained(Check):
         yield confirmed(
             self,
             [item for item in suspected if item.fact("how") == "graph"],
-            f"{last.get('model') or 'A second model'} built a graph in {steps} training steps that no backward "
-            "pass used: a forward pass that holds its activations for nothing.",
+            f"{last.get('model') or 'A second model'} built a graph in {steps} training steps{_use(last)}: a "
+            "forward pass that holds its activations for nothing.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
             severity=Severity.WARNING,
@@ -135,6 +135,12 @@ class TeacherTrained(Check):
             subject=f"{call.span.path}:{call.span.line}",
             facts=(("how", "mode"), ("teacher", name), ("call", place(call.span))),
         )
+
+
+def _use(reading: Record) -> str:
+    if reading.get("reached"):
+        return ", gradients were computed through it, and no optimizer holds its parameters"
+    return " that no backward pass used"
 
 
 def _uses(source: Source) -> Iterator[_Use]:

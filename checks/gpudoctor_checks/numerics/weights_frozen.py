@@ -18,9 +18,17 @@ from gpudoctor.model.reading.optimizers import (
 from gpudoctor.model.reading.places import extent, resolved_calls
 from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.bystanders import forgotten
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import judged, measured, percent, processes, spot
+from gpudoctor.model.reading.recordings.judged import (
+    Run,
+    judged,
+    measured,
+    percent,
+    processes,
+    spot,
+)
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
 from gpudoctor.model.signs.recording import Process, Record
@@ -61,7 +69,8 @@ class WeightsFrozen(Check):
         An optimizer built before the model (or one of its layers) is replaced by a new one, wrapped by FSDP or
         given LoRA adapters; over a copy (`deepcopy(model).parameters()`), a model built on the spot, the
         tensors of a `state_dict()`, or parameters that are all frozen; two optimizers over the same model
-        while a second one in the loop has none; one over a model that the loop does not use.
+        while a second one in the loop has none; one over a model that the loop does not use. In a recording:
+        weights that no step moves, and a second model that gets gradients and is in no optimizer.
     Why it hurts:
         `step()` updates tensors that the model no longer uses. The loss is computed, gradients flow, and the
         weights stay as they are: hours of training for the initial model, or for all but the new layer.
@@ -71,7 +80,8 @@ class WeightsFrozen(Check):
     False alarms:
         `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters. An optimizer that is
         built again, or gets the new parameters with `add_param_group`, is no finding; nor is what happens
-        behind a condition.
+        behind a condition. A model that is called a teacher, was loaded, copied, or is in eval mode, is
+        LOOP011's.
     Remedies:
         Build the optimizer after the model has its final form.
     References:
@@ -112,6 +122,8 @@ class WeightsFrozen(Check):
             yield from suspected
             return
         process = run.lead.process
+        for item in forgotten(patient, process, self.limit("steps")):
+            yield self._forgotten(patient, run, item)
         readings = [
             item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")
         ]
@@ -141,6 +153,25 @@ class WeightsFrozen(Check):
             run=run,
             numbers=(measured("unmoved_share", share, "1", run.recording),),
             breaks="the weights do not learn" if much else None,
+        )
+
+    def _forgotten(self, patient: Patient, run: Run, item: Record) -> Finding:
+        """A model beside the trained one gets gradients, and no optimizer was given its parameters."""
+        name, steps = str(item.get("model") or "a second model"), int(item.get("steps") or 0)
+        made = run.lead.process.of("optimizer")
+        places = [place_of(record) for record in (item, *made[-1:])]
+        return confirmed(
+            self,
+            (),
+            f"{name} gets gradients in {steps} training steps, and no optimizer holds its parameters: it stays "
+            "as it was made.",
+            share=None,
+            spans=[spot(patient, place) for place in places if place is not None],
+            severity=Severity.ERROR,
+            run=run,
+            numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
+            facts=(("how", "forgotten"), ("text", name)),
+            breaks=f"{name} does not learn",
         )
 
     def _unstepped(self, patient: Patient, idle: Record) -> Finding:

@@ -18,7 +18,7 @@ class WeightsFrozenRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         optimizer, text = str(finding.fact("optimizer") or "the optimizer"), str(finding.fact("text") or "")
-        how = finding.fact("how")
+        how = finding.fact("how") or "other"
         title, steps, edits = {
             "order": (
                 f"build {optimizer} after the model has its final form",
@@ -39,6 +39,12 @@ class WeightsFrozenRule(Rule):
                 "unfreeze what is to be trained",
                 ("set requires_grad=True for the layers to train, and give the optimizer only those:",
                  "    [p for p in model.parameters() if p.requires_grad]"),
+                (),
+            ),
+            "forgotten": (
+                f"give an optimizer the parameters of {text}",
+                ("torch.optim.AdamW([*first.parameters(), *second.parameters()], lr=...)",
+                 f"if {text} is to stay as it is: with torch.no_grad(): around its call"),
                 (),
             ),
             "other": (

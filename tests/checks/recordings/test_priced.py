@@ -393,6 +393,44 @@ def test_weights_that_do_not_move():
     assert findings("NUM008", None, make_process(records=[model, copied, moving])) == []
 
 
+TOWERS = """
+import torch
+from torch import nn
+image, text = nn.Linear(8, 4), nn.Linear(6, 4)
+optimizer = torch.optim.SGD(image.parameters(), lr=0.1)
+for x, y in batches():
+    loss = (image(x) * text(y)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reached", "code"),
+    [
+        (TOWERS, True, "NUM008"),
+        (TOWERS, False, "LOOP011"),
+        (TOWERS.replace("text(", "teacher("), True, "LOOP011"),
+        (TOWERS.replace("optimizer =", "text.load_state_dict(torch.load('text.pt'))\noptimizer ="), True, "LOOP011"),
+        (TOWERS.replace("optimizer =", "text.eval()\noptimizer ="), True, "LOOP011"),
+        (None, True, "LOOP011"),
+    ],
+)  # fmt: skip
+def test_a_model_that_no_optimizer_holds_is_a_teacher_or_was_forgotten(text, reached, code):
+    line = TOWERS.split("\n").index("    loss = (image(x) * text(y)).sum()") + 1
+    line += text is not None and "\noptimizer" in text and text.count("\n") > TOWERS.count("\n")
+    held = record("optimizer", 1.0, name="SGD", parameters=36, missing=["weight"], missing_count=2)
+    beside = record("numeric", 3.0, step=99, kind="mode", kind_of="teacher-grad", model="Linear", steps=100,
+                    path="/job/train.py", line=line, reached=reached, training=True)  # fmt: skip
+    for other in ("NUM008", "LOOP011"):
+        found = findings(other, text, make_process(records=[held, beside]))
+        assert len(found) == (other == code), (other, found)
+        if found:
+            assert found[0].severity is (Severity.ERROR if code == "NUM008" else Severity.WARNING)
+            assert remedies(code, found[0])
+
+
 def test_an_optimizer_that_never_steps():
     idle = record("numeric", 9.0, step=0, kind="unstepped", backwards=200, path="/job/train.py", line=24)
     made = record("optimizer", 1.0, name="AdamW", parameters=100, missing=[], path="/job/train.py", line=11)
