@@ -6,7 +6,6 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..models import maker
 from ..places import Place
 from ..table import AT, OTHER
+from .batches import Measure
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -349,64 +349,3 @@ def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
     clock.source = id(iterator) if entry is not None and entry is loaders.trains else 0
     steps.draw_begins()
     return clock.switch(DATA_WAIT)
-
-
-class Measure:
-    """Counts the rows and tokens of a batch. Only plain tensors are asked: a subclass may compute."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._clock = probe.clock
-        self._plain = probe.torch.Tensor
-        self._last: tuple[tuple[int, float], ...] = ()
-
-    def of(self, batch: Any) -> None:
-        """Add a batch to the row of the step."""
-        self._last = ()
-        self._measure(batch)
-
-    def as_ever(self, batch: Any, row: list[float]) -> None:
-        """Add a batch to a row: its own size where that is quick to know, else those of the last one."""
-        kind = type(batch)
-        if (kind is list or kind is tuple) and batch and type(batch[0]) is self._plain and batch[0].dim():
-            before = row[_SAMPLES]
-            row[_SAMPLES] = batch[0].size(0) if before != before else before + batch[0].size(0)
-            return
-        for column, amount in self._last:
-            before = row[column]
-            row[column] = amount if before != before else before + amount
-
-    def _measure(self, batch: Any) -> None:
-        plain = self._plain
-        kind = type(batch)
-        if kind is list or kind is tuple:
-            first: Any = batch[0] if batch else None
-            if type(first) is plain and first.dim():
-                self._add(_SAMPLES, len(first))
-                return
-        ids: Any = None
-        mask: Any = None
-        if isinstance(batch, Mapping):
-            ids, mask = batch.get("input_ids"), batch.get("attention_mask")
-        first = ids if type(ids) is plain else self._first(batch, 4)
-        if first is None or not first.dim():
-            return
-        self._add(_SAMPLES, len(first))
-        if type(ids) is plain:
-            self._add(_TOKENS, ids.numel())
-            if type(mask) is plain and mask.device.type == "cpu":
-                self._add(_PADDING, mask.numel() - int(mask.count_nonzero()))
-
-    def _add(self, column: int, amount: float) -> None:
-        self._last += ((column, amount),)
-        row = self._clock.row
-        before = row[column]
-        row[column] = amount if before != before else before + amount
-
-    def _first(self, batch: Any, depth: int) -> Any:
-        if type(batch) is self._plain:
-            return batch
-        if depth and isinstance(batch, (list, tuple, Mapping)):
-            values = batch.values() if isinstance(batch, Mapping) else batch
-            for value in values:
-                return self._first(value, depth - 1)
-        return None

@@ -1,0 +1,74 @@
+"""How large a batch is: rows, tokens, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..table import AT
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+_SAMPLES, _TOKENS, _PADDING = (AT[name] for name in ("samples", "tokens", "padding"))
+
+
+class Measure:
+    """Counts the rows and tokens of a batch. Only plain tensors are asked: a subclass may compute."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._clock = probe.clock
+        self._plain = probe.torch.Tensor
+        self._last: tuple[tuple[int, float], ...] = ()
+
+    def of(self, batch: Any) -> None:
+        """Add a batch to the row of the step."""
+        self._last = ()
+        self._measure(batch)
+
+    def as_ever(self, batch: Any, row: list[float]) -> None:
+        """Add a batch to a row: its own size where that is quick to know, else those of the last one."""
+        kind = type(batch)
+        if (kind is list or kind is tuple) and batch and type(batch[0]) is self._plain and batch[0].dim():
+            before = row[_SAMPLES]
+            row[_SAMPLES] = batch[0].size(0) if before != before else before + batch[0].size(0)
+            return
+        for column, amount in self._last:
+            before = row[column]
+            row[column] = amount if before != before else before + amount
+
+    def _measure(self, batch: Any) -> None:
+        plain = self._plain
+        kind = type(batch)
+        if kind is list or kind is tuple:
+            first: Any = batch[0] if batch else None
+            if type(first) is plain and first.dim():
+                self._add(_SAMPLES, len(first))
+                return
+        ids: Any = None
+        mask: Any = None
+        if isinstance(batch, Mapping):
+            ids, mask = batch.get("input_ids"), batch.get("attention_mask")
+        first = ids if type(ids) is plain else self._first(batch, 4)
+        if first is None or not first.dim():
+            return
+        self._add(_SAMPLES, len(first))
+        if type(ids) is plain:
+            self._add(_TOKENS, ids.numel())
+            if type(mask) is plain and mask.device.type == "cpu":
+                self._add(_PADDING, mask.numel() - int(mask.count_nonzero()))
+
+    def _add(self, column: int, amount: float) -> None:
+        self._last += ((column, amount),)
+        row = self._clock.row
+        before = row[column]
+        row[column] = amount if before != before else before + amount
+
+    def _first(self, batch: Any, depth: int) -> Any:
+        if type(batch) is self._plain:
+            return batch
+        if depth and isinstance(batch, (list, tuple, Mapping)):
+            values = batch.values() if isinstance(batch, Mapping) else batch
+            for value in values:
+                return self._first(value, depth - 1)
+        return None
