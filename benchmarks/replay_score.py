@@ -4,10 +4,10 @@
         [--shard 1/4] [--budget 5m] [--json FILE] [--keep DIR]
     python benchmarks/replay_score.py --table FILE
 
-Every program of `benchmarks/replay/` is written into an empty folder and verified as a user would, without the
-checks of the machine. Of a NaN it is judged whether operation, guilty line (marked `# sick`), class of cause
-are right; of a leak whether the guilty line, or what else holds the memory, is. `--json` appends to a file what
-`--table` prints; a program that is in it already is not run again.
+Every program of `benchmarks/replay/` is written into an empty folder and verified there as a user would,
+without checks of the machine. Of a NaN it is judged whether operation, guilty line (marked `# sick`) and class
+of cause are right; of a leak whether the guilty line, or what else holds the memory, is. `--json` appends to a
+file what `--table` prints; a program that is in it already is not run again.
 """
 
 import argparse

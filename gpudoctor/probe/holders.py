@@ -33,7 +33,7 @@ _HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "
 _OWN = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"})
 _DEEPEST = 4000
 """Additions of a sum that are followed."""
-_ADDS = r"\s*(\.(append|extend|add|appendleft|update|insert|setdefault)\(|\+=|\[[^]]*\]\s*=[^=])"
+_ADDS = r"\s*(\[[^]]*\])?(\.(append|extend|add|appendleft|update|insert|setdefault)\(|\+=|\[[^]]*\]\s*=[^=])"
 
 
 class Holder:

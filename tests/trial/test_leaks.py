@@ -72,15 +72,23 @@ def test_what_a_line_keeps_and_how_it_keeps_less(source):
     written = [found[7].written(keep) for keep in (Keep.DETACHED, Keep.NUMBER)]
     assert written == ["loss.detach()", "loss.item()"]
     assert (found[8].written(Keep.DETACHED), found[8].written(Keep.NUMBER)) == ("", "loss.item()")
+    assert written_of("kept.append(y.detach().clone())", Keep.DETACHED) == ""
+    assert written_of("kept[name].append(out)", Keep.DETACHED) == "out.detach()"
     [skipped], [last] = found[7].edits(Keep.NOTHING), found[7].edits(Keep.LAST)
     assert (skipped.expected, skipped.new_text) == ("losses.append(loss)", "pass")
     assert last.new_text == "\n    del losses[:-32]"
     assert found[9].edits(Keep.LAST) == ()
 
 
-def growing(per_step: float, n: int = 200, problem: str = "", reached: bool = False):
+def written_of(line: str, keep: Keep) -> str:
+    Path("line.py").write_text(line + "\n")
+    [script] = read_source([Path("line.py")]).scripts
+    return keeping_at(script, 1).written(keep)
+
+
+def growing(per_step: float, n: int = 200, reached: bool = False, names: tuple[str, ...] = ()):
     """A recording whose resident memory grows by so many bytes a step."""
-    told = [record("override", 1.0, name="leak", reached=True)] if reached else []
+    told = [record("override", 1.0, name="leak", reached=True, names=list(names))] if reached else []
     return make_recording(
         make_process(make_steps(n, rss=lambda i: 300 * MIB + per_step * i), records=told), path="/lap"
     )
@@ -89,7 +97,8 @@ def growing(per_step: float, n: int = 200, problem: str = "", reached: bool = Fa
 class FakeBench:
     """Its runs grow as `rate(arm)` says; a text is a run that failed."""
 
-    def __init__(self, rate):
+    def __init__(self, rate, names=()):
+        self.names = names
         self.rate, self.seen, self.deadline, self.steps, self.skip = rate, [], float("inf"), 20, 1
 
     def look(self, arm, *, steps, seconds, machine=False):
@@ -98,7 +107,7 @@ class FakeBench:
         failed = isinstance(value, str)
         return Lap(
             finished=SimpleNamespace(failed=failed), window=None, problem=value if failed else "",
-            recording=growing(0.0 if failed else value, reached=bool(arm.overrides)),
+            recording=growing(0.0 if failed else value, reached=bool(arm.overrides), names=self.names),
         )  # fmt: skip
 
 
@@ -181,6 +190,53 @@ def test_what_no_line_explains_is_searched_for_in_general(source):
     )
     late, _ = hunt(FakeBench(lambda arm: 1.0), source, leak("MEM002", 7), budget=1.0)
     assert late.tries == () and late.words == ""
+
+
+def test_a_line_that_the_program_cannot_do_without_is_found_by_what_it_keeps_less_of(source):
+    def rate(arm):
+        text = text_of(arm)
+        if "pass" in text:
+            return "it ended with exit code 1: ZeroDivisionError: division by zero"
+        return 300 if "losses.append(loss.detach())" in text else 300 * KIB
+
+    found, known = hunt(FakeBench(rate), source, leak("MEM002", 7))
+    assert (found.place.line, found.keep, found.holder) == (7, "detached", "losses")
+    assert [cure.gone for cure in known.values()] == [True]
+    # Nor is it blamed where keeping less changes nothing.
+    vain, _ = hunt(
+        FakeBench(lambda arm: "it died" if "pass" in text_of(arm) else 300 * KIB), source, leak("MEM002", 7)
+    )
+    assert (vain.place, vain.holder) == (None, "")
+
+
+def test_two_lines_that_share_the_growth_each_hold_part_of_it(source):
+    def rate(arm):
+        return sum(
+            (share if line in text_of(arm) or not arm.sources else 0)
+            for line, share in (("losses.append(loss)", 180 * KIB), ("seen[step] = loss.detach()", 120 * KIB))
+        )
+
+    found, _ = hunt(FakeBench(rate), source, leak("MEM002", 7, 8))
+    assert found.place.line == 7 and found.words.startswith("losses (train.py:7) holds part of it: ")
+
+
+@pytest.mark.parametrize(
+    ("names", "guilty", "holder", "runs"),
+    [
+        (("Meter.history",), "", "the container Meter.history", 1),
+        (("steps", "bank"), "bank", "the container bank", 3),
+        (("steps", "bank"), "none of them alone", "one of the containers steps, bank", 3),
+        ((), "", "a container", 1),
+    ],
+)
+def test_the_container_that_holds_it_is_named(source, names, guilty, holder, runs):
+    def rate(arm):
+        cleared = arm.overrides.get("leak.containers")
+        return 400 if cleared == "" or (cleared and cleared == guilty) else 300 * KIB
+
+    found, _ = hunt(FakeBench(rate, names), source, leak("MEM002"))
+    assert (found.holder, len(found.tries)) == (holder, runs)
+    assert found.words.startswith(f"It is {holder}: 300 KiB a step as it is, 400 B with ")
 
 
 # -- cures

@@ -66,8 +66,8 @@ class Keeping:
         node, text = self.value, segment(self.script, self.value)
         if not text or not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.BinOp):
             return ""
-        last = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
-        if last in ("item", "tolist", "numpy") or (last == "detach" and keep is Keep.DETACHED):
+        calls = _calls(node)
+        if calls[:1] in (["item"], ["tolist"], ["numpy"]) or ("detach" in calls and keep is Keep.DETACHED):
             return ""
         text = f"({text})" if isinstance(node, ast.BinOp) else text.removesuffix(".detach()")
         return f"{text}.detach()" if keep is Keep.DETACHED else f"{text}.item()"
@@ -83,6 +83,15 @@ class Keeping:
     def _is_list(self) -> bool:
         call = getattr(self.statement, "value", None)
         return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _LISTS
+
+
+def _calls(node: ast.expr) -> list[str]:
+    """Methods of a chain of calls, the last first: `y.detach().clone()` has `clone`, `detach`."""
+    found = []
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        found.append(node.func.attr)
+        node = node.func.value
+    return found
 
 
 def keeping_at(script: Script, line: int) -> Keeping | None:
