@@ -26,6 +26,8 @@ LEAKS = ("MEM001", "MEM002", "MEM003")
 _TOPICS = ("NUM", "LOOP", "MEM", "FAIL")
 _LEFT = 0.25
 """Growth with the remedy, as a share of that without, from which on a leak is not gone."""
+_ENOUGH = 0.5
+"""Share of the steps asked for that a run must make, which ended of itself."""
 _AFTER = 30
 """Steps after the first bad one, or after a death, that a re-run must make."""
 _SLOWER, _SPARE = 3.0, 20.0
@@ -78,28 +80,47 @@ class Cures:
         codes = frozenset(str(sign.finding.code) for sign in self._signs)
         report = self._diagnose(Path(lap.recording.path), arm, codes)
         gone, there = _outcomes(report, codes)
-        code = str(item.finding.code)
+        code, reason = str(item.finding.code), _reason(report, str(item.finding.code))
         state = True if code in gone else False if code in there else None
         before = after = None
         if code in LEAKS:
             before, after = growth_rate(self._recording, code), growth_rate(lap.recording, code)
-            if state and before and after is not None and after > _LEFT * before:
-                state = False
+            state = _leaks_on(state, before, after)
         if self._died and lap.finished.failed:
             state = False
-        others = tuple(sorted(gone - {code})) if state else ()
-        words = _words(state, before, after, _reason(report, code), self._died)
+        if state and (short := self._too_short(item, lap)):
+            state, reason = None, short
+        words = _words(state, before, after, reason, self._died)
         return Cure(
             code=code,
             name=item.finding.name,
             gone=state,
             words=words,
-            also=others,
+            also=tuple(sorted(gone - {code})) if state else (),
             steps=steps_made(lap.recording),
             before=before,
             after=after,
             unit="B" if before is not None else "",
         )
+
+    def _too_short(self, item: Ranked, lap: Lap) -> str:
+        """Why a run in which nothing is found proves nothing; "" where it went far enough.
+
+        A run that came to its own end may have made fewer steps: a larger batch does that.
+        """
+        made, wanted = steps_made(lap.recording), self.steps(item)
+        if lap.problem and made < wanted:
+            return f"{made} of {wanted} steps: {lap.problem}"
+        if not self._died and made < _ENOUGH * wanted:
+            return f"it made {made} of {wanted} steps"
+        return ""
+
+
+def _leaks_on(state: bool | None, before: float | None, after: float | None) -> bool | None:
+    """Whether a leak is gone: its check finds it no more, and the growth that was measured is gone too."""
+    if not state or not before:
+        return state
+    return None if after is None else after <= _LEFT * before
 
 
 def growth_rate(recording: Recording, code: str) -> float | None:
@@ -130,7 +151,7 @@ def _reason(report: Report, code: str) -> str:
 
 
 def _words(state: bool | None, before: float | None, after: float | None, reason: str, died: bool) -> str:
-    if before is not None and after is not None:
+    if state is not None and before is not None and after is not None:
         return f"grew {rate_text(before)} a step, {rate_text(after)} with it"
     if state is None:
         return f"the re-run does not tell ({reason})" if reason else "the re-run does not tell"

@@ -1,0 +1,134 @@
+"""A remedy of something else than speed is proven by its ailment's absence, in a run that could show it."""
+
+from types import SimpleNamespace
+
+import pytest
+from recordings import make_process, make_recording, make_steps
+
+from gpudoctor.model import Code, Confidence, Finding, Found, Measurement, Passed, Ranked, Severity, Skipped
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.trial.arm import Arm
+from gpudoctor.trial.bench import Lap
+from gpudoctor.trial.cure import Cures, growth_rate
+
+KIB, MIB = 1 << 10, 1 << 20
+ARM = Arm(name="mended")
+
+
+def item(code: str, **fields) -> Ranked:
+    finding = Finding(
+        code=Code(code), name="the-ailment", severity=Severity.WARNING, confidence=Confidence.CONFIRMED,
+        message="", evidence=(Measurement(name="x", value=1, unit="B"),), **fields,
+    )  # fmt: skip
+    return Ranked(rank=1, finding=finding, remedies=(), set_aside=(), reason="")
+
+
+def run_of(steps: int, per_step: float = 0.0, died: bool = False):
+    process = make_process(make_steps(steps, rss=lambda i: 300 * MIB + per_step * i))
+    return make_recording(process, path="/lap", end=RunEnd(exit_code=int(died), seconds=9.0))
+
+
+class OneRun:
+    """A bench whose re-run came out so."""
+
+    def __init__(self, recording, problem: str = "", failed: bool = False):
+        self.lap = Lap(
+            finished=SimpleNamespace(failed=failed), window=None, problem=problem, recording=recording
+        )
+        self.asked = None
+
+    def look(self, arm, *, steps, seconds, machine=False):
+        self.asked = (arm, steps, seconds)
+        return self.lap
+
+
+def cured(code: str, outcome, bench: OneRun, before=None, **fields):
+    """The cure of a finding whose check says so of the re-run."""
+    report = SimpleNamespace(outcomes=(outcome,) if outcome else ())
+    cures = Cures(bench, lambda *_: report, [item(code, **fields)], before or run_of(200), 5.0)
+    return cures.of(item(code, **fields), ARM, float("inf"))
+
+
+def passed(code: str) -> Passed:
+    return Passed(code=Code(code))
+
+
+def test_proven_where_its_check_finds_it_no_more_in_as_many_steps():
+    bench = OneRun(run_of(200))
+    cure = cured("NUM003", passed("NUM003"), bench)
+    assert (cure.gone, cure.steps, cure.words) == (True, 200, "not found any more in as many steps")
+    assert bench.asked[:2] == (ARM, 200)
+
+
+def test_not_proven_where_the_sign_stays():
+    stays = Found(code=Code("NUM003"), findings=(item("NUM003").finding,))
+    cure = cured("NUM003", stays, OneRun(run_of(200)))
+    assert (cure.gone, cure.words) == (False, "found as before")
+
+
+@pytest.mark.parametrize(
+    ("steps", "problem", "words"),
+    [
+        (0, "no end within 1 s", "the re-run does not tell (0 of 200 steps: no end within 1 s)"),
+        (150, "no end within 90 s", "the re-run does not tell (150 of 200 steps: no end within 90 s)"),
+        (0, "", "the re-run does not tell (it made 0 of 200 steps)"),
+        (99, "", "the re-run does not tell (it made 99 of 200 steps)"),
+    ],
+)
+def test_a_run_that_shows_nothing_proves_nothing(steps, problem, words):
+    """Its check finds nothing either way: there was nothing to look at."""
+    cure = cured("LOOP001", passed("LOOP001"), OneRun(run_of(steps), problem))
+    assert (cure.gone, cure.also, cure.words) == (None, (), words)
+
+
+def test_a_check_that_cannot_judge_or_is_not_there_proves_nothing():
+    cannot = cured("LOOP001", Skipped(code=Code("LOOP001"), reason="no loss was seen"), OneRun(run_of(200)))
+    assert (cannot.gone, cannot.words) == (None, "the re-run does not tell (no loss was seen)")
+    assert cured("LOOP001", None, OneRun(run_of(200))).gone is None
+
+
+def test_a_program_that_ends_earlier_by_itself_has_shown_enough():
+    """Twice the batch is half the steps."""
+    assert cured("LOOP001", passed("LOOP001"), OneRun(run_of(100))).gone is True
+
+
+def test_a_bad_step_must_be_passed_and_a_run_cut_before_it_proves_nothing():
+    facts = {"facts": (("step", 120),)}
+    reached = OneRun(run_of(151))
+    assert cured("NUM002", passed("NUM002"), reached, **facts).gone is True
+    assert reached.asked[1] == 150
+    cut = cured("NUM002", passed("NUM002"), OneRun(run_of(140), "no end within 9 s"), **facts)
+    assert cut.gone is None
+
+
+def test_a_leak_is_gone_only_where_the_growth_that_was_measured_is():
+    leaking = run_of(200, 300 * KIB)
+    for per_step, gone in ((2 * KIB, True), (60 * KIB, True), (90 * KIB, False)):
+        cure = cured("MEM002", passed("MEM002"), OneRun(run_of(200, per_step)), leaking)
+        assert cure.gone is gone, per_step
+        assert cure.words == f"grew 300 KiB a step, {per_step // KIB} KiB with it"
+    unseen = cured("MEM002", passed("MEM002"), OneRun(make_recording(make_process(make_steps(200)))), leaking)
+    assert (unseen.gone, unseen.before, unseen.after) == (None, pytest.approx(300 * KIB), None)
+
+
+def test_of_a_death_the_command_must_come_past_the_step_where_it_died():
+    dead = run_of(50, died=True)
+    past = OneRun(run_of(80))
+    cure = cured("FAIL001", passed("FAIL001"), past, dead)
+    assert (cure.gone, cure.words) == (True, "the command comes past the step where it died")
+    assert past.asked[1] == 80
+    again = cured("FAIL001", passed("FAIL001"), OneRun(run_of(50), "it ended with exit code 1", True), dead)
+    assert (again.gone, again.words) == (False, "the command dies as before")
+    cut = cured("FAIL001", passed("FAIL001"), OneRun(run_of(40), "no end within 9 s"), dead)
+    assert cut.gone is None
+
+
+def test_a_re_run_that_dies_where_the_baseline_did_not_is_a_failure_and_no_cure():
+    bench = OneRun(run_of(200), "it ended with exit code 1: KeyError: 'x'", True)
+    assert cured("LOOP001", passed("LOOP001"), bench) == "it ended with exit code 1: KeyError: 'x'"
+
+
+def test_the_growth_is_that_of_the_rank_that_grows_fastest():
+    ranks = [make_process(make_steps(200, rss=lambda i, k=k: 300 * MIB + k * KIB * i), rank=k) for k in (0, 90)]
+    assert growth_rate(make_recording(*ranks), "MEM002") == pytest.approx(90 * KIB, rel=0.01)
+    assert growth_rate(make_recording(make_process(make_steps(200))), "MEM002") is None
