@@ -121,7 +121,9 @@ def machine() -> dict[str, Any]:
         model = next((line.partition(":")[2].strip() for line in stream if line.startswith("model name")), "?")
     return {
         "cpu": model, "cpus": os.cpu_count(), "gpu": None, "system": platform.system(),
-        "python": platform.python_version(), "torch": torch, "date": time.strftime("%Y-%m-%d"),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "threads": os.environ.get("OMP_NUM_THREADS", "all"), "python": platform.python_version(), "torch": torch,
+        "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
 
 
@@ -179,7 +181,10 @@ def main() -> None:
             report, seconds, problem = verify(cause, style, folder, arguments.budget)
             row = judge(cause, report, folder)
         kind = "nan" if isinstance(cause, NanCause) else "leak"
-        row = {"name": cause.name, "style": style, "kind": kind, "seconds": round(seconds, 1), **row}
+        row = {
+            "name": cause.name, "style": style, "kind": kind, "budget": arguments.budget,
+            "seconds": round(seconds, 1), **row,
+        }  # fmt: skip
         if problem:
             row["problem"] = problem
         stored["programs"][key] = row
