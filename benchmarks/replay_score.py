@@ -122,8 +122,8 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": model, "cpus": os.cpu_count(), "gpu": None, "system": platform.system(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "threads": os.environ.get("OMP_NUM_THREADS", "all"), "python": platform.python_version(), "torch": torch,
-        "date": time.strftime("%Y-%m-%d"),
+        "threads": os.environ.get("OMP_NUM_THREADS", "all"),
+        "python": platform.python_version(), "torch": torch, "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
 
 
