@@ -6,7 +6,7 @@ from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Sour
 from gpudoctor.model.reading.recordings.costs import by_line, lines
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
-from gpudoctor.model.reading.recordings.ranks import LEAST_STEPS, Straggler, aligned, straggler
+from gpudoctor.model.reading.recordings.ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
 from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.reading.windows.standing import late_rank
@@ -24,7 +24,7 @@ class StragglingRank(Check):
     How it knows:
         From a recording of all ranks, aligned by step: a rank's own work is its step without the phases in
         which ranks wait for each other. It must be late by 1 ms and 10 % of the step, significantly (Wilcoxon,
-        p under 0.001) over 100 steps. The cause is named if it covers 80 % of the delay.
+        p under 0.001) over 100 steps or 10 s. The cause is named if it covers 80 % of the delay.
     False alarms:
         Ranks that are late in turn are no stragglers; delays under a millisecond are noise of shared cores;
         pipeline stages differ by design.
@@ -71,8 +71,11 @@ class StragglingRank(Check):
         table = aligned(run.recording)
         if table is None:
             raise Unavailable("the recording has one rank")
-        if table.steps < LEAST_STEPS:
-            raise Unavailable(f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed")
+        if not table.enough:
+            raise Unavailable(
+                f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed, or {FEW_STEPS} in "
+                f"{LONG:.0f} s"
+            )
         late = straggler(run.recording)
         severity = level(late.share, self.limit("share_noted"), self.limit("share_warned")) if late else None
         if late is None or severity is None:

@@ -47,6 +47,13 @@ def test_few_steps_say_nothing():
     assert straggler(job({"data_wait": 0.01}, {"backward": 0.015}, steps=80)) is None
 
 
+def test_long_steps_need_not_be_many():
+    late, other = {"forward": 0.11, "backward": 0.10}, {"forward": 0.05, "backward": 0.16}
+    assert straggler(job(late, other, steps=70)).rank == 0
+    assert straggler(job(late, other, steps=38)) is None
+    assert straggler(job(other, other, steps=70, noise=0.3)) is None
+
+
 def test_only_common_steps_are_compared():
     ranks = [make_process(make_steps(n), rank=rank, world=2) for rank, n in enumerate((300, 150))]
     assert aligned(make_recording(*ranks)).steps == 150 - 3

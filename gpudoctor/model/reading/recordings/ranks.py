@@ -14,6 +14,8 @@ from gpudoctor.model.signs.recording import PHASES, Recording
 
 LEAST_STEPS = 100
 """Steps before a straggler is named: on shared cores a rank is late now and then."""
+FEW_STEPS, LONG = 40, 10.0
+"""Fewer will do where they last so many seconds: no scheduler keeps one rank waiting for so long."""
 FLOOR = 0.001
 """Seconds a step below which a delay is noise of the host (gloo on shared cores)."""
 SURE = 1e-3
@@ -34,6 +36,13 @@ class Aligned:
         self.ranks = tuple(state.process.rank for state in states)
         self.steps = len(common)
         """Steps looked at; a row of several steps counts as one."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are steps enough to tell who is late."""
+        if self.steps >= LEAST_STEPS:
+            return True
+        return self.steps >= FEW_STEPS and min(map(sum, self.column("duration"))) >= LONG
 
     def column(self, name: str) -> list["array[float]"]:
         """Seconds a step by rank and step; 0 where not known."""
@@ -102,10 +111,10 @@ def straggler(recording: Recording) -> Straggler | None:
     """The rank that works longest before the others can go on; None where none does so steadily.
 
     A rank's own work is its step without the phases in which ranks wait for each other. The culprit has the
-    most of it, step by step. Judged over 100 steps, above 1 ms, with p < 0.001.
+    most of it, step by step. Judged over 100 steps or 10 s, above 1 ms, with p < 0.001.
     """
     table = aligned(recording)
-    if table is None or table.steps < LEAST_STEPS:
+    if table is None or not table.enough:
         return None
     durations = table.column("duration")
     work = table.without(durations, *WAITING)
