@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
 from gpudoctor.model.reading.recordings.bounds import speedup
+from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.deaths import EXIT, Told
 from gpudoctor.model.reading.recordings.deaths import death as cause_of_death
 from gpudoctor.model.run import RunSummary
@@ -58,8 +59,20 @@ def pronounce_run(
     if not run.steps and not any(item.finding.code == _HANG for item in errors):
         return f"{title} made no training step that could be seen, so nothing can be said about its speed."
     if errors:
-        return _wrong(title, run, errors)
-    return _steps_are(run) + (_slow(run, warnings) if warnings else _well(run, ranked, outcomes))
+        return _wrong(title, run, errors) + _crowded(recording)
+    said = _slow(run, warnings) if warnings else _well(run, ranked, outcomes)
+    return _steps_are(run) + said + _crowded(recording)
+
+
+def _crowded(recording: Recording) -> str:
+    """What other processes took: the times of a run are then theirs, too."""
+    found = crowd(recording)
+    if found is None:
+        return ""
+    return (
+        f" Other processes took {found.others:.2g} of the {found.cpus} CPUs meanwhile, and none was idle: "
+        "alone the run would be faster."
+    )
 
 
 def _steps_are(run: RunSummary) -> str:

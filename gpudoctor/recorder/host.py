@@ -44,15 +44,17 @@ class HostMeter:
         return taken
 
     def facts(self) -> dict[str, Any]:
-        """Counts and limits: `cpus` that the command may use, `memory`, `cgroup_memory` (bytes), `disks`."""
+        """Counts and limits: `cpus` that the command may use of `machine_cpus`, `memory` and `cgroup_memory`
+        (bytes), `disks`.
+        """
         import psutil
 
-        total = psutil.virtual_memory().total
+        total, every = psutil.virtual_memory().total, os.cpu_count()
         with suppress(OSError, AttributeError):
             cpus = len(os.sched_getaffinity(0))
-            return {"cpus": cpus, "memory": total, "cgroup_memory": self._group.memory(total).limit,
-                    "disks": _disks()}  # fmt: skip
-        return {"cpus": os.cpu_count(), "memory": total, "cgroup_memory": None, "disks": _disks()}
+            return {"cpus": cpus, "machine_cpus": every, "memory": total,
+                    "cgroup_memory": self._group.memory(total).limit, "disks": _disks()}  # fmt: skip
+        return {"cpus": every, "machine_cpus": every, "memory": total, "cgroup_memory": None, "disks": _disks()}
 
 
 def control_group() -> ControlGroup:

@@ -29,9 +29,9 @@ class StepTimeDrift(Check):
         second half than in the first. The same test on the
         step times of a watched job, where `gpudoctor run` records it, from a minute on.
     False alarms:
-        Lengths that rise with a curriculum, a neighbour on a shared machine, the first seconds of a cold one: a
-        rise that comes to rest is silent, and so is one under 100 steps. Where an environment is played, longer
-        episodes are the likely reason, and the rise is a note.
+        Lengths that rise with a curriculum, the first seconds of a cold machine: a rise that comes to rest is
+        silent, and so is one under 100 steps. What other processes took of the CPUs is set aside. Where an
+        environment is played, longer episodes are the likely reason, and the rise is a note.
     Remedies:
         By what grows: append instead of rewriting, keep a bounded window, detach what is kept, cool the card.
     References:
@@ -79,7 +79,7 @@ class StepTimeDrift(Check):
             yield from step_drift(self, window)
             return
         run = demanded(patient, self.limit("least_steps"))
-        found = drift(run.lead)
+        found = drift(run.lead, run.recording)
         if found is None:
             return
         rise = self._rise(found)

@@ -1,7 +1,9 @@
 import random
+from bisect import bisect_left
+from datetime import datetime
 
 import pytest
-from recordings import lines, make_process, make_recording, make_steps
+from recordings import lines, make_machine, make_process, make_recording, make_steps
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -70,3 +72,36 @@ def test_sick_what_rises_beside_noisy_passes():
     [finding] = look(make_process(make_steps(400, backward=slow, other=lambda i: 0.0003 + 3e-5 * i)))
     assert finding.fact("part") == "other"
     assert look(make_process(make_steps(400, backward=slow))) == []
+
+
+STARTED = "2026-11-21T08:15:02.000+01:00"
+RISING = {name: (lambda i, each=each: each * (1 + i / 200)) for name, each in
+          (("forward", 0.03), ("backward", 0.05), ("optimizer", 0.01), ("other", 0.02))}  # fmt: skip
+
+
+def beside(cpu, mine):
+    """A run whose steps take longer and longer, on a machine with two CPUs of which it gets `mine(share)`."""
+    steps = make_steps(400, begin=0.0, **RISING)
+    seconds = int(steps.column("t")[-1]) + 1
+    indices = steps.column("index")
+
+    def got(second):
+        row = min(bisect_left(steps.column("t"), second), len(indices) - 1)
+        return mine(indices[row])
+
+    rank = make_process(steps, wall=datetime.fromisoformat(STARTED).timestamp())
+    machine = make_machine(seconds + 1, cpu=cpu, tree_cpu=got)
+    facts = {"cpus": 2, "machine_cpus": 2}
+    return look(rank, started=STARTED, machine=machine, machine_facts=facts)
+
+
+def test_healthy_other_processes_take_more_and_more_of_the_cpus():
+    assert beside(2.0, lambda i: 1 / (1 + i / 200)) == []
+
+
+def test_sick_beside_others_that_take_as_much_all_the_time():
+    assert len(beside(2.0, lambda i: 1.0)) == 1
+
+
+def test_sick_on_a_machine_with_idle_cpus():
+    assert len(beside(1.0, lambda i: 1 / (1 + i / 200))) == 1

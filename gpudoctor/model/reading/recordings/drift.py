@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model.reading.recordings.costs import Place
+from gpudoctor.model.reading.recordings.crowd import fairness
 from gpudoctor.model.reading.recordings.steady import PARTS, Steady, counts
 from gpudoctor.model.reading.recordings.trends import Trend, trend
-from gpudoctor.model.signs.recording import PHASES
+from gpudoctor.model.signs.recording import PHASES, Recording
 
 _SURE = 1e-3
 _RISING = 0.5
 """Kendall's tau below which times go up and down."""
 _STILL = 0.3
 """Slope of the second half against the whole: less is a rise that has come to rest."""
+_LEAST_SERVED = 1e-3
+"""Of its usual CPUs: a process that got none made no step."""
 _PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
@@ -45,9 +48,15 @@ class Drift:
         return max(0.0, 1.0 - self.first / middle)
 
 
-def drift(state: Steady) -> Drift | None:
-    """The rise of the step time, without what comes now and then; None where none is sure and goes on."""
-    weights = [counts(state.process)[row] for row in state.rows]
+def drift(state: Steady, recording: Recording) -> Drift | None:
+    """The rise of the step time, without what comes now and then; None where none is sure and goes on.
+
+    Where others crowd the CPUs, time that the run was kept from them is set aside.
+    """
+    served = fairness(recording, state.process, state.values("t"))
+    weights = [
+        counts(state.process)[row] / fair for row, fair in zip(state.rows, map(_some, served), strict=True)
+    ]
     columns = {name: _each(state, name, weights) for name in ("duration", *PHASES)}
     usual = [whole - sum(columns[name][i] for name in _OWNED) for i, whole in enumerate(columns["duration"])]
     indices = state.values("index")
@@ -64,6 +73,10 @@ def drift(state: Steady) -> Drift | None:
     return Drift(
         first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part
     )  # fmt: skip
+
+
+def _some(share: float) -> float:
+    return max(_LEAST_SERVED, share)
 
 
 def _rises(found: Trend) -> bool:
