@@ -73,8 +73,8 @@ class StragglingRank(Check):
             raise Unavailable("the recording has one rank")
         if not table.enough:
             raise Unavailable(
-                f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed, or {FEW_STEPS} "
-                f"in {LONG:.0f} s"
+                f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed, "
+                f"or {FEW_STEPS} in {LONG:.0f} s"
             )
         late = straggler(run.recording)
         severity = level(late.share, self.limit("share_noted"), self.limit("share_warned")) if late else None
