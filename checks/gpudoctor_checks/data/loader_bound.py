@@ -238,9 +238,12 @@ def _how(loader: LoaderFacts | None, busy: Workers | None) -> str:
         return ""
     if loader.workers == 0:
         return "; it prepares them itself (num_workers=0)"
+    one = loader.workers == 1
+    late = "; its worker does not keep up" if one else f"; {loader.workers} workers do not keep up"
     if busy is None:
-        return f"; {loader.workers} workers do not keep up"
+        return late
     if busy.busy < 0.5:
-        share = percent(busy.busy)
-        return f"; its {loader.workers} workers are busy {share} of their time: the hand-over takes it"
-    return f"; {loader.workers} workers do not keep up, {percent(busy.busy)} of their time busy"
+        who = "worker is busy" if one else f"{loader.workers} workers are busy"
+        whose = "its" if one else "their"
+        return f"; its {who} {percent(busy.busy)} of {whose} time: the hand-over takes it"
+    return f"{late}, {percent(busy.busy)} of {'its' if one else 'their'} time busy"

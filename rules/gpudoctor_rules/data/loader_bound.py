@@ -37,6 +37,23 @@ class LoaderBoundRule(Rule):
         workers, why = workers_for(patient)
         if finding.fact("workers") == 0 and finding.cost.step_share is not None:
             workers, why = _as_measured(patient, finding.cost.step_share, workers, why)
+        if workers > int(finding.fact("workers") or 0):
+            yield self._workers(finding, workers, why)
+        yield Remedy(
+            id="DATA001-precompute",
+            title="Do the work for each item once, before the training",
+            steps=(
+                "Run the decoding or tokenising over the data set once and store the result as arrays "
+                "(numpy.save and memory-map it, safetensors, or datasets.map).",
+                "Keep only random augmentation in the data set, or move it to the GPU, over the whole batch.",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.REWRITE,
+            uses=frozenset({Resource.DISK}),
+        )
+
+    def _workers(self, finding: Finding, workers: int, why: str) -> Remedy:
+        """More of them than there are."""
         prefix = "dataloader_" if finding.fact("engine") else ""
         settings = [(f"{prefix}num_workers", str(workers)), (f"{prefix}persistent_workers", "True")]
         if finding.fact("cuda") and not finding.fact("pinned") and not prefix:
@@ -58,7 +75,7 @@ class LoaderBoundRule(Rule):
             steps.append(
                 "Split the stream with torch.utils.data.get_worker_info(): each worker runs __iter__ in full."
             )
-        yield Remedy(
+        return Remedy(
             id="DATA001-workers",
             title=title,
             steps=tuple(steps),
@@ -69,18 +86,6 @@ class LoaderBoundRule(Rule):
             edits=edits,
             override=(("DataLoader.num_workers", str(workers)), ("DataLoader.persistent_workers", "True")),
             references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
-        )
-        yield Remedy(
-            id="DATA001-precompute",
-            title="Do the work for each item once, before the training",
-            steps=(
-                "Run the decoding or tokenising over the data set once and store the result as arrays "
-                "(numpy.save and memory-map it, safetensors, or datasets.map).",
-                "Keep only random augmentation in the data set, or move it to the GPU, over the whole batch.",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.REWRITE,
-            uses=frozenset({Resource.DISK}),
         )
 
 

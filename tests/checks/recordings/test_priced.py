@@ -285,6 +285,23 @@ def test_where_the_hand_over_is_what_takes_the_time(busy, title):
     assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
 
 
+@pytest.mark.parametrize("workers", [1, 2, 64])
+def test_as_many_workers_as_there_are_is_no_remedy(workers):
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=workers, persistent=True, batch_size=8,
+                    role="training", path="/job/train.py", line=13, batches=100)  # fmt: skip
+    items = record(
+        "items", 9.0, loader=0, items=1600, batches=200, busy=9.5, waiting=0.2, fetch=9.5, collate=0.0
+    )
+    process = make_process(make_steps(200, data_wait=0.04), records=[loader])
+    hands = tuple(make_worker(99 + number, records=[items]) for number in range(min(workers, 2)))
+    [finding] = findings("DATA001", None, process, workers=hands)
+    assert ("worker does not keep up" in finding.message) == (workers == 1)
+    numbers = [title for title in remedies("DATA001", finding) if title.startswith("num_workers=")]
+    assert len(numbers) == (workers < 64)
+    assert f"num_workers={workers}," not in " ".join(numbers)
+    assert any("once, before the training" in title for title in remedies("DATA001", finding))
+
+
 def test_waiting_little_refutes_a_loader_without_workers():
     text, _ = script(item="x = open('a').read(); x = x.lower().split()")
     assert findings("DATA001", text, make_process(make_steps(200))) == []

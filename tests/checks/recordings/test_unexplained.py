@@ -194,6 +194,61 @@ def test_a_python_loop_is_named_with_its_head():
     assert remedies(patient, finding)[0].endswith(f"the Python loop at {finding.span.path}:{places['head']}")
 
 
+META = """
+def net(w, x):
+    return torch.nn.functional.linear(x, w[0])
+
+weights = list(G.parameters())
+for step in range(1000):
+    for task in range(8):
+        fast = weights
+        for inner in range(2):
+            loss = net(fast, torch.zeros(4, 8)).mean()
+            grads = torch.autograd.grad(loss, fast[:1], create_graph=True)
+            fast = [w - 0.01 * g for w, g in zip(fast, grads)]  # line
+        net(fast, torch.zeros(4, 8)).mean().backward()
+    first.step()
+"""
+ROLLOUT = """
+def rollout(state):
+    kept = []
+    for _ in range(32):
+        chosen = torch.distributions.Categorical(logits=G(state))
+        action = chosen.sample(); kept.append(chosen.log_prob(action))  # line
+        state = torch.tanh(state + 0.1 * torch.randn_like(state))
+    return torch.stack(kept)
+
+for step in range(1000):
+    loss = -rollout(torch.zeros(4, 8)).mean()
+    first.zero_grad()
+    loss.backward()
+    first.step()
+"""
+
+
+@pytest.mark.parametrize("loop", [META, ROLLOUT], ids=["meta", "rollout"])
+def test_a_loop_that_makes_the_passes_is_the_jobs_own(loop):
+    patient, _ = patient_of(loop, ("other", "line", 50), ("forward", "line", 5), other=0.01)
+    assert findings(patient) == []
+    assert verdict(patient)[0].startswith("In good health")
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        META.replace("for w, g in zip(fast, grads)]", "for w, g in sorted(zip(fast, grads), key=dear)]"),
+        ROLLOUT.replace("chosen.sample();", "chosen.sample(); time.sleep(0.001);"),
+        ROLLOUT.replace("range(32)", "range(len(state))"),
+        ROLLOUT.replace("G(state)", "state"),
+    ],
+    ids=["sorted", "sleep", "samples", "no pass"],
+)
+def test_other_work_in_such_a_loop_is_not(loop):
+    patient, _ = patient_of(loop, ("other", "line", 50), ("forward", "line", 5), other=0.01)
+    [finding] = findings(patient)
+    assert finding.severity is Severity.WARNING
+
+
 def test_a_line_by_itself_is_to_be_done_less_often():
     loop = """
         for step in range(1000):

@@ -16,6 +16,7 @@ from gpudoctor.model.reading.metrics import is_metric
 from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites
 from gpudoctor.model.reading.recordings.engines import engine_of
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of
+from gpudoctor.model.reading.recordings.passing import makes_passes, on_tensors
 from gpudoctor.model.reading.recordings.playing import plays
 from gpudoctor.model.reading.recordings.statements import (
     calls_on,
@@ -44,6 +45,8 @@ _ARITHMETIC = frozenset({"log"})
 _SAVES = re.compile(r"^(save|save_file|save_model|save_pretrained|save_checkpoint|save_state|async_save)$")
 _FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
 _COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
+_DRAWS = frozenset({"log_prob", "rsample", "entropy"})
+"""Methods of distributions alone: what a policy or a latent variable is trained by."""
 _READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
 _SAMPLES = re.compile(
     r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*"
@@ -233,11 +236,17 @@ def _arithmetic(call: Call) -> bool:
 
 
 def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
-    """Whether a statement works on the loss, makes a pass, or calls torch; not in a Python loop of its own
-    function's.
+    """Whether a statement works on the loss, makes a pass, or calls torch.
+
+    In a Python loop of its own function's only where the passes themselves are made in that loop, one after the
+    other (inner steps of meta-learning, a rollout, a decoder), and not one for each sample of a batch.
     """
-    if inner_loop(script, whole) is not None:
-        return False
+    loop = inner_loop(script, whole)
+    if loop is not None:
+        passes = makes_passes(script, loop) and not over_samples(script, whole)
+        return passes and all(on_tensors(script, call) for call in calls)
+    if any(call.method in _DRAWS for call in calls):
+        return True
     if any(call.method == _BACKWARD or _calls_module(call) for call in calls):
         return True
     if any(call.name.startswith(("torch.nn.functional.", "torch.autograd.")) or _LOSS.search(call.name)
