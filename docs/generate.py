@@ -1,4 +1,4 @@
-"""Writes the generated pages: one for each of our checks, their index, and the help of every command.
+"""Writes the generated pages: one for each of our checks, their index, the overrides, every command's help.
 
 python docs/generate.py            write them
 python docs/generate.py --check    say which are stale, exit code 1 when one is
@@ -10,10 +10,11 @@ import re
 import sys
 from pathlib import Path
 
+from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
 from gpudoctor.engine.manual import read_page, topic_order
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.report.pages import index_markdown, page_markdown
+from gpudoctor.report.pages import index_markdown, overrides_markdown, page_markdown
 
 DOCS = Path(__file__).parent
 _OURS = "gpudoctor_checks."
@@ -28,6 +29,7 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
+    written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
 
 

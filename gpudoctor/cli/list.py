@@ -1,6 +1,10 @@
-"""`gpudoctor list`: every check."""
+"""`gpudoctor list`: every check; with --overrides what a trial can change at run time."""
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpudoctor.report.pages import Override
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -8,10 +12,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="how to print it (default: text)"
     )
+    parser.add_argument(
+        "--overrides",
+        action="store_true",
+        help="what `gpudoctor verify` can change at run time, not checks",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every registered check, grouped by topic; a plugin that failed is named on standard error."""
+    if arguments.overrides:
+        return _overrides(arguments.format)
     from gpudoctor.cli.pager import note_problems, show, text_width
     from gpudoctor.engine.manual import read_page, topic_order
     from gpudoctor.engine.registry import load_registry
@@ -28,4 +39,30 @@ def run(arguments: argparse.Namespace) -> int:
 
         show(render_listing(pages, width=text_width()))
     note_problems(registry)
+    return 0
+
+
+def listed_overrides() -> "list[Override]":
+    """Every override by name."""
+    from gpudoctor.model import Applicability
+    from gpudoctor.report.pages import Override
+    from gpudoctor.trial.known import AT_PLACES, OVERRIDES
+
+    return [
+        Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=name not in AT_PLACES)
+        for name, (applicability, what) in sorted(OVERRIDES.items(), key=lambda item: item[0].lower())
+    ]
+
+
+def _overrides(how: str) -> int:
+    from gpudoctor.cli.pager import show, text_width
+    from gpudoctor.report.pages import overrides_json
+
+    found = listed_overrides()
+    if how == "json":
+        show(overrides_json(found))
+    else:
+        from gpudoctor.ui.console.listing import render_overrides
+
+        show(render_overrides(found, width=text_width()))
     return 0

@@ -1,7 +1,8 @@
-"""Manual pages as data and as Markdown: `explain --format json`, `list --format json`, the generated docs."""
+"""Manual pages and overrides as data and as Markdown: `--format json`, the generated docs."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from gpudoctor.engine.manual import Page
 from gpudoctor.model import Json, Threshold
@@ -10,6 +11,7 @@ from gpudoctor.report.units import threshold_text
 
 PAGE_SCHEMA = "gpudoctor.page/1"
 LIST_SCHEMA = "gpudoctor.list/1"
+OVERRIDES_SCHEMA = "gpudoctor.overrides/1"
 
 JsonObject = dict[str, Json]
 
@@ -25,6 +27,41 @@ def page_json(page: Page) -> str:
 def list_json(pages: Sequence[Page]) -> str:
     """Every check without its sections."""
     return _dump({"schema": LIST_SCHEMA, "checks": [_summary(page) for page in pages]})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """One thing that `verify` can change at run time."""
+
+    name: str
+    safe: bool
+    """Whether the numbers stay the same; others are tried with --unsafe only."""
+    what: str
+    vary: bool
+    """Whether `--vary` takes it; others need a finding's places."""
+
+
+def overrides_json(overrides: Sequence[Override]) -> str:
+    """Every override."""
+    return _dump({"schema": OVERRIDES_SCHEMA, "overrides": [asdict(item) for item in overrides]})
+
+
+def overrides_markdown(overrides: Sequence[Override]) -> str:
+    """A table of every override."""
+    lines = [
+        "# What a trial can change at run time",
+        "",
+        "`gpudoctor verify` changes these in its own runs, without an edit of a file ([verify.md](verify.md)).",
+        "A *safe* one leaves the numbers alone, the others are tried with `--unsafe` only. `*` is any name.",
+        "Those that `--vary` does not take change the statements that a finding points at.",
+        "",
+        "| override | safe | `--vary` | what it is |",
+        "|---|---|---|---|",
+    ]
+    for item in overrides:
+        said = ("yes" if item.safe else "no", "yes" if item.vary else "no", escape(item.what))
+        lines.append(f"| {code(item.name)} | {' | '.join(said)} |")
+    return "\n".join(lines) + "\n"
 
 
 def page_markdown(page: Page) -> str:

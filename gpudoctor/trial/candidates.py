@@ -8,12 +8,11 @@ from pathlib import Path
 from gpudoctor.mend.plan import Plan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.known import OVERRIDES
+from gpudoctor.trial.known import AT_PLACES, OVERRIDES
 
 _PYTHON = {".py", ".pyw"}
+_PLACED = set(AT_PLACES.values())
 _CONFIG = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
-EVERY = "every"
-"""Override of a remedy: the statements at the finding's places run every so many steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +77,17 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     arguments: dict[str, str] = {}
     for item in chosen:
         for key, value in item.arm.overrides.items():
-            if key == "source.every":
+            if key in _PLACED:
                 overrides[key] = [*overrides.get(key, ()), *value]  # type: ignore[misc]
             else:
                 overrides.setdefault(key, value)
         environment = {**item.arm.environment, **environment}
         arguments = {**item.arm.arguments, **arguments}
-    if arm.sources:  # the lines of an edited file are not those that the finding saw
-        places = overrides.get("source.every", [])
-        kept = [place for place in places if os.path.realpath(place[0]) not in arm.sources]  # type: ignore[attr-defined]
-        overrides["source.every"] = kept
+    for key in _PLACED & set(overrides):  # the lines of an edited file are not those that the finding saw
+        kept = [place for place in overrides[key] if os.path.realpath(place[0]) not in arm.sources]  # type: ignore[attr-defined]
+        overrides[key] = kept
         if not kept:
-            del overrides["source.every"]
+            del overrides[key]
     return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
 
 
@@ -154,11 +152,11 @@ def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
             environment[rest] = value
         elif topic == "argument":
             arguments[rest] = value
-        elif name == EVERY:
+        elif name in AT_PLACES:
             places = _places(item, int(value))
             if not places:
                 return None
-            overrides["source.every"] = places
+            overrides[AT_PLACES[name]] = places
         else:
             overrides[name] = value
     return replace(arm, overrides=overrides, environment=environment, arguments=arguments)

@@ -18,6 +18,11 @@ OVERRIDES: dict[str, tuple[Applicability, str]] = {
     "autocast.dtype": (UNSAFE, "bf16 or fp16: the model's forward under autocast"),
     "autograd.detect_anomaly": (SAFE, "anomaly mode off or on"),
     "checkpointing.enabled": (SAFE, "activation checkpointing off, or on where the model offers it"),
+    "collectives.for_data": (UNSAFE, "the finding's broadcasts and gathers every so many steps, on all ranks"),
+    "collectives.for_log": (
+        SAFE,
+        "the finding's barriers and log reductions every so many steps, on all ranks",
+    ),
     "ddp.bucket_cap_mb": (SAFE, "DDP's bucket size"),
     "ddp.find_unused_parameters": (SAFE, "DDP's walk through the graph for unused parameters"),
     "ddp.gradient_as_bucket_view": (SAFE, "gradients that live in DDP's buckets"),
@@ -37,6 +42,7 @@ OVERRIDES: dict[str, tuple[Applicability, str]] = {
     "optimizer.foreach": (SAFE, "optimizers that take all parameters at once"),
     "optimizer.fused": (SAFE, "optimizers in one kernel"),
     "profiler.enabled": (SAFE, "profilers and FLOPs counters off"),
+    "reads": (SAFE, "the finding's reads of tensors put off: sums stay on the device, what is shown is older"),
     "torch.*": (UNSAFE, "any attribute of torch: torch.backends.cudnn.benchmark"),
     "torch.backends.cudnn.benchmark": (SAFE, "cuDNN's search for the fastest kernel"),
     "torch.compile": (UNSAFE, "model, or a mode: the model compiled in place"),
@@ -46,6 +52,14 @@ OVERRIDES: dict[str, tuple[Applicability, str]] = {
     "transfer.non_blocking": (SAFE, "copies of pinned batches in the background"),
 }
 """Name to whether results stay the same, and what it is; `topic.*` takes any detail."""
+
+AT_PLACES = {
+    "every": "source.every",
+    "collectives.for_data": "source.calls",
+    "collectives.for_log": "source.calls",
+    "reads": "source.reads",
+}
+"""Overrides that change statements where a finding points, to the probe's name; their value is a period."""
 
 
 def applicability(name: str) -> Applicability:

@@ -19,7 +19,9 @@ SAME_BATCH = 0.02
 """Samples a step that differ by less are the same batch; else seconds are of a sample."""
 _ENOUGH_FOR_LOSS = 2
 """Pairs after which a moved loss ends a trial: its speed does not matter any more."""
-_VOID = "source.every"
+_AT_PLACES = "source."
+"""What such overrides are told by has the place behind it."""
+_REPLACED = "files.replaced"
 
 
 class BaselineFailed(IncompleteError):
@@ -182,10 +184,12 @@ def _last_look(looks: Sequence[int], pairs: int) -> tuple[int, ...]:
 
 def _reached(arm: Arm, window: Window) -> bool:
     """Whether at least one of the arm's changes can have had an effect."""
-    if arm.sources or arm.configs or arm.environment or arm.arguments or arm.command:
+    if arm.sources or arm.environment or arm.arguments or arm.command:
         return True
-    every = any(name.startswith(_VOID) for name in window.reached)
-    return any(name in window.reached or (name == _VOID and every) for name in arm.overrides)
+    if arm.configs and _REPLACED in window.reached:
+        return True
+    placed = any(name.startswith(_AT_PLACES) for name in window.reached)
+    return any(name in window.reached or (name.startswith(_AT_PLACES) and placed) for name in arm.overrides)
 
 
 def _seconds(window: Window, per: str) -> float:

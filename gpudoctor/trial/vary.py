@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from gpudoctor.errors import UsageError
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.known import OVERRIDES, is_known
+from gpudoctor.trial.known import AT_PLACES, OVERRIDES, is_known
+from gpudoctor.trial.vary_config import split_key, with_setting
 
 _MOST = 12
 """Values of one `--vary`: each takes several runs."""
@@ -15,7 +16,8 @@ AGAINST = "against"
 def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
     """Titles and arms of `KEY=V1,V2,...`. Raises `UsageError`.
 
-    KEY is an argument of the command (with its dashes or without, or Hydra's `key=value`), or an override.
+    KEY is an argument of the command (with its dashes or without, or Hydra's `key=value`), an override, or a
+    key in a config file (`ds.json:zero_optimization.stage`).
     """
     key, given, values = text.partition("=")
     listed = [value.strip() for value in values.split(",") if value.strip()]
@@ -27,18 +29,22 @@ def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
 
 
 def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
-    """The arm of one value. Raises `UsageError` for a key that is neither argument nor override."""
+    """The arm of one value. Raises `UsageError` for a key that is none of these."""
     name = f"{key}={value}"
     flag = _flag(key, command)
     if flag is not None:
         return Arm(name=name, arguments={flag: value})
+    setting = split_key(key)
+    if setting is not None:
+        path, text = with_setting(*setting, value)
+        return Arm(name=name, configs={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
-    if is_known(key) and key != "every":
+    if is_known(key) and key not in AT_PLACES:
         return Arm(name=name, overrides={key: value})
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
-    known = ", ".join(sorted(item for item in OVERRIDES if item != "every"))
+    known = ", ".join(sorted(item for item in OVERRIDES if item not in AT_PLACES))
     raise UsageError(f"{key} is no argument of the command and no override; the overrides: {known}")
 
 

@@ -19,7 +19,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined, plan_of
-from gpudoctor.trial.known import OVERRIDES, applicability, is_known
+from gpudoctor.trial.known import AT_PLACES, OVERRIDES, applicability, is_known
 
 TEXT = "loader = DataLoader(data, batch_size=4)\nfor x in loader:\n    gc.collect()\n    log(x)\n"
 
@@ -116,7 +116,10 @@ def test_together_edits_are_merged_and_periods_of_edited_files_are_left(script):
 def test_every_override_of_the_rules_is_known_to_the_probe():
     from gpudoctor.probe.overrides import EARLY, TOPICS
 
-    topics = {name.partition(".")[0] for name in OVERRIDES} - {"env", "every"}
+    topics = {name.partition(".")[0] for name in OVERRIDES} - {
+        "env",
+        *(name.partition(".")[0] for name in AT_PLACES),
+    }
     assert topics <= set(TOPICS) | set(EARLY)
     assert applicability("torch.backends.cudnn.benchmark") is Applicability.SAFE
     assert applicability("nobody.knows") is Applicability.UNSAFE

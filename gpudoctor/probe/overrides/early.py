@@ -16,16 +16,16 @@ from types import CodeType
 from typing import Any
 
 from . import wanted
-from .periods import PERIODS, rewrite
+from .periods import PERIODS, Change, rewrite
 
 
 class Edited:
     """One source file with another text, or with statements that run less often."""
 
-    def __init__(self, path: str, replacement: str | None, periods: list[tuple[int, int]]) -> None:
+    def __init__(self, path: str, replacement: str | None, changes: list[Change]) -> None:
         self.path = path
         self._replacement = replacement
-        self._periods = periods
+        self._changes = changes
 
     def code(self, name: str, main: bool = False) -> CodeType:
         """Compile it under the name that the original would have had."""
@@ -34,7 +34,7 @@ class Edited:
         text = importlib.util.decode_source(source)
         if self._replacement:
             linecache.cache[name] = (len(source), None, text.splitlines(keepends=True), name)
-        tree = rewrite(text, name, self._periods, main=main)
+        tree = rewrite(text, name, self._changes, main=main)
         return compile(tree, name, "exec", dont_inherit=True)
 
 
@@ -47,11 +47,12 @@ def begin() -> None:
     """Install what the environment asks for; the interpreter starts."""
     table = wanted()
     replaced = table.get("source.files") or {}
-    periods: dict[str, list[tuple[int, int]]] = {}
-    for path, line, period in table.get("source.every") or ():
-        periods.setdefault(os.path.realpath(path), []).append((int(line), int(period)))
-    for path in {os.path.realpath(path) for path in replaced} | set(periods):
-        _EDITED[path] = Edited(path, replaced.get(path), periods.get(path, []))
+    changes: dict[str, list[Change]] = {}
+    for kind in ("every", "calls", "reads"):
+        for path, line, period in table.get(f"source.{kind}") or ():
+            changes.setdefault(os.path.realpath(path), []).append((int(line), int(period), kind))
+    for path in {os.path.realpath(path) for path in replaced} | set(changes):
+        _EDITED[path] = Edited(path, replaced.get(path), changes.get(path, []))
     if _EDITED:
         _hook_imports()
         sys.path_hooks.insert(0, _main_hook)
@@ -74,6 +75,10 @@ def adopt(trial: Any, topic: str) -> None:
     """The probe is there."""
     if topic == "source":
         PERIODS.adopt(trial)
+    elif topic == "files":
+        from . import files
+
+        files.adopt(trial)
     elif topic == "writes":
         from . import writers
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from .places import innermost, last_name, made_of, scope, steers, targets
+
 DUE, KEPT = "__gpudoctor_due__", "__gpudoctor_kept__"
+Change = tuple[int, int, str]
 _FLOW = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
 
 
@@ -22,7 +25,8 @@ class Periods:
     def __init__(self) -> None:
         self.loaded: set[str] = set()
         """Real paths of the files that were compiled here."""
-        self._trial: Any = None
+        self.trial: Any = None
+        """The probe's trial, once it is there."""
         self._last: dict[str, Any] = {}
         self._ran: dict[str, int] = {}
         setattr(builtins, DUE, self.due)
@@ -30,14 +34,14 @@ class Periods:
 
     def adopt(self, trial: Any) -> None:
         """The probe is there: steps are counted from now on."""
-        self._trial = trial
+        self.trial = trial
 
     def due(self, place: str, period: int) -> bool:
         """Whether a statement's turn has come; a period of 0 never has one.
 
         Counted from its last turn: a guard around it (`if step % 10 == 0`) has a rhythm of its own.
         """
-        trial = self._trial
+        trial = self.trial
         if trial is None:
             return period > 0
         trial.reached(f"source.every {place}")
@@ -58,11 +62,20 @@ class Periods:
 PERIODS = Periods()
 
 
-def rewrite(text: str, name: str, periods: list[tuple[int, int]], main: bool = False) -> ast.Module:
-    """The syntax tree of a source text with periods at lines; `main` makes it a script's."""
+def rewrite(text: str, name: str, changes: Sequence[Change], main: bool = False) -> ast.Module:
+    """The syntax tree of a source text with periods at lines; `main` makes it a script's.
+
+    A change is a line, a period and its kind: `every` (any statement), `calls` (what meets the other ranks:
+    never a loop, and nothing that decides how a rank goes on), `reads` (reads.py).
+    """
+    from .reads import defer
+
     tree = ast.parse(text, name)
-    for line, period in sorted(periods, reverse=True):
-        _Placing(name, line, period).place(tree)
+    for line, period, kind in sorted(changes, reverse=True):
+        if kind == "reads":
+            defer(tree, name, line, period)
+        else:
+            _Placing(name, line, period, calls=kind == "calls").place(tree)
     if main:
         # Run by runpy, a script must still look like one: a spawned child imports it by its path.
         head = ast.parse("__spec__ = None").body[0]
@@ -79,33 +92,58 @@ def _after_futures(tree: ast.Module) -> int:
     return at
 
 
+def _trains(loop: ast.For) -> bool:
+    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+    return any(last_name(call.func) in {"backward", "step", "training_step"} for call in calls)
+
+
+def called(function: str, place: str, period: int, *more: ast.expr) -> ast.Call:
+    """The call of one of our functions for a place."""
+    constants: list[ast.expr] = [ast.Constant(place), ast.Constant(period)]
+    return ast.Call(func=ast.Name(function, ast.Load()), args=[*constants, *more], keywords=[])
+
+
 class _Placing:
     """Puts one period at one line."""
 
-    def __init__(self, name: str, line: int, period: int) -> None:
+    def __init__(self, name: str, line: int, period: int, calls: bool) -> None:
         self._name = name
         self._line = line
         self._period = period
+        self._calls = calls
 
     def place(self, tree: ast.Module) -> bool:
         """Change the innermost statement at the line; whether that could be done."""
-        found = self._innermost(tree)
+        found = innermost(tree, self._line)
         if found is None:
             return False
         body, index = found
         statement = body[index]
+        if self._calls and not self._meets(tree, statement):
+            return False
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)):
             return self._keep(statement)
         if isinstance(statement, (ast.If, ast.While)):
             return False
         if any(isinstance(node, _FLOW) for node in ast.walk(statement)):
             return False
+        if isinstance(statement, ast.For) and _trains(statement):
+            return False  # a finding may show the loop that it is in
         if isinstance(statement, (ast.Expr, ast.For)):
             wrapped = ast.If(test=self._call(DUE), body=[statement], orelse=[])
             ast.copy_location(wrapped, statement)
             body[index] = wrapped
             return True
         return False
+
+    def _meets(self, tree: ast.Module, statement: ast.stmt) -> bool:
+        """Whether a call between ranks can be left out by all of them without parting their ways."""
+        if not isinstance(statement, (ast.Expr, ast.Assign)):
+            return False
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        filled = {ast.unparse(item) for call in calls for item in call.args}
+        around = scope(tree, self._line)
+        return not steers(around, made_of(around, targets(statement) | filled))
 
     def _keep(self, statement: Any) -> bool:
         value = statement.value
@@ -117,21 +155,4 @@ class _Placing:
         return True
 
     def _call(self, function: str, *more: ast.expr) -> ast.Call:
-        constants: list[ast.expr] = [ast.Constant(f"{self._name}:{self._line}"), ast.Constant(self._period)]
-        return ast.Call(func=ast.Name(function, ast.Load()), args=[*constants, *more], keywords=[])
-
-    def _innermost(self, tree: ast.Module) -> tuple[list[ast.stmt], int] | None:
-        best: tuple[list[ast.stmt], int] | None = None
-        bodies: list[list[ast.stmt]] = [tree.body]
-        while bodies:
-            body = bodies.pop()
-            for index, statement in enumerate(body):
-                if not statement.lineno <= self._line <= (statement.end_lineno or statement.lineno):
-                    continue
-                best = body, index
-                for field in ("body", "orelse", "finalbody"):
-                    inner = getattr(statement, field, None)
-                    if inner:
-                        bodies.append(inner)
-                bodies += [handler.body for handler in getattr(statement, "handlers", ())]
-        return best
+        return called(function, f"{self._name}:{self._line}", self._period, *more)

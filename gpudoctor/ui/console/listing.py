@@ -1,10 +1,11 @@
-"""Every check, grouped by topic, as `gpudoctor list` shows it."""
+"""Every check, grouped by topic, and every override, as `gpudoctor list` shows them."""
 
 from collections.abc import Sequence
 from itertools import groupby
 
 from gpudoctor.engine.manual import Page
 from gpudoctor.model import Maturity, Reads
+from gpudoctor.report.pages import Override
 from gpudoctor.report.units import plural
 from gpudoctor.ui.console.canvas import Canvas
 
@@ -30,6 +31,24 @@ def render_listing(pages: Sequence[Page], *, width: int) -> str:
     canvas.paragraph(
         f"{plural(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
         "w live process. Why and what to do: gpudoctor explain CODE"
+    )
+    return canvas.text()
+
+
+def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
+    """Those that can be named first, then those that need a finding's places."""
+    canvas = Canvas(width, colour=False)
+    longest = max((len(item.name) for item in overrides), default=0)
+    for title, vary in (("with --vary, and by remedies", True), ("where a finding points, by remedies", False)):
+        canvas.paragraph(title)
+        for item in overrides:
+            if item.vary is vary:
+                safe = "safe" if item.safe else "unsafe"
+                canvas.paragraph_raw(f"{item.name:<{longest}}  {safe:<6}  {item.what}", 2, longest + 10)
+        canvas.blank()
+    canvas.paragraph(
+        f"{plural(len(overrides), 'override')}. Unsafe: may change results, tried with --unsafe only. "
+        "* is any name. One by hand: gpudoctor verify --vary NAME=V1,V2 -- COMMAND"
     )
     return canvas.text()
 

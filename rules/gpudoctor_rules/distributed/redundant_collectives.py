@@ -44,11 +44,18 @@ class RedundantCollectivesRule(Rule):
             steps=tuple(_STEPS[kind].format(every=_EVERY) for kind in kinds),
             applicability=Applicability.UNSAFE,
             effort=Effort.SMALL_EDIT,
-            override=(("every", "0"),) if kinds != ["value"] else (("every", str(_EVERY)),),
+            override=(_override(set(kinds)),),
             effect=None,  # the wait is a run's to measure
             edits=edits,
             references=("https://pytorch.org/docs/stable/notes/ddp.html#internal-design",),
         )
+
+
+def _override(kinds: set[str]) -> tuple[str, str]:
+    """What a trial does at the places: without the meeting, or seldom where something is received."""
+    safe = kinds <= {"barrier", "value"}
+    period = 0 if kinds <= {"barrier", "parameters"} else _EVERY
+    return f"collectives.for_{'log' if safe else 'data'}", str(period)
 
 
 def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:

@@ -26,7 +26,7 @@ class HostSyncInLoopRule(Rule):
             ),
             applicability=Applicability.SAFE,
             effort=Effort.SMALL_EDIT,
-            override=(("every", str(_EVERY)),),
+            override=(("reads", str(_EVERY)),),
             sets=(("host_reads.every", str(_EVERY)),),
             references=(
                 "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
