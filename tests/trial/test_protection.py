@@ -1,6 +1,5 @@
 """Programs that save, append, rename, delete and resume leave the user's files as they were, at every level."""
 
-import hashlib
 import json
 import os
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from probed import environment
+from trees import fingerprint
 
 from gpudoctor.trial.protection import WORDS, Guard, Level
 from gpudoctor.trial.scratch import remove_scratch, scratch_folder
@@ -113,16 +113,6 @@ def scratch():
     yield folder
     remove_scratch(folder)
     assert not folder.exists()
-
-
-def fingerprint(folder: Path) -> dict[str, tuple[object, ...]]:
-    found = {}
-    for path in sorted([folder, *folder.rglob("*")]):
-        status = path.lstat()
-        text = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        link = os.readlink(path) if path.is_symlink() else None
-        found[str(path)] = text, link, status.st_mode, status.st_mtime_ns, status.st_ino
-    return found
 
 
 def guard_of(level: Level, scratch: Path) -> Guard:

@@ -1,0 +1,213 @@
+"""`gpudoctor verify` as a user calls it, on commands that save, hang, die and are interrupted: files stay as they
+were, nothing goes on running, nothing is left in the scratch place."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from trees import fingerprint
+
+from gpudoctor.trial.scratch import remove_scratch, scratch_folder
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+_PATIENCE = 60.0
+
+SAVES = """
+import json, os, shutil, sys
+state = {"step": 0}
+if os.path.exists("last.json"):
+    state = json.load(open("last.json"))
+for step in range(3):
+    state["step"] += 1
+    with open("log.csv", "a") as log:
+        log.write(f"{state['step']}\\n")
+    json.dump(state, open("last.json.tmp", "w"))
+    os.replace("last.json.tmp", "last.json")
+    os.makedirs(f"ckpt-{step}", exist_ok=True)
+    open(f"ckpt-{step}/model.bin", "wb").write(b"x" * 1000)
+    if step:
+        shutil.rmtree(f"ckpt-{step - 1}")
+os.remove("note.txt")
+shutil.rmtree("old")
+print("resumed to", state["step"], len(open("log.csv").read().split()), flush=True)
+"""
+STARTS = """
+import json, os, subprocess, sys, time
+print(json.loads(os.environ["GPUDOCTOR_OVERRIDES"])["offline.scratch"], flush=True)
+open("log.csv", "a").write("begun")
+os.remove("note.txt")
+subprocess.Popen(["sleep", "1000"], start_new_session=True)
+"""
+HANGS = STARTS + "print('ready', flush=True)\ntime.sleep(1000)\n"
+DIES = STARTS + (
+    "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))\nhold = bytearray(1 << 30)\n"
+)
+KILLED = STARTS + "os.kill(os.getpid(), 9)\n"
+TRAINS = STARTS + """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(60):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    torch.save(model.state_dict(), "model.pt")
+    time.sleep(0.005)
+print("ready", flush=True)
+"""
+
+
+@dataclass
+class Job:
+    """A folder with a user's files, and who was started in it."""
+
+    folder: Path
+    before: dict[str, tuple[object, ...]]
+    mark: str
+
+    def write(self, text: str, name: str = "run.py") -> None:
+        """Add a script; what is there from now on is to stay."""
+        (self.folder / name).write_text(text)
+        self.before = fingerprint(self.folder)
+
+    def start(self, *words: str, level: str = "overlay") -> subprocess.Popen[str]:
+        """`gpudoctor verify` on the script."""
+        state = self.folder.parent / "state"
+        variables = {"MARK": self.mark, "GPUDOCTOR_PROTECTION": level, "XDG_STATE_HOME": str(state)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "gpudoctor", "verify", "--select", "SYNC", "--quiet", *words,
+             "--", sys.executable, "run.py"],
+            cwd=self.folder, env={**os.environ, **variables}, start_new_session=True, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def left(self) -> list[int]:
+        """Processes that descend from ours."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdecimal() and f"MARK={self.mark}".encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def nothing_is_left(self, scratch: Path | None) -> None:
+        """Files as before; no process, no scratch, a moment later."""
+        until(lambda: not self.left() and (scratch is None or not scratch.exists()))
+        assert self.left() == []
+        assert scratch is None or not scratch.exists()
+        assert fingerprint(self.folder) == self.before
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for it, not for ever."""
+    deadline = time.monotonic() + _PATIENCE
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def job(tmp_path: Path):
+    folder = tmp_path / "project"
+    (folder / "old").mkdir(parents=True)
+    for name, text in (("log.csv", "0\n"), ("note.txt", "note"), ("last.json", '{"step": 7}'), ("old/x", "x")):
+        (folder / name).write_text(text)
+    made = Job(folder=folder, before=fingerprint(folder), mark=uuid.uuid4().hex)
+    yield made
+    for pid in made.left():
+        os.kill(pid, signal.SIGKILL)
+
+
+def scratch_of(process: subprocess.Popen[str]) -> Path:
+    """The scratch place, from what the script says first."""
+    assert process.stdout is not None
+    said = process.stdout.readline().strip()
+    assert said, process.communicate()
+    return next(path for path in (Path(said), *Path(said).parents) if path.name.startswith("gpudoctor-trial-"))
+
+
+def ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+
+@pytest.mark.parametrize("level", ["overlay", "landlock", "writers"])
+def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
+    job.write(SAVES)
+    said, errors = job.start(level=level).communicate(timeout=_PATIENCE)
+    assert said == "resumed to 10 4\n", errors
+    job.nothing_is_left(None)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+)
+def test_a_signal_in_the_first_run_leaves_nothing(job, number, code):
+    job.write(HANGS)
+    process = job.start()
+    scratch = scratch_of(process)
+    ready(process)
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    assert process.wait(_PATIENCE) == code
+    job.nothing_is_left(scratch)
+
+
+def test_the_end_of_the_time_leaves_nothing(job):
+    job.write(HANGS)
+    process = job.start("--budget", "2s")
+    scratch = scratch_of(process)
+    assert process.wait(_PATIENCE) == 0
+    job.nothing_is_left(scratch)
+
+
+@pytest.mark.parametrize(("text", "code"), [(DIES, 1), (KILLED, 137)])
+def test_a_command_that_dies_of_memory_leaves_nothing(job, text, code):
+    job.write(text)
+    process = job.start()
+    scratch = scratch_of(process)
+    assert process.wait(_PATIENCE) == code
+    job.nothing_is_left(scratch)
+
+
+def test_ctrl_c_in_a_trial_leaves_nothing(job):
+    pytest.importorskip("torch")
+    job.write(TRAINS)
+    job.write(HANGS, "other.py")
+    process = job.start("--against", f"{sys.executable} other.py")
+    scratch = scratch_of(process)
+    ready(process)
+    until(lambda: (scratch / "lap-2").exists())
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(_PATIENCE) == 130
+    job.nothing_is_left(scratch)
+
+
+def test_a_trial_that_hangs_or_dies_of_memory_is_said_and_leaves_nothing(job):
+    pytest.importorskip("torch")
+    job.write(TRAINS)
+    job.write(DIES, "other.py")
+    process = job.start("--against", f"{sys.executable} other.py")
+    scratch = scratch_of(process)
+    _, errors = process.communicate(timeout=_PATIENCE)
+    assert process.returncode == 0 and "MemoryError" in errors, errors
+    job.nothing_is_left(scratch)
+
+
+def test_a_scratch_place_is_deleted_with_folders_that_nobody_may_open():
+    folder = scratch_folder()
+    (folder / "closed" / "inner").mkdir(parents=True)
+    (folder / "closed").chmod(0)
+    remove_scratch(folder)
+    assert not folder.exists()
