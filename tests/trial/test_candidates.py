@@ -81,6 +81,30 @@ def test_unsafe_ones_are_asked_for_and_periods_of_watching_are_safe(script):
     assert isinstance(hand, Untried) and hand.reason == "a person must do it"
 
 
+def test_reads_and_collectives_are_changed_where_the_finding_points(script):
+    place = [os.path.realpath(script), 4, 50]
+    reads = remedy("SYNC001-every", override=(("reads", "50"),))
+    log = remedy("DIST004-fewer", Applicability.UNSAFE, override=(("collectives.for_log", "50"),))
+    data = remedy("DIST004-fewer", Applicability.UNSAFE, override=(("collectives.for_data", "50"),))
+    found = candidates([ranked(script, reads), ranked(script, log, rank=2, line=3)], unsafe=False)
+    assert [one.arm.overrides for one in found] == [
+        {"source.reads": [place]}, {"source.calls": [[place[0], 3, 50]]}
+    ]  # fmt: skip
+    assert joined(found).overrides == {"source.reads": [place], "source.calls": [[place[0], 3, 50]]}
+    [refused] = candidates([ranked(script, data)], unsafe=False)
+    assert isinstance(refused, Untried) and "--unsafe" in refused.reason
+
+
+def test_an_edit_of_a_config_is_tried_as_its_new_text(tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text('{"zero_optimization": {"stag": 2}}')
+    edit = TextEdit(
+        path=str(path), line=1, column=26, end_line=1, end_column=30, new_text="stage", expected="stag"
+    )
+    [one] = candidates([ranked(str(path), remedy("CFG005-rename", edits=(edit,)))], unsafe=False)
+    assert one.arm.configs == {os.path.realpath(path): '{"zero_optimization": {"stage": 2}}'}
+
+
 def test_one_remedy_a_finding_all_of_the_named_and_the_same_cure_once(script):
     other = remedy("DATA001-threads", override=(("env.OMP_NUM_THREADS", "2"), ("argument.--batch", "8")))
     item = ranked(script, workers(script), other)

@@ -221,10 +221,17 @@ def test_meetings_of_ranks_are_left_out_by_all_of_them(tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     lines = (PREFIX + RANKS).splitlines()
-    at = {mark: number for mark in ("reduce", "barrier") for number, line in enumerate(lines, 1) if f"# {mark}" in line}
+    at = {
+        mark: number
+        for mark in ("reduce", "barrier")
+        for number, line in enumerate(lines, 1)
+        if f"# {mark}" in line
+    }
     table = {"source.calls": [[str(script), at["barrier"], 0], [str(script), at["reduce"], 5]]}
     launch = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone")
     run_script(tmp_path, RANKS, launch=launch, GPUDOCTOR_OVERRIDES=json.dumps(table))
-    (first, weights), (second, same) = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1))
+    (first, weights), (second, same) = (
+        json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)
+    )
     assert first == second == {"barrier": 0, "all_reduce": 3}
     assert weights == same

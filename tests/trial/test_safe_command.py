@@ -50,7 +50,9 @@ DIES = STARTS + (
     "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))\nhold = bytearray(1 << 30)\n"
 )
 KILLED = STARTS + "os.kill(os.getpid(), 9)\n"
-TRAINS = STARTS + """
+TRAINS = (
+    STARTS
+    + """
 import torch
 torch.set_num_threads(1)
 model = torch.nn.Linear(8, 3)
@@ -63,6 +65,7 @@ for step in range(60):
     time.sleep(0.005)
 print("ready", flush=True)
 """
+)
 
 
 @dataclass
@@ -149,7 +152,8 @@ def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
 )
 def test_a_signal_in_the_first_run_leaves_nothing(job, number, code):
     job.write(HANGS)

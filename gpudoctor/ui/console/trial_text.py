@@ -32,9 +32,8 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     _table(canvas, rows)
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
-        canvas.paragraph(
-            f"{plural(dull, 'more remedy').replace('remedys', 'remedies')} not tried: --verbose", indent=2
-        )
+        named = "remedy" if dull == 1 else "remedies"
+        canvas.paragraph(f"{dull} {'more ' if rows else ''}{named} not tried: --verbose", indent=2)
 
 
 def _table(canvas: Canvas, rows: list[tuple[str, ...]]) -> None:
@@ -69,6 +68,8 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
 def _baseline(trial: TrialSummary) -> str:
     spent = f"{seconds_text(float(round(trial.seconds)))} of {seconds_text(float(round(trial.budget)))}"
     if trial.step_seconds is None:
+        if trial.steps and trial.seconds >= trial.budget:
+            return f"baseline  not timed: the time was up before a pair was run ({spent}); --budget gives more"
         return f"baseline  not timed: there was nothing to compare it with ({spent})"
     window = (
         f"{plural(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
