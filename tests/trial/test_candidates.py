@@ -99,7 +99,7 @@ def test_an_edit_of_a_config_is_tried_as_its_new_text(tmp_path):
     path = tmp_path / "ds.json"
     path.write_text('{"zero_optimization": {"stag": 2}}')
     edit = TextEdit(
-        path=str(path), line=1, column=26, end_line=1, end_column=30, new_text="stage", expected="stag"
+        path=str(path), line=1, column=25, end_line=1, end_column=29, new_text="stage", expected="stag"
     )
     [one] = candidates([ranked(str(path), remedy("CFG005-rename", edits=(edit,)))], unsafe=False)
     assert one.arm.configs == {os.path.realpath(path): '{"zero_optimization": {"stage": 2}}'}

@@ -32,8 +32,8 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     _table(canvas, rows)
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
-        named = "remedy" if dull == 1 else "remedies"
-        canvas.paragraph(f"{dull} {'more ' if rows else ''}{named} not tried: --verbose", indent=2)
+        named = plural(dull, "more change" if rows else "change")
+        canvas.paragraph(f"{named} not tried: --verbose", indent=2)
 
 
 def _table(canvas: Canvas, rows: list[tuple[str, ...]]) -> None:
