@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpudoctor.model import Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, Cure, TrialRow
+from gpudoctor.model.reading.recordings.growth import may_grow
 from gpudoctor.model.reading.recordings.numbers import run_numbers
 from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.model.remedy import Edit
@@ -32,7 +33,8 @@ _FEWEST, _SLOW_FEWEST, _SLOW = 20, 8, 20.0
 _RHYTHMS, _RHYTHM_SECONDS = 2, 15.0
 """A window holds so many of what comes once in a while, if it fits these seconds."""
 _LOOKED_STEPS, _LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
-"""What a diagnosis wants to see: steps and seconds after the warm-up, or so many seconds of slow steps."""
+"""What a diagnosis wants to see: steps and seconds after the warm-up, or so many seconds of slow steps, and of
+memory that grows: how much a leak has left behind is what tells it from a cache that fills up."""
 _SHARE_OF_BUDGET = 0.2
 """The baseline's share of the time, at most."""
 _PAIRS = 4
@@ -114,8 +116,9 @@ class Session:
         rhythm = longest_rhythm(recording)
         if rhythm and steps < _RHYTHMS * rhythm and measured < _RHYTHM_SECONDS:
             return False
-        quick = steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS
-        return quick or (steps >= FEWEST_STEPS and measured >= _LONG)
+        if steps >= FEWEST_STEPS and measured >= _LONG:
+            return True
+        return steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not _grows(recording)
 
     def choose_window(self, recording: Recording, ended_by_itself: bool) -> bool:
         """Fix the steps of all runs by the baseline's; False where it made too few."""
@@ -266,3 +269,8 @@ def _window_steps(each: float, rhythm: int, start: float) -> int:
     if rhythm and _RHYTHMS * rhythm * each <= _RHYTHM_SECONDS:
         steps = max(steps, _RHYTHMS * rhythm)
     return steps
+
+
+def _grows(recording: Recording) -> bool:
+    """Whether a rank's memory seems to grow with the steps, however little so far."""
+    return any(may_grow(process, column) for process in recording.ranks for column in ("allocated", "rss"))

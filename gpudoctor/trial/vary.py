@@ -1,11 +1,15 @@
 """Changes that the user names: values of an override or an argument, or another command."""
 
+import os
 import shlex
+import shutil
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from gpudoctor.errors import UsageError
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.known import AT_PLACES, OVERRIDES, is_known
+from gpudoctor.trial.values import value_of
 from gpudoctor.trial.vary_config import split_key, with_setting
 
 _MOST = 12
@@ -41,11 +45,16 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
     if is_known(key) and key not in AT_PLACES:
-        return Arm(name=name, overrides={key: value})
+        try:
+            return Arm(name=name, overrides={key: value_of(key, value)})
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from None
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
-    known = ", ".join(sorted(item for item in OVERRIDES if item not in AT_PLACES))
-    raise UsageError(f"{key} is no argument of the command and no override; the overrides: {known}")
+    known = sorted(item for item in OVERRIDES if item not in AT_PLACES)
+    near = get_close_matches(key, known, n=3, cutoff=0.7)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the overrides: {', '.join(known)}"
+    raise UsageError(f"{key} is no argument of the command and no override; {hint}")
 
 
 def against(text: str) -> tuple[str, Arm]:
@@ -56,6 +65,11 @@ def against(text: str) -> tuple[str, Arm]:
         raise UsageError(f"--against {text!r}: {error}") from None
     if not words:
         raise UsageError("--against: no command was given; quote it: --against 'python other.py'")
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"--against: {words[0]}: command not found")
+    interpreter = os.path.basename(words[0]).startswith("python")
+    if interpreter and words[1:] and words[1].endswith(".py") and not os.path.exists(words[1]):
+        raise UsageError(f"--against: {words[1]}: no such file")
     return text, Arm(name=AGAINST, command=tuple(words))
 
 

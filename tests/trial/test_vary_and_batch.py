@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -31,7 +33,41 @@ def test_a_key_is_an_argument_as_the_command_spells_it_or_an_override():
         ("lr=1", "lr=1"),
         ("lr=2", "lr=2"),
     ]
-    assert against("python 'other one.py'")[1].command == ("python", "other one.py")
+
+
+def test_another_command_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other one.py").touch()
+    python = shlex.quote(sys.executable)
+    assert against(f"{python} 'other one.py'")[1].command == (sys.executable, "other one.py")
+    assert against(f"{python} -m other --x nosuch.py")[0].endswith("nosuch.py")
+    for text, words in (
+        ("", "no command"), ("x 'y", "No closing quotation"), ("no-such-command-42 x.py", "command not found"),
+        (f"{python} nosuch.py", "nosuch.py: no such file"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            against(text)
+
+
+def test_a_value_is_what_its_override_takes():
+    for key, text, given in (
+        ("DataLoader.pin_memory", "off", "False"), ("gc.collect", "yes", "True"),
+        ("torch.num_threads", "4", "4"), ("autocast.dtype", "BF16", "bf16"),
+        ("TrainingArguments.eval_strategy", "no", "no"), ("torch.compile", "max-autotune", "max-autotune"),
+    ):  # fmt: skip
+        assert with_value(key, text, COMMAND).overrides == {key: given}
+    for key, text, words in (
+        ("DataLoader.num_workers", "two", "takes a whole number from 0 on, not 'two'"),
+        ("DataLoader.batch_size", "0", "from 1 on, not '0'"), ("DataLoader.num_workers", "-1", "from 0 on"),
+        ("optimizer.fused", "maybe", "takes true or false, not 'maybe'"),
+        ("autocast.dtype", "fp8", "takes bf16, bfloat16, fp16, float16, not 'fp8'"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            with_value(key, text, COMMAND)
+    with pytest.raises(UsageError, match=r"did you mean DataLoader\.num_workers\b"):
+        with_value("DataLoader.num_worker", "2", COMMAND)
+    with pytest.raises(UsageError, match=r"the overrides: DataLoader\.batch_size, "):
+        with_value("no.such", "2", COMMAND)
 
 
 @pytest.mark.parametrize("text", ["lr", "=1", "lr=", "no.such=1", "lr=" + ",".join(map(str, range(13)))])

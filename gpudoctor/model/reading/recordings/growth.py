@@ -89,6 +89,12 @@ def growth(process: Process, column: str) -> Growth | None:
     return grown(indices[skip:], values[skip:], times[skip:])
 
 
+def may_grow(process: Process, column: str) -> bool:
+    """Whether a column rises so clearly that a longer look is worth it, be it too little or uneven so far."""
+    found = rise(process, column)
+    return found is not None and found.per_step > 0 and _goes_on(found.trend)
+
+
 def rise(process: Process, column: str) -> Growth | None:
     """How a column of bytes goes, sure or not, growing or not: for a suspicion that has its own reasons.
 
@@ -103,13 +109,17 @@ def rise(process: Process, column: str) -> Growth | None:
 def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) -> Growth | None:
     """Steady growth of values along steps xs at seconds `times`; None as for `growth`."""
     found = trend(xs, values)
-    if found is None or found.slope <= 0 or found.p > _SURE or found.rising < _RISING:
-        return None
-    if found.late_slope < _STILL_GROWING * found.slope:
+    if found is None or found.slope <= 0 or not _goes_on(found):
         return None
     if found.growth < _SMALL and not _even(values):
         return None
     return _as_growth(found, xs, times)
+
+
+def _goes_on(found: Trend) -> bool:
+    """Whether a rise is no chance and has not come to rest."""
+    sure = found.p <= _SURE and found.rising >= _RISING
+    return sure and found.late_slope >= _STILL_GROWING * found.slope
 
 
 def _as_growth(found: Trend, xs: Sequence[float], times: Sequence[float]) -> Growth | None:
