@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"gpudoctor: interrupted; the report later: gpudoctor report {folder}")
     except (OSError, ValueError) as error:
         say(f"gpudoctor: the report could not be written ({error}); later: gpudoctor report {folder}")
+    except Exception:  # noqa: BLE001  # a fault of our own is none of the training's
+        say(
+            f"{traceback.format_exc().rstrip()}\n"
+            "gpudoctor: a fault of gpudoctor's own, above, cost the report; "
+            f"the command's exit code stands, and the recording is kept: {folder}"
+        )
     return _exit_code(arguments, ending, found)
 
 

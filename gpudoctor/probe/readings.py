@@ -212,7 +212,8 @@ class Readings:
         # What has no gradient in it does not move either, and is told as dead.
         frozen = [entry for entry in entries if entry.stood and not entry.moved and entry.zeros < entry.looked]
         if frozen:
-            self._tell_some("frozen", frozen, elements, min(entry.stood for entry in frozen))
+            unheld = sum(not entry.held for entry in frozen)
+            self._tell_some("frozen", frozen, elements, min(entry.stood for entry in frozen), unheld=unheld)
         if self._rates:
             middle = sorted(self._rates)[len(self._rates) // 2]
             self._rates = []

@@ -133,3 +133,17 @@ def _own_terminal() -> None:
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+
+
+def test_a_fault_of_our_own_does_not_touch_the_commands_exit_code(tmp_path, script, monkeypatch, capsys):
+    from gpudoctor.cli import main
+    from gpudoctor.cli import run as command
+
+    def fails(*_: object, **__: object) -> None:
+        raise TypeError("of our own")
+
+    monkeypatch.setattr(command, "examine_recorded", fails)
+    words = ["run", "--quiet", "--recording", str(tmp_path / "rec"), "--", sys.executable, script]
+    assert main([*words, "0"]) == 0
+    said = capsys.readouterr().err
+    assert "TypeError: of our own" in said and "the recording is kept" in said

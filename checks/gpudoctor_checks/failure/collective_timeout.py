@@ -44,7 +44,8 @@ class CollectiveTimeout(Check):
         place = user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         everyone = standing(recording)
-        odd = odd_one(everyone)
+        mismatch = told.record is not None and told.record.type == "signal"
+        odd = odd_one(everyone) if not mismatch else None
         if odd is not None and odd.place is not None:
             spans.insert(0, spot(patient, odd.place))
         who = f" Rank {odd.rank} stood elsewhere: {odd.words}." if odd is not None else ""
@@ -62,5 +63,5 @@ class CollectiveTimeout(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),
             subject=told.kind,
-            facts=(("rank", odd.rank if odd is not None else -1),),
+            facts=(("rank", odd.rank if odd is not None else -1), ("mismatch", mismatch)),
         )

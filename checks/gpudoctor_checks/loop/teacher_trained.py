@@ -2,16 +2,16 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, resolved
 from gpudoctor.model.reading.places import place
 from gpudoctor.model.reading.program import bound_to, enclosing, steady
-from gpudoctor.model.reading.recordings.bystanders import teachers
+from gpudoctor.model.reading.recordings.bystanders import Inner, inner_teacher, teachers
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
 from gpudoctor.model.reading.syntax import nodes
@@ -80,6 +80,10 @@ class TeacherTrained(Check):
         run = judged(patient, 1)
         suspected = suspicions(lambda: self._suspected(patient), run)
         readings = teachers(patient, run.lead.process, self.limit("forwards")) if run else []
+        inner = inner_teacher(patient, run.lead.process) if run is not None and not readings else None
+        if run is not None and inner is not None:
+            yield self._inner(run, inner, suspected)
+            return
         if run is None or not readings:
             yield from suspected
             return
@@ -98,6 +102,22 @@ class TeacherTrained(Check):
             facts=(("how", "graph"), ("teacher", str(last.get("model") or "")), ("call", "")),
         )
         yield from (item for item in suspected if item.fact("how") != "graph")
+
+    def _inner(self, run: Run, inner: Inner, suspected: Sequence[Finding]) -> Finding:
+        """A part of the trained model: a module that distils holds teacher and student."""
+        name = ast.unparse(inner.call.node.func)
+        return confirmed(
+            self,
+            [item for item in suspected if item.fact("how") == "graph"],
+            f"{name} gets gradients in every step, and no optimizer holds its {inner.parameters} parameters "
+            f"({percent(inner.share)} of the trainable elements): a backward pass through it for nothing.",
+            share=None,
+            spans=[inner.call.span],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("unheld_share", inner.share, "1", run.recording),),
+            facts=(("how", "graph"), ("teacher", name), ("call", place(inner.call.span))),
+        )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source

@@ -8,7 +8,7 @@ from gpudoctor.model.reading.held import Misheld, misheld
 from gpudoctor.model.reading.optimizers import statement_of
 from gpudoctor.model.reading.places import extent
 from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.recordings.bystanders import forgotten
+from gpudoctor.model.reading.recordings.bystanders import forgotten, inner_teacher
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import (
@@ -93,8 +93,8 @@ class WeightsFrozen(Check):
         ]
         still = readings[-1] if readings else None
         unheld = _unheld(process)
-        if still is not None and not still.get("parameters"):
-            return  # everything moves
+        if (still is not None and not still.get("parameters")) or inner_teacher(patient, process) is not None:
+            return  # everything moves, or what does not is LOOP011's
         if still is None and not unheld:
             yield from suspected
             return

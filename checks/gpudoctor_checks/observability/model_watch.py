@@ -41,7 +41,8 @@ class ModelWatch(Check):
     What it finds:
         `wandb.watch` with a `log_freq` under 100, or with `log="all"`; `add_histogram` or `wandb.Histogram`
         over all parameters of a model on each step of a training loop, or more often than every 100 steps;
-        `WANDB_WATCH=all`; `watch_freq`, `histogram_freq` under 100 in configs.
+        `WANDB_WATCH=all`; `watch_freq`, `histogram_freq` under 100 in configs. In a recording also a loop over
+        all parameters that takes means, norms or quantiles of them.
     Why it hurts:
         A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU:
         for every parameter of the model, twice where gradients are watched too. A model of 300 tensors makes
@@ -116,7 +117,7 @@ class ModelWatch(Check):
         yield confirmed(
             self,
             suspected,
-            f"Histograms of the weights take {percent(cost.share)} of the time, "
+            f"Statistics of all weights take {percent(cost.share)} of the time, "
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
             f"{duration(run.lead.step_seconds)}{at(spans)}.",
             share=cost.share,

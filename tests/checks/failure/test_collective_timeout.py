@@ -67,3 +67,14 @@ def test_the_echo_of_an_exception_is_none():
         died("DistBackendError", WATCHDOG, rank=1, world=2),
     ]
     assert look(*ranks, end=FAILED) == []
+
+
+def test_sick_operations_that_do_not_match():
+    cut = died("RuntimeError", "[gloo/transport/tcp/pair.cc:537] Connection reset by peer", rank=1, world=2)
+    aborted = record("signal", 4.9, signal="SIGABRT", stack=[])
+    steps = make_steps(110)
+    [finding] = look(make_process(steps, records=[aborted], clean=False, world=2), cut, end=FAILED)
+    assert "different operations" in finding.message and "stood elsewhere" not in finding.message
+    assert "the same operations" in remedies(finding) and "timeout" not in remedies(finding).lower().replace(
+        "torch_nccl_dump_on_timeout", ""
+    )

@@ -448,6 +448,55 @@ def test_a_model_that_no_optimizer_holds_is_a_teacher_or_was_forgotten(text, rea
             assert remedies(code, found[0])
 
 
+DISTILS = """
+import torch
+from torch import nn
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.big, self.small = nn.Linear(8, 8), nn.Linear(8, 8)
+    def forward(self, x):
+        return (self.small(x) - self.big(x)).pow(2).mean()
+pair = Pair()
+pair.big.load_state_dict(torch.load("one.pt"))
+optimizer = torch.optim.SGD(pair.small.parameters(), lr=0.1)
+for x in batches():
+    loss = pair(x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "unheld", "code"),
+    [
+        (DISTILS, 2, "LOOP011"),
+        (
+            DISTILS.replace("big", "teacher").replace("pair.teacher.load_state", "other.load_state"),
+            2,
+            "LOOP011",
+        ),
+        (DISTILS.replace("pair.big.load_state", "other.load_state"), 2, "NUM008"),
+        (DISTILS, 1, "NUM008"),
+    ],
+)
+def test_a_teacher_inside_of_the_model_that_learns(text, unheld, code):
+    name = "teacher" if "self.teacher" in text else "big"
+    names = [f"{name}.weight", f"{name}.bias"]
+    held = record("optimizer", 1.0, name="SGD", parameters=72, missing=names[:unheld], missing_count=unheld)
+    model = record("model", 1.0, name="Pair", parameters=144, trainable=144, device="cpu")
+    still = record("numeric", 3.0, step=99, kind="frozen", parameters=names, count=2, unheld=unheld, share=0.5,
+                   steps=30)  # fmt: skip
+    for other in ("NUM008", "LOOP011"):
+        found = findings(other, text, make_process(records=[model, held, still]))
+        assert len(found) == (other == code), (other, found)
+    if code == "LOOP011":
+        [finding] = findings(code, text, make_process(records=[model, held, still]))
+        assert finding.severity is Severity.WARNING and f"self.{name}(x)" in finding.span.text
+        assert "no_grad" in remedies(code, finding)[0]
+
+
 def test_an_optimizer_that_never_steps():
     idle = record("numeric", 9.0, step=0, kind="unstepped", backwards=200, path="/job/train.py", line=24)
     made = record("optimizer", 1.0, name="AdamW", parameters=100, missing=[], path="/job/train.py", line=11)

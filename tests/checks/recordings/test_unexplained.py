@@ -249,6 +249,38 @@ def test_other_work_in_such_a_loop_is_not(loop):
     assert finding.severity is Severity.WARNING
 
 
+WEIGHTS = """
+def watch(model):
+    row = {{}}
+    for name, p in model.named_parameters():
+        {body}  # line
+    return row
+
+for step in range(1000):
+    G(torch.zeros(4, 8)).mean().backward()
+    first.step()
+    watch(G)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("row[name] = torch.quantile(p.detach().flatten(), 0.5)", "OBS006"),
+        ("row[name] = p.grad.norm().item()", "OBS006"),
+        ("p.grad = p.grad / p.grad.norm()", "PERF014"),  # changes them
+        ("row[name] = search(p.detach())", "PERF014"),
+    ],
+)
+def test_statistics_of_all_weights_are_watching(body, code):
+    patient, places = patient_of(WEIGHTS.format(body=body), ("other", "line", 50), other=0.01)
+    for other in ("OBS006", "PERF014"):
+        found = findings(patient, other)
+        assert len(found) == (other == code), (other, found)
+    [finding] = findings(patient, code)
+    assert finding.severity is Severity.WARNING and finding.span.line == places["line"]
+
+
 def test_a_line_by_itself_is_to_be_done_less_often():
     loop = """
         for step in range(1000):

@@ -58,6 +58,19 @@ def test_a_fault_is_the_root_of_connections_that_closed():
     assert (place.path, place.line) == ("/job/train.py", 41)
 
 
+def test_an_abort_outside_of_python_beside_cut_collectives_is_a_mismatch():
+    frames = [["/job/train.py", 41, "train", ""]]
+    cut = record("exception", 6.0, exception="RuntimeError", frames=frames, user=0,
+                 message="[third_party/gloo/gloo/transport/tcp/pair.cc:537] Connection reset by peer")  # fmt: skip
+    aborted = record("signal", 5.0, signal="SIGABRT", stack=[])
+    told = death(make_recording(rank(0, aborted), rank(1, cut), end=FAILED))
+    assert (told.death, told.process.rank) == (Death.COLLECTIVE, 0)
+    assert "different operations" in told.message
+    own = record("signal", 5.0, signal="SIGABRT", stack=STACK)
+    assert death(make_recording(rank(0, own), rank(1, cut), end=FAILED)).death is Death.NATIVE
+    assert death(make_recording(rank(0, aborted), end=FAILED)).death is Death.NATIVE
+
+
 def test_the_launcher_says_who_and_what():
     words = (
         "train.py FAILED\nFailures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: 70)\n"

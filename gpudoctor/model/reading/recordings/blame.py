@@ -52,6 +52,12 @@ _SAMPLES = re.compile(
     r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*"
 )
 _PLAYS = re.compile(r"\benv\w*\.|\.(step|sample|act|select_action|reset)\(")
+_WEIGHTS = re.compile(r"\.(named_)?parameters\(\)|\.state_dict\(\)\.(items|values)\(\)")
+_STATISTICS = re.compile(
+    r"\b(mean|std|var|quantile|norm|median|min|max|histc|histogram|kurtosis|svd\w*|matrix_rank)\("
+)
+_OUT_OF_GRAPH = re.compile(r"\.(item|tolist|numpy|cpu|detach)\(|\.data\b|\.grad\b")
+_CHANGES = re.compile(r"\w_\(|\.(data|grad)\s*([-+*/]?=)[^=]|requires_grad|backward\(|setattr\(")
 _LOSS = re.compile(r"loss|criter|objective|penalt\w*_term", re.IGNORECASE)
 
 
@@ -191,6 +197,8 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     whole = statement_at(script, item.place.line) if script is not None else None
     first, last = extent(whole) if whole is not None else (item.place.line, item.place.line)
     here = [site for site in hooked.get(item.place.path, ()) if first <= site.place.line <= last]
+    if script is not None and whole is not None and watches_weights(script, whole):
+        return Owner.HISTOGRAMS
     by_hook = _by_hook(here, state)
     if by_hook is Owner.METRICS and script is not None and whole is not None and not _walks(script, whole):
         by_hook = None
@@ -275,6 +283,18 @@ def _walks(script: Script, whole: ast.stmt) -> bool:
     if _PLAYS.search(text):
         return False
     return isinstance(loop, ast.For) or any(isinstance(node, ast.comprehension) for node in ast.walk(whole))
+
+
+def watches_weights(script: Script, whole: ast.stmt) -> bool:
+    """Whether a statement stands in, or heads, a loop that takes statistics of all weights or gradients.
+
+    A loop that changes them (an average of the weights, clipping), or adds to the loss, is none.
+    """
+    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
+    if not isinstance(loop, ast.For) or not _WEIGHTS.search(ast.unparse(loop.iter)):
+        return False
+    text = ast.unparse(ast.Module(body=loop.body, type_ignores=[]))
+    return bool(_STATISTICS.search(text) and _OUT_OF_GRAPH.search(text)) and not _CHANGES.search(text)
 
 
 def waits_otherwise(what: str) -> bool:

@@ -2,14 +2,16 @@
 
 import ast
 import re
+from dataclasses import dataclass
 
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.program import statement
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import script_at, source_of
 from gpudoctor.model.reading.recordings.statements import calls_on, statement_at
 from gpudoctor.model.signs.recording import Process, Record
-from gpudoctor.model.signs.source import Source
+from gpudoctor.model.signs.source import Call, Source
 
 _NAMES = re.compile(
     r"teach|guide|oracle|expert|target|frozen|\bref|_ref|ref_|refer|prior|old|ema\b|ema_|avg|average|momentum|"
@@ -18,11 +20,50 @@ _NAMES = re.compile(
 )
 """Words for a model that others learn from."""
 _SETS = re.compile(
-    r"load_state_dict|load_weights|load_checkpoint|from_pretrained|deepcopy|copy_|requires_grad_?|eval|freeze|"
-    r"load|no_grad",
+    r"(^|\.)(load_state_dict|load_weights|load_checkpoint|load|from_pretrained|deepcopy|copy_|requires_grad_|eval|"
+    r"freeze\w*)$"
 )
 """Calls after which a model's weights are not those it was made with, or are meant to stay."""
 _OPTIMIZERS = re.compile(r"(^torch\.optim\.|\.)(Adam\w*|SGD|Lion|Adafactor|RMSprop|Adagrad|LBFGS|Muon)$")
+
+
+_READINGS = 3
+"""Comparisons of a weight before and after a step; that no optimizer holds it is known beside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """A part of the trained model that gets gradients, is in no optimizer, and is meant to stay as it is."""
+
+    call: Call
+    """Where it is called."""
+    share: float
+    """Of the trainable elements (0..1)."""
+    parameters: int
+
+
+def inner_teacher(patient: Patient, process: Process) -> Inner | None:
+    """The one that the source calls a teacher, or loads: `self.big` of a module that distils."""
+    source = source_of(patient)
+    found = [item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= _READINGS]
+    last = found[-1] if found else None
+    if source is None or last is None or not last.get("count") or last.get("unheld") != last.get("count"):
+        return None
+    parts = {str(name).partition(".")[0] for name in last.get("parameters") or ()}
+    if len(parts) != 1:
+        return None
+    [name] = parts
+    if not (_NAMES.search(name) or any(_word(name, text) for text in _texts(source, _SETS))):
+        return None
+    calls = [
+        call
+        for script in source.scripts
+        for call in script.calls
+        if ast.unparse(call.node.func) == f"self.{name}"
+    ]
+    if not calls:
+        return None
+    return Inner(call=calls[0], share=float(last.get("share") or 0.0), parameters=int(last.get("count") or 0))
 
 
 def forgotten(patient: Patient, process: Process, least: float) -> list[Record]:
@@ -65,12 +106,15 @@ def _forgotten(patient: Patient, item: Record) -> bool:
 
 
 def _texts(source: Source, method: re.Pattern[str]) -> list[str]:
-    """What calls of a kind are made on, given and bound to, as text."""
+    """What calls of a kind are made on, given and bound to, as text without comments."""
     return [
-        script.text_lines[call.span.line - 1] + " " + ast.unparse(call.node)
+        ast.unparse(whole)
         for script in source.scripts
         for call in script.calls
-        if method.search(call.name) or method.fullmatch(call.method)
+        if (method.search(call.name) or method.fullmatch(call.method))
+        and isinstance(
+            whole := statement(script, call.node), ast.Assign | ast.AnnAssign | ast.Expr | ast.Return
+        )
     ]
 
 

@@ -65,6 +65,12 @@ _CLASSES: tuple[tuple[Death, str], ...] = (
                        r"monitoredBarrier|DistBackendError|ProcessGroup\w* .*(timeout|mismatch)|NCCL error|"
                        r"gloo.*(timed? ?out|EnforceNotMet)|collective.*mismatch"),
 )  # fmt: skip
+_PEER = re.compile(r"gloo|nccl|ProcessGroup|collective", re.IGNORECASE)
+_MISMATCH = (
+    "rank {} was aborted by a thread of the communication library: what it received was not what it waited "
+    "for, as when ranks call different operations, or the same with other shapes"
+)
+"""An abort in the training's own code has a Python stack."""
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$\n?(    .+)?', re.MULTILINE)
 _HANDED = re.compile(
     r"^(ConnectionResetError|ConnectionRefusedError|ConnectionAbortedError|BrokenPipeError|EOFError|"
@@ -232,8 +238,17 @@ def _signal(recording: Recording) -> Told | None:
     end = recording.end
     own = _signal_name(end.signal, end.exit_code) if end is not None else None
     name = str(record.get("signal") or "") or own or _by_launcher(recording)[1] or ""
-    others = {item.rank for item in recording.ranks if item.of("exception", "signal")}
-    return _told(_of_signal(name), process, record, name, "", tuple(sorted(others)))
+    others = tuple(sorted(item.rank for item in recording.ranks if item.of("exception", "signal")))
+    if name == "SIGABRT" and not record.get("stack") and _peers_speak(recording):
+        return _told(Death.COLLECTIVE, process, record, name, _MISMATCH.format(process.rank), others)
+    return _told(_of_signal(name), process, record, name, "", others)
+
+
+def _peers_speak(recording: Recording) -> bool:
+    """Whether another rank's connection of a collective was cut."""
+    return any(
+        _PEER.search(_words(record)) for process in recording.ranks for record in process.of("exception")
+    )
 
 
 def _signal_name(given: str | None, code: int | None) -> str | None:
