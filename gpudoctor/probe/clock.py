@@ -38,8 +38,8 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "blind", "deep", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "phase", "row",
-        "source", "started", "waited",
+        "blind", "deep", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "own",
+        "phase", "row", "source", "started", "stepping", "waited",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,6 +57,10 @@ class Clock:
         """Whether not even its parts are timed (gaps.py)."""
         self.gap = 0
         """Untimed steps until the next timed one."""
+        self.own = 0.0
+        """Seconds that our readings of a watched step took before its optimizer's."""
+        self.stepping = False
+        """Whether the optimizer's step of an untimed step runs."""
         self.waited = 0.0
         """Seconds of an untimed step that it waited for data."""
         self.loss = NAN

@@ -42,7 +42,7 @@ class Gaps:
 
     def renew(self) -> None:
         """In a new process."""
-        self._clock.blind = self._clock.deep = False
+        self._clock.blind = self._clock.deep = self._clock.stepping = False
         self._clock.waited = 0.0
         self._clock.loss = NAN
         self.ends: list[End] = []
@@ -113,7 +113,7 @@ class Gaps:
     def close(self) -> None:
         """The next step is timed, or this one is from here on; rows of those before are made."""
         clock = self._clock
-        clock.blind = clock.deep = False
+        clock.blind = clock.deep = clock.stepping = False
         self._catch_up()
 
     def leave(self, drawn: bool) -> None:

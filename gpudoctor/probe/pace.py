@@ -52,6 +52,8 @@ class Pace:
         self._clock.light = False
         self._usual = 0.0
         self._expected = self._cost = TICKS * _tick()
+        self._own = 0.0
+        """What our own calls take in a watched step."""
         self._left = 0
         """Light steps until the next watched one."""
         self._every = 1
@@ -108,20 +110,27 @@ class Pace:
         """The process ends."""
         self.gaps.close()
 
-    def ended(self, duration: float) -> None:
-        """A step has ended that was watched as a whole or in part: what are the next ones?"""
+    def ended(self, duration: float, own: float) -> None:
+        """A watched step has ended, seen wholly or in part, `own` seconds of it ours: what are the next ones?"""
         partial, self._partial = self._partial, False
         steps, clock, windows = self._probe.steps, self._clock, self._probe.windows
         if partial:
             self._left -= 1
         else:
-            self._measure(duration + perf_counter() - clock.mark)
+            after = perf_counter() - clock.mark
+            self._note(own + clock.own + after)
+            self._measure(duration + after)
             self._left = self._choose() if steps.index >= FIRST else 0
         if self._left > 0 and clock.phase == OTHER and not (windows is not None and windows.on()):
             clock.light = True
             if self._every > 1:
                 self.gaps.timed_begins()
             self._probe.numerics.clearing.pause()
+
+    def _note(self, own: float) -> None:
+        """Learn what our own calls took in a watched step: what it costs is no less."""
+        usual = self._own
+        self._own = usual + 0.1 * (min(own, 4 * usual) - usual) if usual else own
 
     def _measure(self, duration: float) -> None:
         """Learn from a watched step and the light ones before it."""
@@ -142,7 +151,7 @@ class Pace:
         """Light steps before the next watched one; by chance, so that no rhythm of the loop's can hide."""
         budget, timing = max(SHARE * self._usual, LEAST), TIMED * self._expected
         most = max(MOST, min(MOST_QUICK, int(QUICK / self._usual)))
-        stride = self._stride or min(most, 1 + int((self._cost + timing) / budget))
+        stride = self._stride or min(most, 1 + int((max(self._cost, self._own) + timing) / budget))
         every = FEWEST if self._stride > FEWEST else min(FEWEST, 1 + int(timing / budget))
         self._every = every if stride > 1 and self._simple() else 1
         spread = stride - 1

@@ -206,15 +206,17 @@ class Steps:
         if self._clock.light:
             pace.timed_ended(row, self._close())
             return
+        began = perf_counter()
         for call in self.before:
             call()
         duration = self._close()
+        own = self._clock.mark - began
         if self.index >= self._remembered:
             self._remembered = self.index + 64 if self.index > 2 else self.index + 1
             self._remember(frame)
         for call in self.after:
             call()
-        pace.ended(duration)
+        pace.ended(duration, own)
 
     def _close(self) -> float:
         """It ends now; returns its seconds."""

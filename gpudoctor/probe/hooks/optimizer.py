@@ -69,9 +69,11 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
             return None
         models.stepped(optimizer)
         closure = closure_of(args, kwargs)
+        began = perf_counter()
         if phase != BACKWARD and closure is None:
             read_before(optimizer)
         running.append((key, clock.switch(OPTIMIZER)))
+        clock.own = clock.mark - began
         if closure is None:
             return None
         return marked(probe, closure, args, kwargs, functools.partial(read_before, optimizer))
@@ -97,6 +99,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
         plain = len(args) < 2 and not kwargs  # no closure
         if clock.blind and plain and id(optimizer) == steps.anchor:
+            clock.stepping = True
             return None
         if compiling():
             return None
@@ -112,6 +115,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         return safe_before(optimizer, args, kwargs)
 
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        clock.stepping = False
         if clock.blind and id(optimizer) == steps.anchor:
             now = perf_counter()
             if clock.gap > 1 and clock.mark == gaps.mark:

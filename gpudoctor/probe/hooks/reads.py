@@ -19,6 +19,7 @@ from ..table import AT
 if TYPE_CHECKING:
     from types import FrameType
 
+    from ..clock import Clock
     from ..probe import Probe
 
 HOOK = "reads"
@@ -38,11 +39,13 @@ def install(probe: Probe) -> None:
         return
     device = has_device(probe)
     reader = Reader(probe)
-    readers = [(name, reader.of) for name in HOST_READS + (DEVICE_READS if device else ())]
-    movers = [(name, reader.move) for name in MOVES if device]
-    for name, choose in readers + movers:
+    for name in HOST_READS + (DEVICE_READS if device else ()):
         original = getattr(tensor, name)
-        chosen = probe.guard.safely(HOOK, functools.partial(choose, name))
+        chosen = probe.guard.safely(HOOK, functools.partial(reader.of, name))
+        probe.guard.put(tensor, name, original, Read(original, chosen, probe.clock))
+    for name in MOVES if device else ():
+        original = getattr(tensor, name)
+        chosen = probe.guard.safely(HOOK, functools.partial(reader.move, name))
         probe.guard.put(tensor, name, original, Method(original, chosen))
 
 
@@ -60,17 +63,38 @@ def has_device(probe: Probe) -> bool:
 class Method:
     """A method that is torch's own on the class, and may be another on a tensor."""
 
-    __slots__ = ("_choose", "_original")
+    __slots__ = ("_bind", "_choose", "_original")
 
     def __init__(self, original: Any, choose: Any) -> None:
         self._original = original
+        self._bind = original.__get__
         self._choose = choose
 
     def __get__(self, tensor: Any, owner: Any = None) -> Any:
-        original = self._original
         if tensor is None:
-            return original
-        return self._choose(tensor, original) or original.__get__(tensor, owner)
+            return self._original
+        return self._choose(tensor, self._original) or self._bind(tensor, owner)
+
+
+class Read(Method):
+    """A method that reads; what an optimizer asks is its own affair.
+
+    Adam asks for a counter of every parameter in every step.
+    """
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, original: Any, choose: Any, clock: Clock) -> None:
+        super().__init__(original, choose)
+        self._clock = clock
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        if tensor is None:
+            return self._original
+        clock = self._clock
+        if clock.stepping or clock.phase == OPTIMIZER:
+            return self._bind(tensor, owner)
+        return self._choose(tensor, self._original) or self._bind(tensor, owner)
 
 
 class Reader:
@@ -90,7 +114,7 @@ class Reader:
         """A read: None leaves it to torch."""
         clock = self._clock
         phase = clock.phase
-        if phase == OPTIMIZER or OWNS[phase] or type(tensor) not in self._plain:
+        if OWNS[phase] or type(tensor) not in self._plain:
             return None
         if self._compiling() or self._ident() != clock.ident:
             return None

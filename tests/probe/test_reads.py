@@ -1,0 +1,32 @@
+"""Reads of tensors: an optimizer's own are left alone, and quickly."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from gpudoctor.probe.clock import FORWARD, OPTIMIZER
+from gpudoctor.probe.hooks.reads import Method, Read
+from gpudoctor.probe.table import OTHER
+
+
+class Number(int):
+    """Something with a method to be replaced."""
+
+    plain = int.bit_length
+
+
+@pytest.mark.parametrize(
+    ("phase", "stepping", "asked"),
+    [(OTHER, False, 1), (FORWARD, False, 1), (OPTIMIZER, False, 0), (OTHER, True, 0)],
+)
+def test_what_an_optimizer_asks_is_not_looked_at(phase, stepping, asked):
+    seen = []
+    clock = SimpleNamespace(phase=phase, stepping=stepping)
+    read = Read(Number.plain, lambda number, original: seen.append(number), clock)
+    assert read.__get__(Number(5))() == 3 and len(seen) == asked
+    assert read.__get__(None, Number) is Number.plain
+
+
+def test_a_choice_takes_the_place_of_the_method():
+    method = Method(Number.plain, lambda number, original: lambda: -number)
+    assert method.__get__(Number(5))() == -5
