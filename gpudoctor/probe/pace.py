@@ -111,7 +111,7 @@ class Pace:
         self.gaps.close()
 
     def ended(self, duration: float, own: float) -> None:
-        """A watched step has ended, seen wholly or in part, `own` seconds of it ours: what are the next ones?"""
+        """A watched step has ended, wholly or in part, `own` seconds of it ours: what are the next ones?"""
         partial, self._partial = self._partial, False
         steps, clock, windows = self._probe.steps, self._clock, self._probe.windows
         if partial:
