@@ -33,7 +33,7 @@ _UNUSED = 20
 """Backward passes whose gradients no optimizer has used, although there is one."""
 _FORCED = 16
 """Readings that badness may ask for."""
-SHARE = 0.003
+SHARE = 0.0015
 """Share of the time for readings of all gradients."""
 BURST, DEAREST = 26, 0.25
 """The first readings are by steps, so many and so many seconds of them."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FIRST = 128
 """Steps that are watched in any case."""
-SHARE, LEAST = 0.003, 6e-6
+SHARE, LEAST = 0.002, 6e-6
 """What watching may cost, and what timing may: this share of a step, or so many seconds."""
 TICKS = 1000
 """What watching one step costs, in readings of the clock, until it has been measured."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.02
 """Seconds between two looks at the stack."""
-MANY, SHARE, RAREST = 150, 0.004, 0.1
+MANY, SHARE, RAREST = 150, 0.0025, 0.1
 """After so many looks they may cost this share of the time, and come at least once in so many seconds."""
 HANDED = 2.0
 """What a look costs the training, in times of its own: the lock changes hands twice (measured)."""
