@@ -144,7 +144,7 @@ class NoCheckpoint(Check):
         words = length.words[0].upper() + length.words[1:]
         yield self.finding(
             f"{words}, and {what}.",
-            evidence=(*places, length.evidence, _counted(saved)),
+            evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
             confidence=Confidence.SUSPECTED,
             severity=severity,
             cost=Cost(breaks="what was trained is lost when the job ends early")

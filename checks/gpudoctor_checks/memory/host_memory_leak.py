@@ -110,6 +110,8 @@ class HostMemoryLeak(Check):
         if on is not None and on.share > 0.5:
             return "profiler"
         things = growing_things(process, "cpu")
+        if things and things[0].is_plain:
+            return "tensors"
         return "graphs" if things and things[0].has_graph else "objects"
 
     def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:

@@ -17,16 +17,17 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
         yield from found
         if found:
             return
-    yield Remedy(
-        id=f"{code}-detach",
-        title="keep numbers, not tensors with their graph",
-        steps=(
-            "losses.append(loss.item()) or loss.detach(), at the period at which it is read",
-            "outputs = outputs.detach().cpu() for what must be kept; del what is not",
-        ),
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.ONE_LINE,
-    )
+    if finding.fact("kind") != "tensors":  # they have no graph
+        yield Remedy(
+            id=f"{code}-detach",
+            title="keep numbers, not tensors with their graph",
+            steps=(
+                "losses.append(loss.item()) or loss.detach(), at the period at which it is read",
+                "outputs = outputs.detach().cpu() for what must be kept; del what is not",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+        )
     yield Remedy(
         id=f"{code}-bound",
         title="bound what is collected",

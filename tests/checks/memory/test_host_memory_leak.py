@@ -41,6 +41,16 @@ def test_sick_graphs_are_told_apart():
     assert finding.fact("kind") == "graphs"
 
 
+def test_sick_tensors_without_graphs_need_no_detaching():
+    what = "`features`, list of cpu tensors (6400, 256) without graphs"
+    grown = record("memory", 4.0, step=250, kind="census", device="cpu",
+                   growth=[[what, 250, 60 * MIB, "/job/train.py", 41]])  # fmt: skip
+    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
+    assert finding.fact("kind") == "tensors"
+    assert "deque" in remedies(finding) and "graph" not in remedies(finding)
+    assert " min;" in finding.message or " h;" in finding.message
+
+
 def test_sick_a_profiler_that_keeps_its_events():
     window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[window]))

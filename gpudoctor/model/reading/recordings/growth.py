@@ -26,6 +26,8 @@ _SMALL = 64 * 2.0**20
 """Bytes of growth below which it must be even: an allocator whose free blocks do not fit grows in jumps."""
 _EVEN = 0.7
 """Share of the readings that must each have grown by a third of the mean growth."""
+_PLAIN = "without graphs"
+"""The recorder's words for tensors that were detached."""
 _YEARS = 1e8
 """Seconds to a limit that nobody waits for."""
 _STILL_GROWING = 0.35
@@ -56,7 +58,11 @@ class Growth:
     def projection(self, limit: float) -> str:
         """When it reaches a limit in bytes, as a clause; empty where that is years away."""
         seconds = self.seconds_to(limit)
-        return f", and is full in {seconds / 3600:.1f} h" if seconds < _YEARS else ""
+        if seconds >= _YEARS:
+            return ""
+        units = ((3600.0, "h"), (60.0, "min"))
+        unit, name = next((one for one in units if seconds >= one[0]), (1.0, "s"))
+        return f", and is full in {seconds / unit:.{0 if name == 's' else 1}f} {name}" if seconds else ""
 
 
 def _even(values: Sequence[float]) -> bool:
@@ -156,7 +162,14 @@ class Thing:
     @property
     def has_graph(self) -> bool:
         """Whether it is part of an autograd graph."""
+        if self.is_plain:
+            return False
         return "Backward" in self.what or "grad_fn" in self.what or "graph" in self.what.lower()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is tensors without graphs, by the recorder's own words."""
+        return _PLAIN in self.what
 
 
 def growing_things(process: Process, device: str) -> tuple[Thing, ...]:
