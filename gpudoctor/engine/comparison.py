@@ -9,6 +9,7 @@ from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
+from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.steady import Steady, steady
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
@@ -44,12 +45,23 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         phases=_phases(*runs),
         memory=_memory(*runs),
         loss=_loss(before, after),
-        gone=tuple(sorted(codes[0] - codes[1])),
+        # What a run was too short for is not gone.
+        gone=tuple(sorted(codes[0] - codes[1])) if ratio is not None else (),
         new=tuple(sorted(codes[1] - codes[0])),
-        verdict=_verdict(ratio, change, measure, runs) + _two_jobs(jobs),
+        verdict=_verdict(ratio, change, measure, runs) + _two_jobs(jobs) + _crowds(before, after),
         other_job=jobs,
         other_setting=other_setting(before, after),
     )
+
+
+def _crowds(before: Recording, after: Recording) -> str:
+    """What other processes took beside either run: its times are theirs, too."""
+    found = [
+        f"{found.others:.2g} of the {found.cpus} CPUs beside the {which} run"
+        for which, recording in (("first", before), ("second", after))
+        if (found := crowd(recording)) is not None
+    ]
+    return f" Other processes took {' and '.join(found)}, and none was idle." if found else ""
 
 
 def _lead(recording: Recording) -> Steady | None:
