@@ -18,6 +18,8 @@ from gpudoctor.model import (
 from gpudoctor.report.closed import assert_never
 
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_ANYTHING = 1000
+"""Bound of an interval from which on its value says nothing."""
 _SPOKEN_UNITS = {"Cel": "°C", "count": ""}
 
 
@@ -179,8 +181,13 @@ def remedy_facts(remedy: Remedy) -> str:
         gone = proof.cure.gone if proof.cure is not None else None
         parts = [] if gone is None else ["cured in a trial" if gone else "not cured in a trial"]
         if not math.isnan(proof.ratio):
-            parts.append(f"{proof.ratio:.2f}x measured ({proof.low:.2f} to {proof.high:.2f})")
+            parts.append(f"{proof.ratio:.2f}x measured ({interval_text(proof.low, proof.high)})")
     return ", ".join([*parts, remedy.applicability.value, remedy.effort.value])
+
+
+def interval_text(low: float, high: float) -> str:
+    """An interval of ratios: "1.31 to 1.37"; runs that a busy machine tears apart leave room for anything."""
+    return f"{low:.2f} to {high:.2f}" if high < _ANYTHING else f"{low:.2f} to over {_ANYTHING:,}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ from statistics import median
 
 from gpudoctor.model.proof import Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.trial.candidates import Untried, plan_of
+from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
 from gpudoctor.trial.measure import Tried
 from gpudoctor.trial.session import Attempt, Session
 
@@ -38,7 +39,7 @@ def _row(item: Attempt) -> TrialRow:
         name=item.name,
         title=item.title,
         conclusion=conclusion,
-        reason=_reason(tried, conclusion),
+        reason=reason_of(tried, conclusion),
         proof=tried.proof(),
         step_seconds=tried.step_seconds(),
         samples_per_second=_rate(tried),
@@ -59,13 +60,23 @@ def _pairs(tried: Tried) -> Iterator[TrialPair]:
         )
 
 
-def _reason(tried: Tried, conclusion: Conclusion) -> str:
+def reason_of(tried: Tried, conclusion: Conclusion) -> str:
     """Why it failed or was not tried; of a cure what its sign did."""
     if tried.problem:
         return tried.problem
     if tried.cure is not None:
         return tried.cure.words
+    if conclusion is Conclusion.UNCLEAR and _cut_short(tried):
+        return f"the time was up after {len(tried.pairs)} pairs"
     return "the time was up" if conclusion is Conclusion.NOT_TRIED else ""
+
+
+def _cut_short(tried: Tried) -> bool:
+    """Whether more pairs could have said more: the interval still holds an effect that counts."""
+    decision = tried.decision
+    if decision is None or len(tried.pairs) >= LOOKS[-1]:
+        return False
+    return decision.high > 1 + SMALLEST_EFFECT or decision.low < 1 / (1 + SMALLEST_EFFECT)
 
 
 def _untried(item: Untried) -> TrialRow:

@@ -10,6 +10,7 @@ from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bench import Lap
 from gpudoctor.trial.measure import BaselineFailed, Tried, try_arm
+from gpudoctor.trial.summary import reason_of
 from gpudoctor.trial.window import Window
 
 CURVE = {step: 2.0 / (1 + step) for step in range(20)}
@@ -103,6 +104,9 @@ def test_the_time_that_is_left_is_kept():
     tried = trial(FakeBench(slow), left=0.3)
     assert 2 <= len(tried.pairs) <= 3
     assert tried.conclusion() is Conclusion.UNCLEAR
+    assert reason_of(tried, Conclusion.UNCLEAR) == f"the time was up after {len(tried.pairs)} pairs"
+    same = trial(FakeBench(lambda arm, n: wobble(n)))
+    assert reason_of(same, same.conclusion()) == ""
     assert trial(FakeBench(slow), left=-1.0).conclusion() is Conclusion.NOT_TRIED
 
 

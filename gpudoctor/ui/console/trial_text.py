@@ -7,7 +7,7 @@ from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.report.strings import one_line
-from gpudoctor.report.units import bytes_text, plural, seconds_text
+from gpudoctor.report.units import bytes_text, interval_text, plural, seconds_text
 from gpudoctor.ui.console.canvas import Canvas
 
 _KEPT_OUT = 4
@@ -117,7 +117,7 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
     loss = f"loss {proof.loss}" if proof.loss else "no loss seen" if proof.pairs else ""
-    ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({proof.low:.2f} to {proof.high:.2f})"
+    ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval_text(proof.low, proof.high)})"
     stalled = f", {plural(proof.aside, 'stalled pair')} set aside" if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
