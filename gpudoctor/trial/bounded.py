@@ -23,7 +23,7 @@ from gpudoctor.recorder.folder import Ending, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
 from gpudoctor.recorder.machine import Sampler
 from gpudoctor.recorder.start import CommandError, probed
-from gpudoctor.trial.processes import die_with_us, end_all
+from gpudoctor.trial.processes import Held, die_with_us, end_all
 
 ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"
@@ -113,13 +113,19 @@ def run_bounded(
     """Run it, end it, return how it ended. Raises `CommandError` when it cannot be started."""
     write_manifest(plan.folder, plan.command, {"trial": dict(plan.overrides)})
     started = time.monotonic()
-    child = _start(plan)
+    held = Held()
+    try:
+        child = _start(plan, held)
+    except BaseException:
+        held.release()
+        raise
     gpus = GpuFeed(os.environ) if plan.machine else None
     sampler = Sampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
     left: list[int] = []
     stopped_by: str | None = None
     with watching(child.pid, plan.folder):
         try:
+            held.release()
             stopped_by = _Vigil(plan, child, started, enough, watch).keep()
         finally:
             left = end_all(child.pid, str(plan.folder))
@@ -143,7 +149,7 @@ def _reap(child: "subprocess.Popen[bytes]") -> None:
             child.returncode = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
 
-def _start(plan: Bounded) -> "subprocess.Popen[bytes]":
+def _start(plan: Bounded, held: Held) -> "subprocess.Popen[bytes]":
     overrides = {"trial.steps": plan.steps, **plan.overrides}
     _must_exist(plan.command)
     variables = probed(os.environ, plan.folder, {"GPUDOCTOR_OVERRIDES": json.dumps(overrides)})
@@ -156,13 +162,24 @@ def _start(plan: Bounded) -> "subprocess.Popen[bytes]":
             stdout=sys.stderr.fileno() if plan.shown and plan.to_stderr else output,
             stderr=subprocess.STDOUT if output is not None else None,
             start_new_session=True,  # Ctrl-C is for us: we end all of it
-            preexec_fn=die_with_us(),
+            preexec_fn=_prepared(held),
         )
     except (OSError, ValueError) as error:
         raise CommandError(f"{plan.command[0]}: cannot be started: {error}", 126) from None
     finally:
         if output is not None:
             output.close()
+
+
+def _prepared(held: Held) -> Callable[[], None]:
+    dies = die_with_us()
+
+    def prepare() -> None:
+        if dies is not None:
+            dies()
+        held.release()
+
+    return prepare
 
 
 def _must_exist(command: tuple[str, ...]) -> None:

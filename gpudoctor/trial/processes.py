@@ -26,6 +26,24 @@ def adopt_orphans() -> None:
             ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+class Held:
+    """Signals that would end us wait until `release`.
+
+    One that arrives in the middle of a fork would be lost: Python calls its hooks of a fork then, and drops
+    what they raise, a `KeyboardInterrupt` too.
+    """
+
+    def __init__(self) -> None:
+        ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if hasattr(signal, "pthread_sigmask") else set()
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ends) if ends else None
+
+    def release(self) -> None:
+        """They arrive from now on: what waited raises here. A child calls it before it becomes the command."""
+        if self._before is not None:
+            before, self._before = self._before, None
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def die_with_us() -> Callable[[], None] | None:
     """What a child does before exec, so that `kill -9` on us ends it too; None elsewhere than on Linux."""
     if sys.platform != "linux":

@@ -171,3 +171,23 @@ def test_when_we_are_killed_the_warden_ends_the_run_and_deletes_the_scratch_plac
     while (scratch.exists() or not all(map(gone, pids))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not scratch.exists() and len(pids) == 3 and all(map(gone, pids))
+
+
+FORKS = """
+import os, signal, sys
+from pathlib import Path
+from gpudoctor.trial.bounded import Bounded, run_bounded
+once = [True]
+os.register_at_fork(before=lambda: once and once.pop() and os.kill(os.getpid(), signal.SIGINT))
+try:
+    run_bounded(Bounded(command=(sys.executable, "-c", "import time; time.sleep(60)"), folder=Path(sys.argv[1]), seconds=30))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_in_the_middle_of_a_fork_is_not_lost(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
