@@ -8,6 +8,7 @@ from pathlib import Path
 from gpudoctor.errors import DoctorError
 from gpudoctor.model import Unavailable
 from gpudoctor.model.reading.recordings.deaths import library
+from gpudoctor.model.reading.recordings.numbers import made_steps
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.recorder.watch import Now
 from gpudoctor.vitals.recording import read_recording
@@ -67,9 +68,9 @@ def standings(folder: Path) -> list[Standing]:
 
 
 def _stands(process: Process) -> tuple[int, str, str]:
-    beat = process.last("heartbeat")
-    if beat is None:
-        return len(process.steps), "", ""
+    beat, done = process.last("heartbeat"), made_steps(process)
+    if beat is None or int(beat.get("step") or 0) < done:
+        return done, "", ""  # it has moved since
     stack: Sequence[Sequence[object]] = beat.get("stack") or ()
     place = ""
     own = [frame for frame in stack if not library(str(frame[0]))]

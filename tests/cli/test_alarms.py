@@ -102,6 +102,13 @@ def test_a_hang_is_told_once_with_where_everybody_stands(tmp_path):
     assert watch.look(now(13, 31.0), 190.0) is not None  # another one
 
 
+def test_a_heartbeat_from_before_the_last_step_says_not_where_a_rank_stands(tmp_path):
+    early = record("heartbeat", 11.0, step=0, phase="other", seconds=11.0, stack=[["/job/train.py", 1, "load"]])
+    moved = make_process(make_steps(12), clean=False, records=[early])
+    folder = write_recording(make_recording(moved, end=None), tmp_path / "rec")
+    assert standings(folder) == [Standing(ranks=(0,), step=12, phase="", place="")]
+
+
 def test_a_hang_before_the_first_step_is_seen_too(tmp_path):
     watch = HangWatch(tmp_path, 30.0)
     assert watch.look(Now(ranks=()), 100.0) is None  # nobody has reported: torch is not even imported

@@ -11,6 +11,7 @@ from gpudoctor.model.reading.windows.standing import hang
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 
+_WAITING = frozenset({"backward", "collective"})
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 
@@ -55,6 +56,13 @@ class Hang(Check):
             meaning="No step for so long before somebody ended the run is a hang.",
         ),
         Threshold(
+            name="apart_seconds",
+            default=10,
+            unit="s",
+            source="convention: the first heartbeat; a collective takes seconds at most",
+            meaning="So long is enough where a run was stopped while all other ranks waited for one.",
+        ),
+        Threshold(
             name="busy_seconds",
             default=1800,
             unit="s",
@@ -70,8 +78,9 @@ class Hang(Check):
         recording = patient.recording
         if not recording.ranks:
             raise Unavailable("no rank reported")
-        limit = self._limit(recording)
         everyone = standing(recording)
+        odd = odd_one(everyone)
+        limit = self._limit(recording, odd is not None and _waited_for(everyone, odd))
         still = [
             item
             for item in everyone
@@ -80,7 +89,6 @@ class Hang(Check):
         ]
         if len(still) < len(everyone):
             return
-        odd = odd_one(everyone)
         shown = [odd, *(item for item in everyone if item is not odd)] if odd is not None else list(everyone)
         yield self.finding(
             f"No step has ended for {duration(min(item.silent for item in still))}{_who(shown, odd)}.",
@@ -94,7 +102,7 @@ class Hang(Check):
             facts=(("rank", odd.rank if odd is not None else -1),),
         )
 
-    def _limit(self, recording: Recording) -> float:
+    def _limit(self, recording: Recording, apart: bool) -> float:
         """Seconds without a step that are a hang here."""
         asked = recording.settings.get("hang_after")
         ended = recording.end.stopped_by if recording.end is not None else None
@@ -102,7 +110,13 @@ class Hang(Check):
             self.limit("hang_seconds"),
             float(asked) if isinstance(asked, int | float) else math.inf,
             self.limit("interrupted_seconds") if ended == "interrupt" else math.inf,
+            self.limit("apart_seconds") if apart and ended in ("interrupt", "seconds") else math.inf,
         )
+
+
+def _waited_for(everyone: Sequence[Stand], odd: Stand) -> bool:
+    """Whether all others wait in a collective, and that one does not."""
+    return odd.phase not in _WAITING and all(item.phase in _WAITING for item in everyone if item is not odd)
 
 
 def _who(shown: Sequence[Stand], odd: Stand | None) -> str:

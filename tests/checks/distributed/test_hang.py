@@ -46,6 +46,21 @@ def test_sick_the_user_says_how_long():
     assert "25 s (step 50, in backward at train.py:44)" in finding.message
 
 
+def test_sick_stopped_while_the_others_waited_for_one():
+    by_us = RunEnd(exit_code=130, stopped_by="seconds")
+
+    def ranks(phase, seconds=12.0):
+        others = [still(rank, 3, phase="collective", line=9, seconds=seconds) for rank in (0, 1)]
+        return *others, still(2, 3, phase=phase, line=8, seconds=seconds)
+
+    [finding] = look(*ranks("other"), end=by_us)
+    assert finding.fact("rank") == 2 and finding.span.line == 8
+    assert look(*ranks("other", 8.0), end=by_us) == []
+    assert look(*ranks("evaluation"), end=by_us) == []  # it works
+    assert look(*ranks("collective"), end=by_us) == []  # all wait, as in a slow one
+    assert look(*ranks("other"), end=RunEnd(exit_code=0)) == []
+
+
 def test_sick_it_is_ended_because_it_stands():
     """Ctrl-C comes last, and what it interrupts is no longer where the rank stood."""
 
