@@ -1,11 +1,12 @@
 """Estimated against measured memory of synthetic jobs, by instant: the programs of `gpudoctor verify --model`.
 
     python benchmarks/synthetic_memory.py [--output FILE.csv] [--models NAME,...] [--seq N] [--batch N]
+    python benchmarks/synthetic_memory.py --table FILE.csv
 
 Each row is a program that `gpudoctor verify --model` writes (transformers, PEFT and bitsandbytes themselves,
-random weights), run for three steps under the meter, on this machine's card or its CPU. The set is four methods
-of two small models: full training with and without checkpointing, LoRA, and QLoRA where bitsandbytes is
-installed.
+random weights), run for three steps under the meter, on this machine's card or its CPU. The set is five jobs of
+two small models: full training with and without checkpointing, LoRA, QLoRA where bitsandbytes is installed, and
+full training by DeepSpeed's engine (ZeRO 2, bf16) where that is. `--table` prints a file's peaks in Markdown.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from gpudoctor.estimate import TrainingJob, lookup
 from gpudoctor.estimate.measure import Comparison, compare
 from gpudoctor.estimate.measure.launch_program import measure_program
 from gpudoctor.estimate.synthetic import plan, write
+from gpudoctor.estimate.synthetic.deepspeed import ZERO, made
 from gpudoctor.estimate.synthetic.here import here
 from gpudoctor.estimate.synthetic.write import ask
 
@@ -33,13 +35,17 @@ JOBS: dict[str, dict[str, Any]] = {
     "full, checkpointing": {"method": "full"},
     "lora": {"method": "lora"},
     "qlora": {"method": "qlora"},
+    "full, deepspeed": {"method": "full", "parallel": "zero2", "master_weights": True},
 }
-"""Four jobs by name; what is not said is as `gpudoctor estimate` has it (bf16, AdamW, SDPA, checkpointing)."""
+"""Jobs by name; what is not said is as `gpudoctor estimate` has it (bf16, AdamW, SDPA, checkpointing)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the set; the exit code is 0 when every row was measured, else 1."""
     options = _parser().parse_args(arguments)
+    if options.table:
+        print(_table(options.table))
+        return 0
     place = here()
     rows: list[tuple[str, str, Comparison]] = []
     left_out = 0
@@ -70,17 +76,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seq", type=int, default=256, metavar="N", help="tokens in a row (default: 256)")
     parser.add_argument("--batch", type=int, default=2, metavar="N", help="rows in a batch (default: 2)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="print the peaks of such a file, in Markdown"
+    )
     return parser
 
 
 def _one(model: str, fields: dict[str, Any], place: Any) -> Comparison:
     """Write one program, run it, compare. Raises `DoctorError` for what cannot run here."""
-    job = plan(lookup(model).preset.shape, TrainingJob(**fields), place)
+    shape, training = lookup(model).preset.shape, TrainingJob(**fields)
+    engine = made(training, shape) if training.parallel in ZERO else None
+    job = plan(shape, training, place, engine=engine)
     with tempfile.TemporaryDirectory(prefix="gpudoctor-synthetic-") as name:
         folder = Path(name)
-        made = write(job, ask(job), folder, title=model, origin="benchmarks/synthetic_memory.py")
+        written = write(job, ask(job), folder, title=model, origin="benchmarks/synthetic_memory.py")
         (folder / "memory").mkdir()
-        found = measure_program(made.command, made.path, place.kind, folder=folder / "memory", limit=1800)
+        found = measure_program(written.command, written.path, place.kind, folder=folder / "memory", limit=1800)
     if found.said:
         print(f"{model}: {found.said} (reached: {found.reached})", file=sys.stderr)
     return compare(job.estimate, found, program=True)
@@ -100,6 +111,29 @@ def _write(rows: Sequence[tuple[str, str, Comparison]], options: argparse.Namesp
         for row in found.rows:
             cells = (row.instant, row.predicted, row.measured, round(row.ratio, 5))
             writer.writerow((model, name, options.seq, options.batch, *cells))
+
+
+def _table(path: Path) -> str:
+    """Estimated and measured peak of every job in a file, below its machine."""
+    first, *lines = path.read_text("utf-8").splitlines()
+    peaks = [row for row in csv.DictReader(lines) if row["instant"] == "peak"]
+    found = [
+        first.removeprefix("# "),
+        "",
+        "| model | job | tokens | estimated | measured | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in peaks:
+        sizes = [f"{int(row[key]) / 2**20:,.0f} MiB" for key in ("estimated_bytes", "measured_bytes")]
+        cells = [
+            row["model"],
+            row["job"],
+            f"{row['batch']} x {row['seq']}",
+            *sizes,
+            f"{float(row['ratio']):.3f}",
+        ]
+        found.append(f"| {' | '.join(cells)} |")
+    return "\n".join(found)
 
 
 def _summary(rows: Sequence[tuple[str, str, Comparison]]) -> None:

@@ -33,6 +33,8 @@ class Try:
     window: Window | None
     """None where it did not fit or made too few steps."""
     problem: str = ""
+    cut: bool = False
+    """Whether our time was up: of the batch that says nothing."""
 
     @property
     def rate(self) -> float:
@@ -105,7 +107,7 @@ class _Search:
         """Between the largest that fits and the smallest that does not."""
         for _ in range(_HALVINGS):
             fits = max((item.batch for item in self._tries if item.window is not None), default=0)
-            fails = min((item.batch for item in self._tries if item.window is None), default=0)
+            fails = min((item.batch for item in self._tries if not item.window and not item.cut), default=0)
             middle = (fits + fails) // 2
             middle -= middle % _GRAIN if middle > _GRAIN else 0
             if not fails or middle <= fits or not self._session.left:
@@ -125,7 +127,8 @@ class _Search:
     def _run(self, batch: int, arm: Arm) -> Try:
         self._session.doing, self._session.current = f"batch {batch}", None
         lap = self._session.bench.lap(arm)
-        made = Try(batch=batch, window=None if lap.problem else lap.window, problem=lap.problem)
+        cut = lap.finished.stopped_by == "seconds" and self._session.left <= 0
+        made = Try(batch=batch, window=None if lap.problem else lap.window, problem=lap.problem, cut=cut)
         self._tries.append(made)
         return made
 
@@ -142,9 +145,15 @@ def _row(item: Try) -> TrialRow:
     return TrialRow(
         name=f"batch={item.batch}",
         title=f"batch {item.batch}",
-        conclusion=Conclusion.MEASURED if window is not None else Conclusion.TOO_MUCH,
-        reason=item.problem,
+        conclusion=_conclusion(item),
+        reason="the time was up; --budget gives more" if item.cut else item.problem,
         step_seconds=window.seconds if window else None,
         samples_per_second=item.rate or None,
         memory=window.memory if window else None,
     )
+
+
+def _conclusion(item: Try) -> Conclusion:
+    if item.window is not None:
+        return Conclusion.MEASURED
+    return Conclusion.NOT_TRIED if item.cut else Conclusion.TOO_MUCH

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -137,6 +138,9 @@ def test_what_a_config_does_not_have_is_refused_with_what_it_has(config, text, s
         varied(text, COMMAND)
 
 
+ENDED = SimpleNamespace(stopped_by="steps")
+
+
 class Machine:
     """Where a step costs a fixed time and one by the sample, memory grows with the batch and ends somewhere."""
 
@@ -148,13 +152,13 @@ class Machine:
         batch = int(arm.overrides.get("DataLoader.batch_size", self.batch))
         self.runs.append(batch)
         if batch > self.most:
-            return Lap(finished=SimpleNamespace(), recording=None, window=None, problem="CUDA out of memory")
+            return Lap(finished=ENDED, recording=None, window=None, problem="CUDA out of memory")
         size = min(batch, self.rows)
         found = Window(
             first=1, steps=20, seconds=self.fixed + 1e-4 * size, samples=float(size), losses={},
             memory=1000 + 10 * size,
         )  # fmt: skip
-        return Lap(finished=SimpleNamespace(), recording=None, window=found)
+        return Lap(finished=ENDED, recording=None, window=found)
 
 
 def arm_of(batch: int) -> Arm:
@@ -194,3 +198,21 @@ def test_the_search_ends_where_greater_batches_bring_nothing_or_the_data_ends():
 def test_a_command_that_does_not_run_ends_the_search():
     session, ran, failed = search(Machine(16, most=8))
     assert (ran, failed, session.attempts) == ([], [16], [])
+
+
+def test_a_try_that_our_time_cut_says_nothing_of_its_batch():
+    class Slow(Machine):
+        def lap(self, arm: Arm) -> Lap:
+            made = super().lap(arm)
+            if made.problem:  # the time went by
+                session.budget = 0.0
+                made = replace(
+                    made, finished=SimpleNamespace(stopped_by="seconds"), problem="no end within 9 s"
+                )
+            return made
+
+    session = Session(bench=Slow(16, most=40), budget=60.0)
+    find_batch(session, 16, arm_of, None)
+    rows = {row.title: (row.conclusion, row.reason) for row in summarise_trials(session).rows}
+    assert rows["batch 64"] == (Conclusion.NOT_TRIED, "the time was up; --budget gives more")
+    assert [row for row, (how, _) in rows.items() if how is Conclusion.TOO_MUCH] == []
