@@ -81,6 +81,8 @@ def _steps_are(run: RunSummary) -> str:
         return "No backward pass and no optimizer was seen: a step is a batch. "
     if run.marker == "backward":
         return "No optimizer was seen: a step is a backward pass. "
+    if run.marker == "gradients":
+        return "No optimizer was seen: a step is one call for gradients (torch.autograd.grad, torch.func). "
     return ""
 
 

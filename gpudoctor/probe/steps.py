@@ -1,8 +1,8 @@
 """Where one step of training ends and the next begins, in loops that carry no marker.
 
 A step lies between two ends of the outermost `optimizer.step()` of a cycle; with several optimizers one of
-them closes it (cycles.py). Without an optimizer a step ends with its backward pass, and without those with the
-next batch.
+them closes it (cycles.py). Without an optimizer a step ends with its backward pass, without those with the next
+batch, and without a loader with the gradients that were asked for (`torch.autograd.grad`, torch.func).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ ACCUMULATION = 512
 """Backward passes without a step of the optimizer that exists before they count as steps themselves."""
 DRAWS = 32
 """Batches without any backward pass before they count as steps (inference, training without autograd)."""
+GRADIENTS = 32
+"""Calls of `torch.autograd.grad` before they count as steps: no loader, backward pass or optimizer beside."""
 
 _ENGINES = (
     ("transformers.trainer", "transformers.Trainer"), ("lightning", "lightning"),
@@ -87,6 +89,7 @@ class Steps:
         self._deferred = False
         self._idle_backwards = 0
         self._idle_draws = 0
+        self._idle_gradients = 0
         self._fresh = False
         self.drawn = 0.0
         """Seconds that the sampler saw the loop waiting for its own generator; moved to data wait."""
@@ -130,6 +133,18 @@ class Steps:
             self._idle_backwards += 1
             if self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
                 self._close_by("backward", frame)
+
+    def gradients_ended(self, frame: FrameType | None) -> None:
+        """An outermost `torch.autograd.grad` is over: the backward pass of who trains by torch.func."""
+        if self.marker != "gradients":
+            if self.backwards or self.batches or self.optimizers or self.index:
+                return
+            self._idle_gradients += 1
+            if self._idle_gradients <= GRADIENTS:
+                return
+        self.backwards += 1
+        self._clock.row[_BACKWARDS] += 1.0
+        self._close_by("gradients", frame)
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer is there, which may take part."""

@@ -59,4 +59,6 @@ def _source(recording: Recording) -> "Source":
         raise Unavailable("the script was changed since the recording")
     from gpudoctor.vitals.source import read_source
 
-    return read_source([path], {str(path): found.arguments})
+    here = os.getcwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return read_source([shown], {str(shown): found.arguments})

@@ -176,6 +176,46 @@ def test_a_loop_without_an_optimizer_steps_by_its_backward_passes(tmp_path):
     assert len(told.steps("index")) == 11
 
 
+def test_a_loop_of_torch_func_steps_by_its_gradients(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        from torch.func import functional_call, grad_and_value
+        model = net()
+        parameters = {name: value.detach() for name, value in model.named_parameters()}
+        x, y = data(32).tensors
+        gradients = grad_and_value(lambda p: F.cross_entropy(functional_call(model, p, (x,)), y))
+        for step in range(80):
+            found, loss = gradients(parameters)
+            parameters = {name: value - 0.1 * found[name] for name, value in parameters.items()}
+        """,
+    ).rank
+    assert told.one("loop")["marker"] == "gradients"
+    assert len(told.steps("index")) == 80 - 32
+    assert sum(told.steps("backwards")) == 80 - 32
+    assert min(told.steps("forward")) > 0
+    assert min(told.steps("backward")) > 0
+
+
+def test_gradients_beside_an_optimizer_are_no_steps(tmp_path):
+    told = run_script(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x, y = data(32).tensors
+        for step in range(50):
+            parts = torch.autograd.grad(F.cross_entropy(model(x), y), list(model.parameters()))
+            if step % 10 == 9:
+                for p, part in zip(model.parameters(), parts):
+                    p.grad = part
+                optimizer.step()
+        """,
+    ).rank
+    assert told.one("loop")["marker"] == "optimizer"
+    assert len(told.steps("index")) == 5
+
+
 def test_a_loop_without_backward_steps_by_its_batches(tmp_path):
     told = run_script(
         tmp_path,
@@ -259,3 +299,31 @@ def test_a_frozen_teacher_is_no_evaluation(tmp_path):
 def test_steps_can_be_asked_for(tmp_path):
     run = run_script(tmp_path, PLAIN, GPUDOCTOR_STEPS="10")
     assert (run.folder / "stop").read_text() == "10"
+
+
+@pytest.mark.parametrize(
+    ("parts", "rows"),
+    [
+        ("torch.randn(6, 3), torch.randn(6)", 6),
+        ("torch.arange(50), torch.arange(6), torch.zeros(6)", 6),
+        ("torch.zeros(6), torch.arange(50), torch.arange(6)", 6),
+        ("[torch.randn(3, 8, 8) for _ in range(6)], [{'boxes': torch.zeros(9, 4)} for _ in range(6)]", 6),
+        ("(torch.randn(6, 3), torch.randn(6, 3)), torch.zeros(6)", 6),
+        ("{'input_ids': torch.zeros(6, 9, dtype=torch.long), 'labels': torch.zeros(6)}", 6),
+    ],
+)
+def test_the_rows_of_a_batch_are_what_its_parts_agree_on(tmp_path, parts, rows):
+    told = run_script(
+        tmp_path,
+        f"""
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        inputs, labels = data(32).tensors
+        one = {parts if parts.startswith("{") else f"({parts})"}
+        for batch in DataLoader([one] * 40, batch_size=None):
+            optimizer.zero_grad()
+            F.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+        """,
+    ).rank
+    assert set(told.steps("samples")) == {rows}

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.reading.loss_flow import LossFlow
+from gpudoctor.model.reading.optimizers import assignments_to
 from gpudoctor.model.reading.places import extent, place
 from gpudoctor.model.reading.program import bound_to
 from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic, script_of
-from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Source, Value
+from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
 
 _ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
 _SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w*sched\w*$", re.IGNORECASE)
@@ -89,7 +90,11 @@ class AccumulationWrong(Check):
         else:
             yield from self._undivided(one, cycle)
         for item in one.of(Kind.SCHEDULE):
-            if _each_micro_batch(item, cycle) and not item.node.args and not _counts_micro_batches(one, item):
+            if (
+                _each_micro_batch(item, cycle)
+                and not item.node.args
+                and not _counts_micro_batches(one, item, cycle.count)
+            ):
                 yield item.node, self._scheduled(cycle, item)
 
     def _cleared(self, one: Pass, cycle: _Cycle, clear: Moment) -> Finding:
@@ -301,20 +306,48 @@ def _rescaled(one: Pass) -> bool:
     return False
 
 
-def _counts_micro_batches(one: Pass, item: Moment) -> bool:
+def _counts_micro_batches(one: Pass, item: Moment, count: str) -> bool:
     """Whether Accelerate steps the scheduler, or its length is counted in batches of the loader."""
     name = item.subject.rsplit(".", 1)[-1]
     for script in one.scripts.values():
-        if "accelerate" in {target.split(".")[0] for target in script.imports.values()}:
+        if _accelerate_counts(one, script, name):
             return True
         for call in script.calls:
             if bound_to(script, call.node).rsplit(".", 1)[-1] == name and call.node.args + call.node.keywords:
-                text = ast.unparse(call.node)
-                if _ACCUMULATION.search(text):
+                text = _written_out(script, call.node)
+                if _ACCUMULATION.search(text) or re.search(rf"//? *{re.escape(count)}\b", text):
                     return False
                 if re.search(r"len\(|steps|total|max_it", text):
                     return True
     return False
+
+
+def _accelerate_counts(one: Pass, script: Script, name: str) -> bool:
+    """Whether a scheduler is Accelerate's, and steps with the optimizer: Accelerate knows of the accumulation.
+
+    It knows by `accelerator.accumulate`, or by its own count; else the scheduler steps whenever it is told to.
+    """
+    if "accelerate" not in {target.split(".")[0] for target in script.imports.values()}:
+        return False
+    told = any(one.loop.calls("accelerate.Accelerator.accumulate")) or any(
+        item.open_ended or {"gradient_accumulation_steps", "gradient_accumulation_plugin"} & set(item.keywords)
+        for item in script.calls_to("accelerate.Accelerator")
+    )
+    made = any(script.calls_to("accelerate.Accelerator"))
+    prepared = [call.node for call in script.calls if call.method in {"prepare", "prepare_scheduler"}]
+    given = [part for node in prepared for part in node.args]
+    theirs = any(
+        isinstance(part, ast.Starred) or ast.unparse(part).rsplit(".", 1)[-1] == name for part in given
+    )
+    return (told or not made) and (theirs or not prepared)
+
+
+def _written_out(script: Script, node: ast.Call) -> str:
+    """A call, with the expressions behind the names in it; its first argument is the optimizer."""
+    given = [*node.args[1:], *(item.value for item in node.keywords if item.arg != "optimizer")]
+    names = {part.id for value in given for part in ast.walk(value) if isinstance(part, ast.Name)}
+    behind = [value for name in sorted(names) for _, value in assignments_to(script.tree, name)]
+    return " ".join(ast.unparse(item) for item in (node, *behind))
 
 
 def _is_torch(source: Source, item: Moment) -> bool:

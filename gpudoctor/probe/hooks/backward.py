@@ -46,8 +46,10 @@ def install(probe: Probe) -> None:
         phase = clock.phase
         return None if phase == BACKWARD or OWNS[phase] else clock.switch(BACKWARD)
 
-    def end_grad(token: Any, _result: Any, _failed: bool) -> None:
+    def end_grad(token: Any, _result: Any, failed: bool) -> None:
         clock.switch(token)
+        if not failed:
+            steps.gradients_ended(sys._getframe(2))
 
     autograd = probe.torch.autograd
     guard.replace(

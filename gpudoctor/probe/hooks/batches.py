@@ -30,8 +30,8 @@ class Measure:
         """Add a batch to a row: its own size where that is quick to know, else those of the last one."""
         kind = type(batch)
         if (kind is list or kind is tuple) and batch and type(batch[0]) is self._plain and batch[0].dim():
-            before = row[_SAMPLES]
-            row[_SAMPLES] = batch[0].size(0) if before != before else before + batch[0].size(0)
+            before, rows = row[_SAMPLES], self._rows(batch[0], batch)
+            row[_SAMPLES] = rows if before != before else before + rows
             return
         for column, amount in self._last:
             before = row[column]
@@ -43,7 +43,7 @@ class Measure:
         if kind is list or kind is tuple:
             first: Any = batch[0] if batch else None
             if type(first) is plain and first.dim():
-                self._add(_SAMPLES, len(first))
+                self._add(_SAMPLES, self._rows(first, batch))
                 return
         ids: Any = None
         mask: Any = None
@@ -52,11 +52,26 @@ class Measure:
         first = ids if type(ids) is plain else self._first(batch, 4)
         if first is None or not first.dim():
             return
-        self._add(_SAMPLES, len(first))
+        self._add(_SAMPLES, self._rows(first, batch))
         if type(ids) is plain:
             self._add(_TOKENS, ids.numel())
             if type(mask) is plain and mask.device.type == "cpu":
                 self._add(_PADDING, mask.numel() - int(mask.count_nonzero()))
+
+    def _rows(self, first: Any, batch: Any) -> int:
+        """Rows of a batch: the length of its first tensor. Where that is flat (texts end to end, beside where
+        each begins and their labels) or in a list of its own (images of many sizes), what most parts agree on.
+        """
+        parts = tuple(batch.values()) if isinstance(batch, Mapping) else batch
+        if first is batch or (parts[0] is first and (first.dim() > 1 or len(parts) < 3)):
+            return int(first.size(0))
+        lengths = [first.size(0)]
+        for part in parts:
+            if type(part) is self._plain and part.dim() and part is not first:
+                lengths.append(part.size(0))
+            elif isinstance(part, (list, tuple)):
+                lengths.append(len(part))
+        return int(max(lengths, key=lengths.count))
 
     def _add(self, column: int, amount: float) -> None:
         self._last += ((column, amount),)

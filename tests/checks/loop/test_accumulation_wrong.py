@@ -85,6 +85,44 @@ def test_healthy_variants(change):
     assert look(**change) == []
 
 
+ACCELERATED = """
+    import torch
+    from accelerate import Accelerator
+    accelerator = Accelerator({told})
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    count = 4
+    total = {total}
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / total)
+    model, optimizer, loader{given} = accelerator.prepare(model, optimizer, loader{given})
+    for i, x in enumerate(loader):
+        loss = model(x).mean() / count
+        accelerator.backward(loss)
+        if (i + 1) % count == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        schedule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "total", "given", "said"),
+    [
+        ("", "len(loader) // count", ", schedule", ["scheduled"]),
+        ("", "int(3 * len(loader) / count)", "", ["scheduled"]),
+        ("gradient_accumulation_steps=4", "len(loader) // count", "", ["scheduled"]),
+        ("gradient_accumulation_steps=4", "len(loader) // count", ", schedule", []),
+        ("", "len(loader)", ", schedule", []),
+        ("", "3 * len(loader)", "", []),
+    ],
+)
+def test_accelerate_counts_only_what_it_was_told_and_given(told, total, given, said):
+    text = ACCELERATED.format(told=told, total=total, given=given)
+    found = [f.fact("how") for f in examine(AccumulationWrong, script_patient(text))]
+    assert found == said
+
+
 @pytest.mark.parametrize("name", sorted(GUILTY))
 def test_the_edit_cures(name):
     path = next(path for path in sick_scripts("LOOP003") if path.stem == name)
