@@ -5,7 +5,7 @@
 
 Every patient (`trials/patients`) is copied into an empty folder and treated as a user would: one call of
 `gpudoctor verify --keep`. It is cured when the cause came first, a remedy of it is proven (interval, loss),
-the patch was applied, `gpudoctor run` no longer finds the cause in the mended program, and that program's step
+the patch was applied, `gpudoctor run` of the mended program names the cause at most in a note, and its step
 takes at most 15 % longer than the well twin's: the median of at least five pairs of runs one right after the
 other, each timed by the program itself, with no probe near it. `--rival` has the train-doctor of another
 environment fix the same patients. Results are written after each patient; patients that are in FILE already are

@@ -38,8 +38,8 @@ death, and its suggestion to try `torch.compile`, which comes with almost every 
 aside both as a first place and as an alarm. It names no lines. It stops after 50 steps and two
 seconds by default; for programs that die its window is the whole run.
 """
-_CAUTION = """These are the programs with which the checks were mended, most of them run once, on a machine
-that other jobs kept busy: before the mending 68 of the 74 sick ones had the right finding first
+_CAUTION = """These are the programs with which the checks were mended, each run once: before the mending 68 of
+the 74 sick ones had the right finding first
 (two of the other six were too little ill to be found, and were made worse). 55 programs in
 other shapes (iterable sets, generators, loops in other modules, runs of 40 to 60 steps) that no
 check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
@@ -89,7 +89,8 @@ def page(data: dict[str, Any]) -> str:
         "false alarms on well twins",
     )
     lines += [f"| {a} | {b} | {c} |" for a, b, c in zip(words, figures(ours), figures(theirs), strict=True)]
-    lines += ["", _CAUTION, _RIVAL, "## By ailment", ""]
+    remark = data["how"].get("remark")
+    lines += ["", *([remark, ""] if remark else []), _CAUTION, _RIVAL, "## By ailment", ""]
     lines += [
         "| ailment | codes | plain | classes | alarms on well twins | train-doctor |",
         "|---|---|---|---|---|---|",

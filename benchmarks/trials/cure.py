@@ -138,7 +138,7 @@ def _examine_again(patient: Patient, folder: Path, outcome: Outcome) -> None:
     outcome.error = outcome.error or error
     findings = report.get("findings") or []
     outcome.left = [item["code"] for item in findings if item["severity"] != "note"]
-    outcome.healthy = bool(report) and not any(item["code"] in patient.codes for item in findings)
+    outcome.healthy = bool(report) and not set(outcome.left) & set(patient.codes)
 
 
 def _time(

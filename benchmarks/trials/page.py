@@ -28,8 +28,8 @@ _PATIENTS = """## Sick programs, cured
 ([`benchmarks/trials/patients`](../benchmarks/trials/patients)). Each is copied into an empty folder
 and gets one call, `gpudoctor verify --keep -- python patient.py`. *Cured* means all of this: the
 first finding names the cause; a remedy of it is proven, its interval clear of 1.02 and the loss
-unmoved; `--keep` has written it into the program; `gpudoctor run` no longer finds the cause there;
-and a step of the mended program takes at most 15 % longer than the well twin's (*ratio*): the
+unmoved; `--keep` has written it into the program; `gpudoctor run` names the cause there at most
+in a note; and a step of the mended program takes at most 15 % longer than the well twin's (*ratio*): the
 median of {pairs} pairs of runs one right after the other, timed by the programs themselves.
 
 **{cured} of {count} cured.** Measured on {machine}, {date}, Python {python}, {versions}.{remark}

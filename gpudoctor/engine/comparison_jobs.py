@@ -12,7 +12,12 @@ _WORDS = 6
 """Arguments of a command that are shown."""
 _LONG = 60
 """Characters of them."""
-_MARKERS = {"optimizer": "a step of the optimizer", "backward": "a backward pass", "loader": "a batch"}
+_MARKERS = {
+    "optimizer": "a step of the optimizer",
+    "backward": "a backward pass",
+    "loader": "a batch",
+    "gradients": "a call for gradients",
+}
 
 
 def other_job(before: Recording, after: Recording) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ class RunSummary:
     ranks: int = 0
     """Ranks that reported."""
     marker: str | None = None
-    """What ends a step: `optimizer`, `backward`, `loader`, `engine`."""
+    """What ends a step: `optimizer`, `backward`, `loader`, `gradients`, `engine`."""
     warm_up_seconds: float = 0.0
     start_seconds: float | None = None
     """From the start of the process to the end of its first step."""
