@@ -34,6 +34,12 @@ _SENTENCE = 40
 _FIRST = 3
 """Findings that the verdict adds up."""
 
+_STEPS_ARE = {
+    "loader": "No backward pass and no optimizer was seen: a step is a batch. ",
+    "backward": "No optimizer was seen: a step is a backward pass. ",
+    "gradients": "No optimizer was seen: a step is one call for gradients (torch.autograd.grad, torch.func). ",
+}
+"""What a step is where no optimizer makes one, by the marker."""
 _WALLS = {
     "docker": "the probe does not get into a container that docker starts: install gpudoctor in its image and "
     "put `gpudoctor run --` inside",
@@ -77,13 +83,7 @@ def _crowded(recording: Recording) -> str:
 
 def _steps_are(run: RunSummary) -> str:
     """What a step is where no optimizer makes one."""
-    if run.marker == "loader":
-        return "No backward pass and no optimizer was seen: a step is a batch. "
-    if run.marker == "backward":
-        return "No optimizer was seen: a step is a backward pass. "
-    if run.marker == "gradients":
-        return "No optimizer was seen: a step is one call for gradients (torch.autograd.grad, torch.func). "
-    return ""
+    return _STEPS_ARE.get(run.marker or "", "")
 
 
 def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:

@@ -310,6 +310,7 @@ def test_steps_can_be_asked_for(tmp_path):
         ("[torch.randn(3, 8, 8) for _ in range(6)], [{'boxes': torch.zeros(9, 4)} for _ in range(6)]", 6),
         ("(torch.randn(6, 3), torch.randn(6, 3)), torch.zeros(6)", 6),
         ("{'input_ids': torch.zeros(6, 9, dtype=torch.long), 'labels': torch.zeros(6)}", 6),
+        ("{'a': [0] * 4, 'b': [0] * 4, 'input_ids': torch.zeros(6, 9, dtype=torch.long)}", 6),
     ],
 )
 def test_the_rows_of_a_batch_are_what_its_parts_agree_on(tmp_path, parts, rows):

@@ -277,14 +277,7 @@ def _loss_node(node: ast.Call) -> ast.expr | None:
 def _divides_itself(source: Source, call: Call) -> bool:
     """Whether `backward` belongs to an engine that divides: Accelerate that was told the count, DeepSpeed."""
     if call.name.startswith("accelerate."):
-        made = [item for script in source.scripts for item in script.calls_to("accelerate.Accelerator")]
-        plain = [
-            item
-            for item in made
-            if not item.open_ended
-            and not {"gradient_accumulation_steps", "gradient_accumulation_plugin"} & set(item.keywords)
-        ]
-        return len(plain) < len(made) or not made
+        return _accelerate_told(source)
     return not (
         call.name.endswith((".Tensor.backward", ".manual_backward"))
         or call.name == "?.backward"
@@ -329,17 +322,20 @@ def _accelerate_counts(one: Pass, script: Script, name: str) -> bool:
     """
     if "accelerate" not in {target.split(".")[0] for target in script.imports.values()}:
         return False
-    told = any(one.loop.calls("accelerate.Accelerator.accumulate")) or any(
-        item.open_ended or {"gradient_accumulation_steps", "gradient_accumulation_plugin"} & set(item.keywords)
-        for item in script.calls_to("accelerate.Accelerator")
-    )
-    made = any(script.calls_to("accelerate.Accelerator"))
+    told = any(one.loop.calls("accelerate.Accelerator.accumulate")) or _accelerate_told(one.source)
     prepared = [call.node for call in script.calls if call.method in {"prepare", "prepare_scheduler"}]
     given = [part for node in prepared for part in node.args]
     theirs = any(
         isinstance(part, ast.Starred) or ast.unparse(part).rsplit(".", 1)[-1] == name for part in given
     )
-    return (told or not made) and (theirs or not prepared)
+    return told and (theirs or not prepared)
+
+
+def _accelerate_told(source: Source) -> bool:
+    """Whether an Accelerator knows how many micro-batches make a step; taken so where none is seen made."""
+    made = [item for script in source.scripts for item in script.calls_to("accelerate.Accelerator")]
+    count = {"gradient_accumulation_steps", "gradient_accumulation_plugin"}
+    return not made or any(item.open_ended or count & set(item.keywords) for item in made)
 
 
 def _written_out(script: Script, node: ast.Call) -> str:

@@ -62,8 +62,10 @@ class Measure:
         """Rows of a batch: the length of its first tensor. Where that is flat (texts end to end, beside where
         each begins and their labels) or in a list of its own (images of many sizes), what most parts agree on.
         """
+        if first is batch:
+            return int(first.size(0))
         parts = tuple(batch.values()) if isinstance(batch, Mapping) else batch
-        if first is batch or (parts[0] is first and (first.dim() > 1 or len(parts) < 3)):
+        if any(part is first for part in parts) and (first.dim() > 1 or len(parts) < 3):
             return int(first.size(0))
         lengths = [first.size(0)]
         for part in parts:
