@@ -17,6 +17,7 @@ train-doctor and torch.profiler are measured in the same way. They need an envir
 """
 
 import argparse
+import compileall
 import json
 import os
 import random
@@ -114,7 +115,11 @@ def measure(name, pairs):
 
 
 def start_up(pairs):
-    """Seconds that `import torch` takes in a new process, bare and under the probe, in pairs."""
+    """Seconds that `import torch` takes in a new process, bare and under the probe, in pairs.
+
+    The probe's files are compiled first, as pip leaves them (PYTHONDONTWRITEBYTECODE may keep a checkout without).
+    """
+    compileall.compile_dir(PROBE, quiet=2, workers=1)
     code = "import time; t = time.perf_counter(); import torch; print(time.perf_counter() - t)"
     found = []
     for _ in range(pairs):

@@ -7,6 +7,7 @@ what the interpreter has loaded anyway is used here, and the probe's own modules
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import sys
 from types import ModuleType
@@ -99,9 +100,22 @@ class Waiting:
     def imported(self, fullname: str) -> None:
         """A wanted module is there."""
         if fullname == "torch":
-            self.probe = load(self.folder).begin(self)
+            with Uncollected():
+                self.probe = load(self.folder).begin(self)
         elif self.probe is not None:
             self.probe.imported(fullname)
+
+
+class Uncollected:
+    """No garbage collection meanwhile, which would go through all that torch has made: 0.1 s and more."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:  # the program may have turned it off itself
+            gc.enable()
 
 
 def load(folder: str, name: str = ".start") -> Any:

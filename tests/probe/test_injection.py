@@ -52,6 +52,28 @@ def test_a_look_for_torch_before_its_import_changes_nothing(tmp_path):
     assert not run.rank.of("lost")
 
 
+COLLECTING = """
+import gc, sys
+def watch(phase, info):
+    frame = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.endswith("probe/boot.py"):
+        frame = frame.f_back
+    if frame is not None and frame.f_code.co_name in ("imported", "load"):
+        print("collected", info["generation"], "in", frame.f_code.co_name)
+gc.callbacks.append(watch)
+gc.set_threshold(100)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "gc.disable()\n"])
+def test_no_garbage_is_collected_while_the_hooks_go_in(tmp_path, before):
+    pytest.importorskip("torch")  # whose objects make a full collection take longer than everything that we do
+    text = f"{COLLECTING}{before}import torch\nprint(gc.isenabled())\n"
+    run = run_script(tmp_path, text, prefix="", start=True)
+    assert run.result.stdout.split() == [str(not before)]
+    assert len(run.ranks) == 1
+
+
 def test_nothing_is_loaded_before_torch_is(tmp_path):
     said = python(tmp_path, "-c", "import sys; print([m for m in sys.modules if 'gpudoctor' in m])")
     assert said.strip() == "[]"
