@@ -1,7 +1,7 @@
 """What `gpudoctor run` costs a training: step times with and without the probe, and others beside it.
 
-    python benchmarks/run_overhead.py [--pairs 30] [--only JOB] [--rival-python PYTHON] [--rival-pairs 5]
-        [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
+    python benchmarks/run_overhead.py [--pairs 30] [--only JOB] [--start-pairs 10] [--rival-python PYTHON]
+        [--rival-pairs 5] [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
 
 Training runs in blocks of steps (about a quarter of a second each). Between the blocks the probe's hooks are
 taken out of torch and its thread is stopped, or put back; blocks with, without and without again come in random
@@ -117,7 +117,7 @@ def measure(name, pairs):
 def start_up(pairs):
     """Seconds that `import torch` takes in a new process, bare and under the probe, in pairs.
 
-    The probe's files are compiled first, as pip leaves them (PYTHONDONTWRITEBYTECODE may keep a checkout without).
+    The probe's files are compiled first, as pip leaves them: a checkout may be without.
     """
     compileall.compile_dir(PROBE, quiet=2, workers=1)
     code = "import time; t = time.perf_counter(); import torch; print(time.perf_counter() - t)"
@@ -165,9 +165,8 @@ def commands(python):
     )
 
 
-def processes(python, jobs, pairs):
+def processes(python, jobs, pairs, tell):
     """Pairs of processes, bare and under each tool, ours the first."""
-    found = {}
     gpudoctor = [
         sys.executable,
         "-m",
@@ -205,9 +204,7 @@ def processes(python, jobs, pairs):
             if usable < pairs:
                 print(f"{name}: left out at {job}, it did not run")
                 continue
-            found.setdefault(job, {})[name] = results
-            print(line(job, name, compared(results["without"], results["with"])), flush=True)
-    return found
+            tell(job, name, compared(results["without"], results["with"]))
 
 
 def alone(words, job, after):
@@ -248,9 +245,8 @@ def line(job, label, figures):
     )
 
 
-def ours(jobs, pairs):
+def ours(jobs, pairs, tell):
     """The probe on every job, each in a process of its own."""
-    figures = {}
     for job in jobs:
         done = subprocess.run(
             [sys.executable, __file__, "--child", job, "--pairs", str(pairs)],
@@ -263,10 +259,8 @@ def ours(jobs, pairs):
             continue
         result = json.loads(done.stdout.splitlines()[-1])
         kinds = {"gpudoctor": "with", "A/A": "again"}
-        figures[job] = {name: compared(result["without"], result[kind]) for name, kind in kinds.items()}
-        for name, found in figures[job].items():
-            print(line(job, name, found), flush=True)
-    return figures
+        for name, kind in kinds.items():
+            tell(job, name, compared(result["without"], result[kind]))
 
 
 def main():
@@ -274,6 +268,7 @@ def main():
     parser = argparse.ArgumentParser(description="Overhead of gpudoctor run.")
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--only", default="")
+    parser.add_argument("--start-pairs", type=int, default=10, help="0: the start is not measured")
     parser.add_argument("--rival-python")
     parser.add_argument("--processes-only", action="store_true")
     parser.add_argument("--rival-pairs", type=int, default=5)
@@ -287,21 +282,41 @@ def main():
         print(json.dumps(measure(words.child, words.pairs)))
         return
     jobs = [job for job in JOBS if words.only in job]
+    told = {"machine": words.machine, "date": words.date, "jobs": {job: {} for job in jobs}}
+
+    def tell(job, name, figures):
+        """A figure is known: it is printed, and kept should the rest never end."""
+        print(line(job, name, figures), flush=True)
+        told["jobs"][job][name] = figures
+        keep(told, words.output)
+
     print(f"Machine: {words.machine}. Step, difference with its 95 % interval, share of the step, CPU time.")
-    figures = {job: {} for job in jobs} | ({} if words.processes_only else ours(jobs, words.pairs))
-    starts = start_up(max(5, words.pairs // 3))
-    begin = interval([probed - bare for bare, probed in starts])
-    torch_alone = statistics.median(bare for bare, _ in starts)
-    middle, low, high = (seconds * 1e3 for seconds in begin)
-    print(f"start-up beyond torch's import ({torch_alone:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]")
+    if words.start_pairs:
+        told["start_up"] = started(words.start_pairs)
+        keep(told, words.output)
+    if not words.processes_only:
+        ours(jobs, words.pairs, tell)
     alike = [job for job in jobs if job in words.rival_jobs.split(";")]
-    for job, found in processes(words.rival_python, alike, words.rival_pairs).items():
-        for name, results in found.items():
-            figures[job][name] = compared(results["without"], results["with"])
-    if words.output:
-        told = {"machine": words.machine, "date": words.date, "jobs": figures}
-        told["start_up"] = {"torch": torch_alone, "more": begin, "pairs": len(starts)}
-        words.output.write_text(json.dumps(told, indent=1) + "\n")
+    processes(words.rival_python, alike, words.rival_pairs, tell)
+
+
+def started(pairs):
+    """What the start of the probe takes, printed too."""
+    found = start_up(pairs)
+    more = interval([probed - bare for bare, probed in found])
+    alone = statistics.median(bare for bare, _ in found)
+    middle, low, high = (seconds * 1e3 for seconds in more)
+    print(
+        f"start-up beyond torch's import ({alone:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]",
+        flush=True,
+    )
+    return {"torch": alone, "more": more, "pairs": len(found)}
+
+
+def keep(told, output):
+    """Write what is known so far."""
+    if output:
+        output.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":
