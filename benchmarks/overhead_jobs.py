@@ -1,15 +1,19 @@
 """Training loops of known step times on the CPU, which time themselves: what `run_overhead.py` measures with.
 
-    python benchmarks/overhead_jobs.py JOB SECONDS FILE [--marker | --profiler]
+    python benchmarks/overhead_jobs.py JOB FOLDER [--marker | --profiler]
 
-Trains for so many seconds and writes the mean wall and CPU seconds of a step, without the first third, to a
-file. `--marker` puts TraceML's markers round every step, `--profiler` has `torch.profiler` on throughout.
+Reads its orders from the pipe `go` in the folder, a line each: `warm` (train for some seconds), or anything
+else for a block of steps, whose mean wall and CPU seconds it writes to the pipe `done`; ends where they end.
+`--marker` puts TraceML's markers round every step, `--profiler` has `torch.profiler` on throughout.
 """
 
 import argparse
 import json
 import time
 from pathlib import Path
+
+WARM = 3.0
+"""Seconds of training before the first block: the first steps of a run are looked at more closely."""
 
 
 def loop(model, optimizer, batch, width, workers=0, rows=4096):
@@ -81,53 +85,74 @@ JOBS = {
 
 
 def main():
-    """Train for a while and say how long a step took."""
+    """Take turns with other processes: a block of steps whenever one is asked for, and what a step took."""
     import torch
 
     parser = argparse.ArgumentParser()
     parser.add_argument("job", choices=JOBS)
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--marker", action="store_true")
     parser.add_argument("--profiler", action="store_true")
     words = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    step = JOBS[words.job][0]()
+    make, count = JOBS[words.job]
+    step, profiler = make(), None
     if words.marker:
-        import traceml_ai
-
-        traceml_ai.init(mode="auto")
-        bare, model = step, step.model
-
-        def step():
-            with traceml_ai.trace_step(model):
-                bare()
-
+        step = marked(step)
     if words.profiler:
-        schedule = torch.profiler.schedule(wait=0, warmup=0, active=50)
-        profiler = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule, on_trace_ready=lambda _: None
-        )
-        profiler.start()
-        bare_step = step
-
-        def step():
-            bare_step()
-            profiler.step()
-
-    begin = time.perf_counter()
-    marks = []
-    while time.perf_counter() - begin < words.seconds:
-        for _ in range(10):
-            step()
-        marks.append((time.perf_counter(), time.process_time()))
-    if words.profiler:
+        step, profiler = profiled(step)
+    with open(words.folder / "go") as go, open(words.folder / "done", "w", buffering=1) as done:
+        for order in go:
+            if order.strip() == "warm":
+                begin = time.perf_counter()
+                while time.perf_counter() - begin < WARM:
+                    step()
+                done.write("warm\n")
+            else:
+                done.write(json.dumps(block(step, count)) + "\n")
+    if profiler is not None:
         profiler.stop()
-    kept = marks[len(marks) // 3 :]
-    steps = 10 * (len(kept) - 1)
-    wall, cpu = ((kept[-1][at] - kept[0][at]) / steps for at in (0, 1))
-    words.file.write_text(json.dumps({"wall": wall, "cpu": cpu, "steps": steps}))
+
+
+def block(step, count):
+    """Mean wall and CPU seconds of a step, after some to settle: another process had the caches."""
+    for _ in range(max(5, count // 10)):
+        step()
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(count):
+        step()
+    return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+
+
+def marked(bare):
+    """A step in TraceML's marker."""
+    import traceml_ai
+
+    traceml_ai.init(mode="auto")
+
+    def step():
+        with traceml_ai.trace_step(bare.model):
+            bare()
+
+    return step
+
+
+def profiled(bare):
+    """A step under `torch.profiler`, which stays on; and the profiler."""
+    import torch
+
+    schedule = torch.profiler.schedule(wait=0, warmup=0, active=50)
+    profiler = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule, on_trace_ready=lambda _: None
+    )
+    profiler.start()
+
+    def step():
+        bare()
+        profiler.step()
+
+    return step, profiler
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-"""What `gpudoctor run` costs a training: step times with and without the probe, and others beside it.
+"""What `gpudoctor run` costs a training: step times of processes with and without it, and of others beside it.
 
-    python benchmarks/run_overhead.py [--pairs 30] [--only JOB] [--start-pairs 10] [--rival-python PYTHON]
-        [--rival-pairs 5] [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
+    python benchmarks/run_overhead.py [--teams 6] [--rounds 25] [--jobs JOB;JOB] [--start-pairs 25]
+        [--rival-python PYTHON] [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
 
-Training runs in blocks of steps (about a quarter of a second each). Between the blocks the probe's hooks are
-taken out of torch and its thread is stopped, or put back; blocks with, without and without again come in random
-order. `A/A` compares the two without, and is what the method itself cannot tell apart. A figure is the median
-over the pairs of the difference of the blocks' mean step times, with an interval of 95 % from the pairs' order;
-all that the probe does is in it, its readings at their cadence and its writing too.
+A team is one process a tool and two bare ones, all of the same job. They take turns: each trains for a block
+of steps (about a quarter of a second) while the others wait, in an order drawn anew for every round. A machine
+that is faster in one minute than in the next is so for all of them. A team's figure is the median over its
+rounds of the difference between a tool's block and the bare one's; `A/A` is that of the second bare process.
+Processes of the same program differ by where their memory happens to lie, so there are several teams: a figure
+is their median, its interval goes over the teams (from the lowest to the highest of six: 97 %). All that a tool
+does is in it, its readings and its writing too; the first seconds are not.
 
-Taking it out and putting it back makes CPython adapt the code of torch's classes anew, so these figures are
-above those of a run that is left alone. `gpudoctor, process` are pairs of processes, bare and under `gpudoctor
-run`, that time their own steps, and `A/A, process` pairs of two bare ones; TraceML (with its marker),
-train-doctor and torch.profiler are measured in the same way. They need an environment with torch,
-`traceml-ai` and `train-doctor` (`--rival-python`); without one they are left out, and that is said.
+TraceML (with its marker), train-doctor and torch.profiler need an environment with torch, `traceml-ai` and
+`train-doctor` (`--rival-python`) and have bare processes of their own there; without one they are left out, and
+that is said.
 """
 
 import argparse
@@ -21,97 +21,133 @@ import compileall
 import json
 import os
 import random
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from overhead_jobs import JOBS
 
 HERE = Path(__file__).resolve().parent
 PROBE = HERE.parent / "gpudoctor" / "probe"
-SECONDS = 6.0
-"""How long a process of a rival's pair trains."""
+PATIENCE = 120
+"""Seconds for a process to start, or to train for a block."""
+BARE, AGAIN = "bare", "A/A"
 
 
-def begin_probe(folder):
-    """Install the probe as its sitecustomize would."""
-    os.environ.update(GPUDOCTOR_PROBE=str(PROBE), GPUDOCTOR_RECORDING=folder)
-    names = {"__name__": "_gpudoctor_boot"}
-    exec(compile((PROBE / "boot.py").read_text(), str(PROBE / "boot.py"), "exec"), names)
-    names["boot"](str(PROBE))
-    waiting = sys.meta_path[0]
-    started = time.perf_counter()
-    waiting.imported("torch")
-    return waiting.probe, time.perf_counter() - started
+class Trainee:
+    """One process that trains when it is its turn."""
+
+    def __init__(self, folder, words, job, after):
+        script = str(HERE / "overhead_jobs.py")
+        for name in ("go", "done"):
+            os.mkfifo(folder / name)
+        command = [script if word == "JOB" else word for word in words]
+        self.process = subprocess.Popen(
+            [*command, job, str(folder), *after],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=(folder / "said").open("w"),
+            stderr=subprocess.STDOUT,
+        )
+        # for reading and writing: so it opens at once, whether the other side is there yet or not
+        self.done = os.fdopen(os.open(folder / "done", os.O_RDWR), "r")
+        self.go = os.fdopen(os.open(folder / "go", os.O_RDWR), "w", buffering=1)
+        self.said = folder / "said"
+
+    def turn(self, order="block"):
+        """What it answers to an order; raises RuntimeError where it is gone or silent."""
+        self.go.write(order + "\n")
+        for _ in range(PATIENCE):
+            if select.select([self.done], [], [], 1.0)[0]:
+                return self.done.readline()
+            if self.process.poll() is not None:
+                break
+        raise RuntimeError(self.said.read_text()[-600:])
+
+    def end(self):
+        """Wait for it, which was told to end."""
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.go.close()
+        self.done.close()
 
 
-class Switch:
-    """Puts the probe in and out."""
-
-    def __init__(self, probe):
-        import torch.optim.optimizer as optimizer
-
-        self.probe = probe
-        registries = (optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks)
-        self.registries = [(registry, dict(registry)) for registry in registries]
-        self.inside = True
-
-    def set(self, inside):
-        """In or out."""
-        if inside == self.inside:
-            return
-        self.inside = inside
-        if inside:
-            self.probe.guard.restore()
-            self.probe.pace.leave()
-            self.probe.steps.last = self.probe.clock.mark = time.perf_counter()
-            self.probe.sampler.start()
-        else:
-            self.probe.sampler.stop()
-            self.probe.guard.withdraw()
-        for registry, hooks in self.registries:
-            registry.clear()
-            registry.update(hooks if inside else {})
+def race(tools, job, rounds):
+    """One team: `[wall, cpu]` seconds of a step of every block, a list a tool."""
+    with tempfile.TemporaryDirectory() as place:
+        team = {}
+        try:
+            for number, (name, (words, after)) in enumerate(tools.items()):
+                folder = Path(place) / str(number)
+                folder.mkdir()
+                team[name] = Trainee(folder, words, job, after)
+            for trainee in team.values():
+                trainee.turn("warm")
+            blocks = {name: [] for name in team}
+            for _ in range(rounds):
+                for name in random.sample(list(team), len(team)):
+                    blocks[name].append(json.loads(team[name].turn()))
+            return blocks
+        finally:
+            for trainee in team.values():
+                trainee.process.terminate()
+            for trainee in team.values():
+                trainee.end()
 
 
-def block(step, count):
-    """Mean wall and CPU seconds of a step, after a few to settle."""
-    for _ in range(3):
-        step()
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(count):
-        step()
-    return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+def interval(values):
+    """Median and an interval of about 95 % for it, from the order of the values."""
+    ordered = sorted(values)
+    n = len(ordered)
+    reach = int(0.98 * n**0.5)
+    return statistics.median(ordered), ordered[max(0, n // 2 - reach)], ordered[min(n - 1, n // 2 + reach)]
 
 
-def measure(name, pairs):
-    """One job in this process: `[wall, cpu]` of the blocks of each kind."""
-    import torch
-    import torch._dynamo
+def compared(teams, name):
+    """Seconds of a bare step, and the differences of a tool in wall and CPU time with their intervals."""
+    found = {"step": statistics.median(wall for blocks in teams for wall, _ in blocks[BARE])}
+    for at, what in enumerate(("wall", "cpu")):
+        found[what] = interval(
+            [
+                statistics.median(b[at] - a[at] for a, b in zip(blocks[BARE], blocks[name], strict=True))
+                for blocks in teams
+            ]
+        )
+    return found | {"teams": len(teams), "rounds": len(teams[0][BARE])}
 
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    random.seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        probe, install = begin_probe(folder)
-        switch = Switch(probe)
-        make, count = JOBS[name]
-        step = make()
-        for _ in range(3 * count):  # warm-up, with the probe's first readings
-            step()
-        results = {"with": [], "without": [], "again": []}
-        for _ in range(pairs):
-            order = list(results)
-            random.shuffle(order)
-            for kind in order:
-                switch.set(kind == "with")
-                results[kind].append(block(step, count))
-        switch.set(True)
-        lost = probe.file.broken
-    return {"install": install, "lost": lost, **results}
+
+def line(job, label, figures):
+    """One line of the table."""
+    (wall, low, high), (cpu, _, _) = figures["wall"], figures["cpu"]
+    step = figures["step"]
+    return (
+        f"{job:20} {label:22} {step * 1e3:7.2f} ms {wall * 1e6:+8.1f} us"
+        f" [{low * 1e6:+8.1f}, {high * 1e6:+8.1f}] {wall / step:+7.2%}  CPU {cpu * 1e6:+8.1f} us"
+    )
+
+
+def ours():
+    """The tools of this environment: how each is started, and what its job is told besides."""
+    run = [sys.executable, "-m", "gpudoctor", "run", "--quiet", "--recording", "recording", "--"]
+    bare = ([sys.executable, "JOB"], [])
+    return {BARE: bare, AGAIN: bare, "gpudoctor": ([*run, sys.executable, "JOB"], [])}
+
+
+def rivals(python):
+    """The others, in theirs."""
+    scripts = Path(python).parent
+    profile = [str(scripts / "train-doctor"), "profile", "--steps", "100000000", "--timeout", "900", "--"]
+    return {
+        BARE: ([python, "JOB"], []),
+        "TraceML 0.5.0, marker": ([str(scripts / "traceml"), "run", "JOB", "--args"], ["--marker"]),
+        "train-doctor 0.2.0": ([*profile, python, "JOB"], []),
+        "torch.profiler": ([python, "JOB"], ["--profiler"]),
+    }
 
 
 def start_up(pairs):
@@ -141,182 +177,56 @@ def start_up(pairs):
     return found
 
 
-def commands(python):
-    """How the rivals are started: name, words before the job's script, words after it."""
-    scripts = Path(python).parent
-    return (
-        ("TraceML 0.5.0, marker", [str(scripts / "traceml"), "run", "JOB", "--args"], ["--marker"]),
-        (
-            "train-doctor 0.2.0",
-            [
-                str(scripts / "train-doctor"),
-                "profile",
-                "--steps",
-                "100000000",
-                "--timeout",
-                "120",
-                "--",
-                python,
-                "JOB",
-            ],
-            [],
-        ),
-        ("torch.profiler", [python, "JOB"], ["--profiler"]),
+def started(pairs):
+    """What the start of the probe takes, printed too."""
+    found = start_up(pairs)
+    more = interval([probed - bare for bare, probed in found])
+    torch = statistics.median(bare for bare, _ in found)
+    middle, low, high = (seconds * 1e3 for seconds in more)
+    print(
+        f"start-up beyond torch's import ({torch:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]",
+        flush=True,
     )
-
-
-def processes(python, jobs, pairs, tell):
-    """Pairs of processes, bare and under each tool, ours the first."""
-    gpudoctor = [
-        sys.executable,
-        "-m",
-        "gpudoctor",
-        "run",
-        "--quiet",
-        "--recording",
-        "recording",
-        "--",
-        sys.executable,
-        "JOB",
-    ]
-    bare = [sys.executable, "JOB"]
-    tools = [("gpudoctor, process", sys.executable, gpudoctor, []), ("A/A, process", sys.executable, bare, [])]
-    if python and Path(python).exists():
-        tools += [(name, python, before, after) for name, before, after in commands(python)]
-    else:
-        print("The other tools are left out: no environment with them was given (--rival-python).")
-    script = str(HERE / "overhead_jobs.py")
-    for job in jobs:
-        for name, python, before, after in tools:
-            results = {"without": [], "with": []}
-            for _ in range(pairs):
-                for kind in random.sample(("without", "with"), 2):
-                    words = (
-                        [script if word == "JOB" else word for word in before]
-                        if kind == "with"
-                        else [python, script]
-                    )
-                    result = alone(words, job, after if kind == "with" else [])
-                    if result is None:
-                        break
-                    results[kind].append(result)
-            usable = min(map(len, results.values()))
-            if usable < pairs:
-                print(f"{name}: left out at {job}, it did not run")
-                continue
-            tell(job, name, compared(results["without"], results["with"]))
-
-
-def alone(words, job, after):
-    """One process; `[wall, cpu]` of its steps, None where it failed."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "steps.json"
-        arguments = [job, str(SECONDS), str(file), *after]
-        done = subprocess.run([*words, *arguments], cwd=folder, capture_output=True, text=True, check=False)
-        if not file.exists():
-            print((done.stderr or done.stdout)[-600:])
-            return None
-        told = json.loads(file.read_text())
-        return told["wall"], told["cpu"]
-
-
-def interval(values):
-    """Median and an interval of about 95 % for it, from the order of the values."""
-    ordered = sorted(values)
-    n = len(ordered)
-    reach = int(0.98 * n**0.5)
-    return statistics.median(ordered), ordered[max(0, n // 2 - reach)], ordered[min(n - 1, n // 2 + reach)]
-
-
-def compared(without, other):
-    """Seconds of a step, and the differences in wall and CPU time with their intervals."""
-    base = statistics.median(wall for wall, _ in without)
-    wall, cpu = (interval([b[at] - a[at] for a, b in zip(without, other, strict=True)]) for at in (0, 1))
-    return {"step": base, "wall": wall, "cpu": cpu, "pairs": len(without)}
-
-
-def line(job, label, figures):
-    """One line of the table."""
-    (wall, low, high), (cpu, _, _) = figures["wall"], figures["cpu"]
-    step = figures["step"]
-    return (
-        f"{job:20} {label:22} {step * 1e3:7.2f} ms {wall * 1e6:+8.1f} us"
-        f" [{low * 1e6:+8.1f}, {high * 1e6:+8.1f}] {wall / step:+7.2%}  CPU {cpu * 1e6:+8.1f} us"
-    )
-
-
-def ours(jobs, pairs, tell):
-    """The probe on every job, each in a process of its own."""
-    for job in jobs:
-        done = subprocess.run(
-            [sys.executable, __file__, "--child", job, "--pairs", str(pairs)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(job, done.stderr[-2000:])
-            continue
-        result = json.loads(done.stdout.splitlines()[-1])
-        kinds = {"gpudoctor": "with", "A/A": "again"}
-        for name, kind in kinds.items():
-            tell(job, name, compared(result["without"], result[kind]))
+    return {"torch": torch, "more": more, "pairs": len(found)}
 
 
 def main():
     """Measure and tell."""
     parser = argparse.ArgumentParser(description="Overhead of gpudoctor run.")
-    parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--start-pairs", type=int, default=10, help="0: the start is not measured")
+    parser.add_argument("--teams", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--jobs", default=";".join(JOBS), help="separated by semicolons")
+    parser.add_argument("--start-pairs", type=int, default=25, help="0: the start is not measured")
     parser.add_argument("--rival-python")
-    parser.add_argument("--processes-only", action="store_true")
-    parser.add_argument("--rival-pairs", type=int, default=5)
     parser.add_argument("--rival-jobs", default="1 ms;5 ms;20 ms, transformer", help="separated by semicolons")
     parser.add_argument("--machine", default="not named")
     parser.add_argument("--date", default="")
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--child", help=argparse.SUPPRESS)
     words = parser.parse_args()
-    if words.child:
-        print(json.dumps(measure(words.child, words.pairs)))
-        return
-    jobs = [job for job in JOBS if words.only in job]
-    told = {"machine": words.machine, "date": words.date, "jobs": {job: {} for job in jobs}}
+    told = {"machine": words.machine, "date": words.date, "jobs": {}}
+    if words.output and words.output.exists():  # what is not measured now stays
+        told = json.loads(words.output.read_text()) | {"machine": words.machine, "date": words.date}
 
-    def tell(job, name, figures):
-        """A figure is known: it is printed, and kept should the rest never end."""
-        print(line(job, name, figures), flush=True)
-        told["jobs"][job][name] = figures
-        keep(told, words.output)
+    def keep():
+        if words.output:
+            words.output.write_text(json.dumps(told, indent=1) + "\n")
 
-    print(f"Machine: {words.machine}. Step, difference with its 95 % interval, share of the step, CPU time.")
+    print(f"Machine: {words.machine}. Step, difference with its interval, share of the step, CPU time.")
     if words.start_pairs:
         told["start_up"] = started(words.start_pairs)
-        keep(told, words.output)
-    if not words.processes_only:
-        ours(jobs, words.pairs, tell)
-    alike = [job for job in jobs if job in words.rival_jobs.split(";")]
-    processes(words.rival_python, alike, words.rival_pairs, tell)
-
-
-def started(pairs):
-    """What the start of the probe takes, printed too."""
-    found = start_up(pairs)
-    more = interval([probed - bare for bare, probed in found])
-    alone = statistics.median(bare for bare, _ in found)
-    middle, low, high = (seconds * 1e3 for seconds in more)
-    print(
-        f"start-up beyond torch's import ({alone:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]",
-        flush=True,
-    )
-    return {"torch": alone, "more": more, "pairs": len(found)}
-
-
-def keep(told, output):
-    """Write what is known so far."""
-    if output:
-        output.write_text(json.dumps(told, indent=1) + "\n")
+        keep()
+    groups = [(ours(), words.jobs.split(";"))]
+    if words.rival_python and Path(words.rival_python).exists():
+        groups.append((rivals(words.rival_python), words.rival_jobs.split(";")))
+    else:
+        print("The other tools are left out: no environment with them was given (--rival-python).")
+    for tools, jobs in groups:
+        for job in filter(None, jobs):
+            teams = [race(tools, job, words.rounds) for _ in range(words.teams)]
+            for name in tools.keys() - {BARE}:
+                figures = told["jobs"].setdefault(job, {})[name] = compared(teams, name)
+                print(line(job, name, figures), flush=True)
+            keep()
 
 
 if __name__ == "__main__":
