@@ -2,14 +2,15 @@
 
     python benchmarks/run_overhead.py [--teams 6] [--rounds 25] [--jobs JOB;JOB] [--start-pairs 25]
         [--rival-python PYTHON] [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
+    python benchmarks/run_overhead.py --show FILE
 
 A team is one process a tool and two bare ones, all of the same job. They take turns: each trains for a block
 of steps (about a quarter of a second) while the others wait, in an order drawn anew for every round. A machine
 that is faster in one minute than in the next is so for all of them. A team's figure is the median over its
 rounds of the difference between a tool's block and the bare one's; `A/A` is that of the second bare process.
 Processes of the same program differ by where their memory happens to lie, so there are several teams: a figure
-is their median, its interval goes over the teams (from the lowest to the highest of six: 97 %). All that a tool
-does is in it, its readings and its writing too; the first seconds are not.
+is their median, with an interval of 95 % from the order of the teams (of six, from the lowest to the highest).
+All that a tool does is in it, its readings and its writing too; the first seconds are not.
 
 TraceML (with its marker), train-doctor and torch.profiler need an environment with torch, `traceml-ai` and
 `train-doctor` (`--rival-python`) and have bare processes of their own there; without one they are left out, and
@@ -26,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from math import comb
 from pathlib import Path
 
 from overhead_jobs import JOBS
@@ -101,24 +103,27 @@ def race(tools, job, rounds):
 
 
 def interval(values):
-    """Median and an interval of about 95 % for it, from the order of the values."""
+    """Median and an interval of 95 % for it, from the order of the values; of a few, lowest to highest."""
     ordered = sorted(values)
     n = len(ordered)
-    reach = int(0.98 * n**0.5)
-    return statistics.median(ordered), ordered[max(0, n // 2 - reach)], ordered[min(n - 1, n // 2 + reach)]
+    out = chance = 0
+    while chance + comb(n, out) <= 0.025 * 2**n:
+        chance += comb(n, out)
+        out += 1
+    cut = max(0, out - 1)
+    return statistics.median(ordered), ordered[cut], ordered[n - 1 - cut]
 
 
 def compared(teams, name):
     """Seconds of a bare step, and the differences of a tool in wall and CPU time with their intervals."""
     found = {"step": statistics.median(wall for blocks in teams for wall, _ in blocks[BARE])}
     for at, what in enumerate(("wall", "cpu")):
-        found[what] = interval(
-            [
-                statistics.median(b[at] - a[at] for a, b in zip(blocks[BARE], blocks[name], strict=True))
-                for blocks in teams
-            ]
-        )
-    return found | {"teams": len(teams), "rounds": len(teams[0][BARE])}
+        each = [
+            statistics.median(b[at] - a[at] for a, b in zip(blocks[BARE], blocks[name], strict=True))
+            for blocks in teams
+        ]
+        found |= {what: interval(each), f"{what}_of_teams": each}
+    return found | {"rounds": len(teams[0][BARE])}
 
 
 def line(job, label, figures):
@@ -129,6 +134,28 @@ def line(job, label, figures):
         f"{job:20} {label:22} {step * 1e3:7.2f} ms {wall * 1e6:+8.1f} us"
         f" [{low * 1e6:+8.1f}, {high * 1e6:+8.1f}] {wall / step:+7.2%}  CPU {cpu * 1e6:+8.1f} us"
     )
+
+
+def shown(told):
+    """The tables of docs/recording.md: every job, bare, recorded and bare again; every tool beside."""
+    head = "| {} | step | more a step | share | A/A |\n|---|---:|---:|---:|---:|"
+    rows = [head.format("job")]
+    others = ["| job | tool | more a step | share |\n|---|---|---:|---:|"]
+    for job, tools in told["jobs"].items():
+        for name, figures in tools.items():
+            more = microseconds(figures["wall"])
+            share = f"{figures['wall'][0] / figures['step']:+.1%}"
+            if name == "gpudoctor" and AGAIN in tools:
+                again = microseconds(tools[AGAIN]["wall"])
+                rows.append(f"| {job} | {figures['step'] * 1e3:.2f} ms | {more} | {share} | {again} |")
+            if name != AGAIN and tools.keys() - {AGAIN, "gpudoctor"}:
+                others.append(f"| {job} | {name} | {more} | {share} |")
+    return "\n".join([*rows, "", *others])
+
+
+def microseconds(value):
+    """A difference with its interval."""
+    return "{:+,.0f} µs ({:+,.0f} to {:+,.0f})".format(*(seconds * 1e6 for seconds in value))
 
 
 def ours():
@@ -202,7 +229,11 @@ def main():
     parser.add_argument("--machine", default="not named")
     parser.add_argument("--date", default="")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--show", type=Path, help="print a data file as tables, and measure nothing")
     words = parser.parse_args()
+    if words.show:
+        print(shown(json.loads(words.show.read_text())))
+        return
     told = {"machine": words.machine, "date": words.date, "jobs": {}}
     if words.output and words.output.exists():  # what is not measured now stays
         told = json.loads(words.output.read_text()) | {"machine": words.machine, "date": words.date}

@@ -117,6 +117,8 @@ def _remarks(patient: Patient) -> Iterator[str]:
     recording = _or_none(patient.signs.recording.take)
     if recording and recording.ranks:
         yield from recording.problems
+        if patient.kind is PatientKind.RECORDING and recording.command:
+            yield from _without_source(patient)
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (f"{file.path}: {note}" for note in file.notes)
@@ -125,6 +127,16 @@ def _remarks(patient: Patient) -> Iterator[str]:
                 f"{file.path}: {twice.key} is written twice (lines {twice.first_line} and {twice.line}); "
                 "the last one counts"
             )
+
+
+def _without_source(patient: Patient) -> Iterator[str]:
+    """Of a recording whose script is not here as it was: what its source would confirm cannot be told."""
+    try:
+        patient.signs.source.take()
+    except Unavailable as reason:
+        yield f"{reason}: causes that only its source shows were not looked for"
+    except ReaderCrashed:
+        pass
 
 
 def _silence(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _PHASES = (TRANSFER, FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE)
 _COUNTS = tuple(AT[name] for name in ("backwards", "batches", "samples", "tokens", "padding"))
 _PLACES = (*_PHASES, DATA_WAIT, *_COUNTS)
-_COUNT, _T, _LOSS, _DURATION, _LONGEST_STEP = (
-    AT[name] for name in ("count", "t", "loss", "duration", "longest")
+_COUNT, _T, _LOSS, _DURATION, _LONGEST_STEP, _RSS = (
+    AT[name] for name in ("count", "t", "loss", "duration", "longest", "rss")
 )
 _MEMORY = 0.15
 """Weight of the newest timed step in what steps are like."""
@@ -190,6 +190,9 @@ class Gaps:
             last = now
             index += 1
         steps.last = last
+        if (rss := steps.rss) == rss:
+            values[_RSS - WIDTH] = rss
+            steps.rss = NAN
         return values
 
     def _put_chunk(self, row: list[float], index: int, ends: list[End]) -> None:
@@ -211,6 +214,9 @@ class Gaps:
             if loss == loss:
                 row[_LOSS] = loss
         steps.last = last
+        if (rss := steps.rss) == rss:
+            row[_RSS] = rss
+            steps.rss = NAN
         count = len(ends)
         total = last - begin
         row[:5] = index, row[_COUNT] + count, last - self._clock.started, row[_DURATION] + total, longest

@@ -31,6 +31,8 @@ _PARTS = 2000
 HOOKS = ", hooks of the module"
 _HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"})
 _OWN = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"})
+_INSIDE = 16
+"""Parts of an element that are looked at."""
 _DEEPEST = 4000
 """Additions of a sum that are followed."""
 _ADDS = r"\s*(\[[^]]*\])?(\.(append|extend|add|appendleft|update|insert|setdefault)\(|\+=|\[[^]]*\]\s*=[^=])"
@@ -176,12 +178,35 @@ def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
             last = container[last]
     except Exception:  # it changes in another thread, or a class of its own
         return "", 0, False
-    if type(last) is not tensor:
-        return f", {type(container).__name__} of {type(last).__name__}", sys.getsizeof(last), False
-    graph = last.grad_fn is not None
-    held = "with their graphs" if graph else "without graphs"
-    what = f", {type(container).__name__} of {last.device.type} tensors {tuple(last.shape)} {held}"
-    return what, last.numel() * last.element_size(), graph
+    kind = type(last).__name__
+    if type(last) is tensor:
+        return f", {type(container).__name__} of {_tensor_words(last)}", _bytes(last), last.grad_fn is not None
+    inside = [part for part in _parts(last) if type(part) is tensor]
+    told = next((part for part in inside if part.grad_fn is not None), inside[0] if inside else None)
+    what = f", {type(container).__name__} of {kind}"
+    if told is None:
+        return what, sys.getsizeof(last), False
+    size = sys.getsizeof(last) + sum(map(_bytes, inside))
+    return f"{what} with {_tensor_words(told)}", size, told.grad_fn is not None
+
+
+def _parts(element: Any) -> list[Any]:
+    """The first things that an element of a container is made of: `history.append({"loss": loss})`."""
+    if isinstance(element, dict):
+        return list(element.values())[:_INSIDE]
+    if isinstance(element, (list, tuple)):
+        return list(element[:_INSIDE])
+    inside = getattr(element, "__dict__", None)
+    return list(inside.values())[:_INSIDE] if type(inside) is dict else []
+
+
+def _tensor_words(tensor: Any) -> str:
+    held = "with their graphs" if tensor.grad_fn is not None else "without graphs"
+    return f"{tensor.device.type} tensors {tuple(tensor.shape)} {held}"
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
 
 
 def _terms(tensor: Any) -> int:

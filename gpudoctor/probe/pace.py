@@ -31,8 +31,8 @@ steps are short, the larger number, as long as that many take no more than so ma
 KEPT = 32
 """Differences between watched and light steps that are kept."""
 TIMED = 2.0
-"""What timing a step costs of what watching it is expected to: its own calls, and making the rows of the untimed
-ones before it (160 to 190 µs between operations of torch where that was 80; measured)."""
+"""What timing a step costs of what watching it is expected to: its own calls, and making the rows of the
+untimed ones before it (160 to 190 µs between operations of torch where that was 80; measured)."""
 FEWEST, FEWEST_QUICK, QUICK_TIMED = 10, 40, 0.04
 """One of so many light steps is timed at least. Where steps are short, the larger number, as long as that many
 take no more than so many seconds."""

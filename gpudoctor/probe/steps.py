@@ -266,8 +266,8 @@ class Steps:
         return duration
 
     def plain(self) -> bool:
-        """Whether there is nothing to be put into the next row, or watched for at its end."""
-        return not (self.drawn or self._debt or self._stop_after) and self.rss is NAN
+        """Whether nothing is to be moved in the next row, or watched for at its end."""
+        return not (self.drawn or self._debt or self._stop_after)
 
     def _pay(self, row: list[float]) -> None:
         """A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do."""

@@ -95,7 +95,9 @@ def test_what_kept_the_probe_out(command, hint):
 
 def test_every_format_of_a_real_folder(tmp_path, capsys):
     machine = make_machine(40, cpu=1.0, memory=8e9, tree_rss=2e9)
-    run = make_recording(make_process(make_steps(300, samples=32.0)), machine=machine)
+    (tmp_path / "train.py").write_text("import torch\n")
+    here = {"cwd": str(tmp_path), "started": "2099-01-01T00:00:00+00:00"}
+    run = make_recording(make_process(make_steps(300, samples=32.0)), machine=machine, **here)
     folder = write_recording(run, tmp_path / "rec")
 
     def out(*words: str) -> str:
@@ -151,6 +153,24 @@ def test_a_script_that_changed_since_is_not_read(tmp_path):
     assert admit_recording(run, ("rec",)).source.scripts
     with pytest.raises(Unavailable, match="changed"):
         _ = admit_recording(replace(run, started="2001-01-01T00:00:00+00:00"), ("rec",)).source
+
+
+@pytest.mark.parametrize(
+    ("started", "said"),
+    [
+        ("2099-01-01T00:00:00+00:00", ""),
+        ("2001-01-01T00:00:00+00:00", "was changed since the recording"),
+        (None, "is not on this machine"),
+    ],
+)
+def test_a_report_says_what_the_missing_script_left_out(tmp_path, capsys, started, said):
+    if started:
+        (tmp_path / "train.py").write_text("import torch\n")
+    run = make_recording(make_process(make_steps(300)), cwd=str(tmp_path), started=started or "2026-11-21")
+    folder = write_recording(run, tmp_path / "rec")
+    assert main(["report", str(folder), "--format", "json"]) == 0
+    remarks = [remark for remark in json.loads(capsys.readouterr().out)["remarks"] if "script" in remark]
+    assert not remarks if not said else said in remarks[0] and "not looked for" in remarks[0]
 
 
 def costly(code: str, share: float) -> Ranked:

@@ -65,6 +65,18 @@ def test_losses_kept_with_their_graphs(tmp_path):
     assert rows[0][4] == run.line("grows")
 
 
+@pytest.mark.parametrize("what", ['{"loss": loss, "step": step}', "(step, loss)", "Entry(loss)"])
+def test_losses_kept_with_their_graphs_inside_something(tmp_path, what):
+    before = "class Entry:\n    def __init__(self, loss):\n        self.loss = loss"
+    _, rows = growth(tmp_path, "history = []", f"history.append({what})  # grows", before)
+    assert rows[0][0].startswith("`history`, list of ") and rows[0][0].endswith("() with their graphs")
+
+
+def test_numbers_kept_inside_something_are_no_graphs(tmp_path):
+    _, rows = growth(tmp_path, "history = []", 'history.append({"loss": loss.detach(), "y": y})')
+    assert all("with their graphs" not in row[0] for row in rows)
+
+
 def test_a_sum_kept_with_its_graph(tmp_path):
     run, rows = growth(tmp_path, "total = 0", "total = total + loss  # grows")
     assert rows[0][0] == "`total`, a sum with its graph"

@@ -20,13 +20,22 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.program import bound_to, steady
-from gpudoctor.model.reading.recordings.growth import readings, rise
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured
+from gpudoctor.model.reading.recordings.growth import (
+    growing_things,
+    may_grow,
+    memory_limit,
+    readings,
+    rise,
+)
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, source_of, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
+
+_DAY = 86400.0
+"""Seconds within which a memory that fills up makes it an error, as for MEM002."""
 
 EMPTIES = {"clear", "pop", "popleft", "popitem", "reset"}
 """Methods that take values out again."""
@@ -55,7 +64,9 @@ class GraphRetained(Check):
         that is only logged) keeps all activations of its step alive: a few steps are enough to run out.
     How it knows:
         It follows the values of one pass in order, through local functions: what comes from the model or feeds
-        `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it.
+        `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it. In a
+        recording the memory's growth confirms or refutes it; where the source shows nothing, a container that
+        the recorder saw grow and hold tensors with graphs is enough, if the memory surely grows.
     False alarms:
         Sums that are reset in the same pass or every N steps, lists that are cleared or feed a `backward()`,
         bounded deques and evaluation loops are no finding. A helper from another package may cut the graph.
@@ -96,8 +107,42 @@ class GraphRetained(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = list(self._from_source(patient.source))
-        yield from self._measured(run, suspected) if run else suspected
+        if run is None:
+            yield from self._from_source(patient.source)
+            return
+        source = source_of(patient)
+        suspected = list(self._from_source(source)) if source is not None else []
+        yield from self._measured(run, suspected) if suspected else self._seen(patient, run, source)
+
+    def _seen(self, patient: Patient, run: Run, source: Source | None) -> Iterator[Finding]:
+        """What the recorder saw grow, where the source shows nothing: a container of tensors with graphs."""
+        process = run.lead.process
+        column = "allocated" if readings(process, "allocated") > 0 else "rss"
+        things = (*growing_things(process, "cuda"), *growing_things(process, "cpu"))
+        thing = next((item for item in things if item.name and item.has_graph), None)
+        found = rise(process, column)
+        if thing is None or found is None or not may_grow(process, column):
+            return
+        if found.per_step < self.limit("per_step") or (source is not None and _emptied(source, thing.name)):
+            return
+        span = spot(patient, thing.place) if thing.place is not None else None
+        kind = "device" if column == "allocated" else "host"
+        limit = memory_limit(run.recording) if column == "rss" else None
+        much = found.bytes >= self.limit("grown") or (limit is not None and found.seconds_to(limit) <= _DAY)
+        yield confirmed(
+            self,
+            [],
+            f"{thing.name} grows with the steps and keeps tensors with their autograd graphs: {thing.words}. "
+            f"The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
+            f"{size(found.per_step)} a step.",
+            share=None,
+            spans=[span] if span is not None else [],
+            severity=Severity.ERROR if much else Severity.WARNING,
+            run=run,
+            numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
+            facts=(("how", "seen"), ("target", thing.name)),
+            breaks=f"the {kind} runs out of memory" if much else None,
+        )
 
     def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """The memory that really grew; the suspicion says why."""
@@ -300,6 +345,17 @@ def _resets(event: Event) -> Iterator[str]:
 def _without_slice(node: ast.expr) -> ast.expr:
     """`losses` for `losses[:]`."""
     return node.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else node
+
+
+def _emptied(source: Source, target: str) -> bool:
+    """Whether some training loop empties what goes by this name, or binds it anew."""
+    last = target.rpartition(".")[2]
+    return _bounded(source, target) or any(
+        name.rpartition(".")[2] == last
+        for _, loop in source.training_loops
+        for event in loop.events
+        for name in _resets(event)
+    )
 
 
 def _bounded(source: Source, target: str) -> bool:

@@ -22,6 +22,9 @@ class GraphRetainedRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         if finding.fact("keep") == "number":  # a trial has shown that nothing less helps
             yield from retained.searched(self.answers, finding, patient)
+        if finding.fact("how") == "seen":  # by the recorder: which tensor it is, only the user knows
+            yield _unread(finding)
+            return
         value = str(finding.fact("value"))
         detached = _detached(value)
         edits = _edits(finding, patient, detached)
@@ -34,6 +37,18 @@ class GraphRetainedRule(Rule):
             edits=edits,
             references=_REFERENCES,
         )
+
+
+def _unread(finding: Finding) -> Remedy:
+    target = finding.fact("target")
+    return Remedy(
+        id="MEM003-detach",
+        title=f"keep what goes into {target} without its graph",
+        steps=(f"put `.detach()` on each tensor that goes into {target}, `.item()` where a number is enough",),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.ONE_LINE,
+        references=_REFERENCES,
+    )
 
 
 def _detached(value: str) -> str:

@@ -534,6 +534,23 @@ def test_graphs_that_are_kept():
     assert unread.confidence is Confidence.SUSPECTED
 
 
+def test_graphs_that_the_recorder_saw_kept():
+    def seen(what, rss=lambda i: 1e9 + 5e3 * i, text=None):
+        growth = [[what, 250, 1000, "/job/train.py", 17]]
+        census = record("memory", 4.0, step=250, kind="census", device="cpu", growth=growth)
+        return findings("MEM003", text, make_process(make_steps(400, rss=rss), records=[census]))
+
+    kept = "`self.history`, list of dict with cpu tensors () with their graphs"
+    [finding] = seen(kept)
+    assert finding.confidence is Confidence.CONFIRMED and finding.span.line == 17
+    assert remedies("MEM003", finding) == ["keep what goes into self.history without its graph"]
+    assert seen(kept, rss=1e9) == []
+    assert seen(kept.replace("with their", "without")) == []
+    assert seen("torch.Tensor with their graphs") == []  # whose they are, nobody knows
+    text, _ = script("self.history.clear()")
+    assert seen(kept, text=text) == []
+
+
 GPU = record("model", 1.0, name="Net", parameters=100, trainable=100, dtypes={"float32": 100}, device="cuda:0",
              compiled=False, wrapped=None, path="/job/train.py", line=17)  # fmt: skip
 

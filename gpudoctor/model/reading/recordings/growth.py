@@ -160,6 +160,12 @@ class Thing:
         return f"{self.count} {self.what}{amount}{where}"
 
     @property
+    def name(self) -> str:
+        """The program's own name of it; "" of objects that only a count of all has shown."""
+        before, _, after = self.what.partition("`")
+        return "" if before else after.partition("`")[0]
+
+    @property
     def has_graph(self) -> bool:
         """Whether it is part of an autograd graph."""
         if self.is_plain:
