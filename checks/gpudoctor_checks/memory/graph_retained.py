@@ -34,6 +34,8 @@ from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, So
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
 
+_EACH = 0.9
+"""Elements a step, from which on a container is taken to gain one in every step."""
 _DAY = 86400.0
 """Seconds within which a memory that fills up makes it an error, as for MEM002."""
 
@@ -66,7 +68,7 @@ class GraphRetained(Check):
         It follows the values of one pass in order, through local functions: what comes from the model or feeds
         `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it. In a
         recording the memory's growth confirms or refutes it; where the source shows nothing, a container that
-        the recorder saw grow and hold tensors with graphs is enough, if the memory surely grows.
+        the recorder saw gain a tensor with its graph a step is enough, if the memory surely grows.
     False alarms:
         Sums that are reset in the same pass or every N steps, lists that are cleared or feed a `backward()`,
         bounded deques and evaluation loops are no finding. A helper from another package may cut the graph.
@@ -119,7 +121,9 @@ class GraphRetained(Check):
         process = run.lead.process
         column = "allocated" if readings(process, "allocated") > 0 else "rss"
         things = (*growing_things(process, "cuda"), *growing_things(process, "cpu"))
-        thing = next((item for item in things if item.name and item.has_graph), None)
+        kept = [item for item in things if item.name and item.has_graph]
+        # what is emptied once an episode grows, too, where episodes do, but not by one a step
+        thing = next((item for item in kept if item.count >= _EACH * item.steps), None)
         found = rise(process, column)
         if thing is None or found is None or not may_grow(process, column):
             return

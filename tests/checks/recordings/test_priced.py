@@ -535,8 +535,8 @@ def test_graphs_that_are_kept():
 
 
 def test_graphs_that_the_recorder_saw_kept():
-    def seen(what, rss=lambda i: 1e9 + 5e3 * i, text=None):
-        growth = [[what, 250, 1000, "/job/train.py", 17]]
+    def seen(what, rss=lambda i: 1e9 + 5e3 * i, text=None, count=250):
+        growth = [[what, count, 1000, "/job/train.py", 17]]
         census = record("memory", 4.0, step=250, kind="census", device="cpu", growth=growth)
         return findings("MEM003", text, make_process(make_steps(400, rss=rss), records=[census]))
 
@@ -545,6 +545,7 @@ def test_graphs_that_the_recorder_saw_kept():
     assert finding.confidence is Confidence.CONFIRMED and finding.span.line == 17
     assert remedies("MEM003", finding) == ["keep what goes into self.history without its graph"]
     assert seen(kept, rss=1e9) == []
+    assert seen(kept, count=120) == []  # longer episodes, at whose ends it is emptied
     assert seen(kept.replace("with their", "without")) == []
     assert seen("torch.Tensor with their graphs") == []  # whose they are, nobody knows
     text, _ = script("self.history.clear()")

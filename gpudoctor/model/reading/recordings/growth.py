@@ -151,6 +151,8 @@ class Thing:
     count: int
     bytes: float
     place: Place | None
+    steps: int = 0
+    """Between the two readings."""
 
     @property
     def words(self) -> str:
@@ -188,10 +190,12 @@ def growing_things(process: Process, device: str) -> tuple[Thing, ...]:
     if not found:
         return ()
     things: list[Thing] = []
+    steps = int(found[-1].get("step") or 0) - int(found[-1].get("since") or 0)
     for entry in found[-1].get("growth") or ():
         what, count, amount, *rest = entry
         place = Place(path=str(rest[0]), line=int(rest[1])) if len(rest) > 1 and rest[0] and rest[1] else None
-        things.append(Thing(what=str(what), count=int(count or 0), bytes=float(amount or 0), place=place))
+        total = float(amount or 0)
+        things.append(Thing(what=str(what), count=int(count or 0), bytes=total, place=place, steps=steps))
     return tuple(things)
 
 
