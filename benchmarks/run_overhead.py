@@ -47,17 +47,18 @@ class Trainee:
         for name in ("go", "done"):
             os.mkfifo(folder / name)
         command = [script if word == "JOB" else word for word in words]
-        self.process = subprocess.Popen(
-            [*command, job, str(folder), *after],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=(folder / "said").open("w"),
-            stderr=subprocess.STDOUT,
-        )
+        self.said = folder / "said"
+        with self.said.open("w") as said:
+            self.process = subprocess.Popen(
+                [*command, job, str(folder), *after],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
         # for reading and writing: so it opens at once, whether the other side is there yet or not
         self.done = os.fdopen(os.open(folder / "done", os.O_RDWR), "r")
         self.go = os.fdopen(os.open(folder / "go", os.O_RDWR), "w", buffering=1)
-        self.said = folder / "said"
 
     def turn(self, order="block"):
         """What it answers to an order; raises RuntimeError where it is gone or silent."""
@@ -254,7 +255,7 @@ def main():
     for tools, jobs in groups:
         for job in filter(None, jobs):
             teams = [race(tools, job, words.rounds) for _ in range(words.teams)]
-            for name in tools.keys() - {BARE}:
+            for name in [name for name in tools if name != BARE]:
                 figures = told["jobs"].setdefault(job, {})[name] = compared(teams, name)
                 print(line(job, name, figures), flush=True)
             keep()

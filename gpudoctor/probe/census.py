@@ -36,8 +36,7 @@ def growth(before: Census, now: Census) -> list[list[Any]]:
         old = before.tensors.get(key, [0, 0])
         if count - old[0] >= least:
             device, shape, dtype, graph = key
-            held = "with their graphs" if graph else "without graphs"
-            what = f"{device} tensors {shape} {dtype.replace('torch.', '')} {held}"
+            what = f"{device} tensors {shape} {dtype.replace('torch.', '')} {held(graph)}"
             rows.append([what, count - old[0], size - old[1], None, None])
     for kind, count in now.types.items():
         more = count - before.types.get(kind, 0)
@@ -45,3 +44,8 @@ def growth(before: Census, now: Census) -> list[list[Any]]:
             rows.append([f"{kind.__module__}.{kind.__qualname__}", more, None, None, None])
     rows.sort(key=lambda row: (-(row[2] or 0), -row[1]))
     return rows[:_TOLD]
+
+
+def held(graph: bool) -> str:
+    """How tensors are kept, in the words that the diagnosis reads."""
+    return "with their graphs" if graph else "without graphs"

@@ -190,9 +190,7 @@ class Gaps:
             last = now
             index += 1
         steps.last = last
-        if (rss := steps.rss) == rss:
-            values[_RSS - WIDTH] = rss
-            steps.rss = NAN
+        steps.put_memory(values, _RSS - WIDTH)
         return values
 
     def _put_chunk(self, row: list[float], index: int, ends: list[End]) -> None:
@@ -214,9 +212,7 @@ class Gaps:
             if loss == loss:
                 row[_LOSS] = loss
         steps.last = last
-        if (rss := steps.rss) == rss:
-            row[_RSS] = rss
-            steps.rss = NAN
+        steps.put_memory(row)
         count = len(ends)
         total = last - begin
         row[:5] = index, row[_COUNT] + count, last - self._clock.started, row[_DURATION] + total, longest

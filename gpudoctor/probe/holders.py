@@ -14,6 +14,7 @@ from inspect import CO_OPTIMIZED
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .census import held
 from .places import Place
 
 if TYPE_CHECKING:
@@ -178,12 +179,12 @@ def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
             last = container[last]
     except Exception:  # it changes in another thread, or a class of its own
         return "", 0, False
-    kind = type(last).__name__
+    what = f", {type(container).__name__} of "
     if type(last) is tensor:
-        return f", {type(container).__name__} of {_tensor_words(last)}", _bytes(last), last.grad_fn is not None
+        return what + _tensor_words(last), _bytes(last), last.grad_fn is not None
+    what += type(last).__name__
     inside = [part for part in _parts(last) if type(part) is tensor]
     told = next((part for part in inside if part.grad_fn is not None), inside[0] if inside else None)
-    what = f", {type(container).__name__} of {kind}"
     if told is None:
         return what, sys.getsizeof(last), False
     size = sys.getsizeof(last) + sum(map(_bytes, inside))
@@ -201,8 +202,7 @@ def _parts(element: Any) -> list[Any]:
 
 
 def _tensor_words(tensor: Any) -> str:
-    held = "with their graphs" if tensor.grad_fn is not None else "without graphs"
-    return f"{tensor.device.type} tensors {tuple(tensor.shape)} {held}"
+    return f"{tensor.device.type} tensors {tuple(tensor.shape)} {held(tensor.grad_fn is not None)}"
 
 
 def _bytes(tensor: Any) -> int:

@@ -254,9 +254,7 @@ class Steps:
             row[:5] = index, 1, t, duration, duration
         else:
             row[:5] = index, count, t, row[_DURATION] + duration, max(duration, row[_LONGEST])
-        if self.rss is not NAN:
-            row[_RSS] = self.rss
-            self.rss = NAN
+        self.put_memory(row)
         if self.drawn or self._debt:
             self._pay(row)
         if count >= self._table.room:
@@ -264,6 +262,12 @@ class Steps:
         if self._stop_after and index + 1 >= self._stop_after:
             self._stop(index + 1)
         return duration
+
+    def put_memory(self, row: list[float], at: int = _RSS) -> None:
+        """The newest reading of the resident memory goes into a row, once."""
+        if self.rss is not NAN:
+            row[at] = self.rss
+            self.rss = NAN
 
     def plain(self) -> bool:
         """Whether nothing is to be moved in the next row, or watched for at its end."""

@@ -1,7 +1,7 @@
 """MEM003: losses or outputs are kept with their autograd graph from step to step."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import (
@@ -15,12 +15,14 @@ from gpudoctor.model import (
     Provenance,
     Reads,
     Severity,
+    SourceSpan,
     Threshold,
 )
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.program import bound_to, steady
 from gpudoctor.model.reading.recordings.growth import (
+    Growth,
     growing_things,
     may_grow,
     memory_limit,
@@ -29,15 +31,11 @@ from gpudoctor.model.reading.recordings.growth import (
 )
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured, source_of, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
-
-_EACH = 0.9
-"""Elements a step, from which on a container is taken to gain one in every step."""
-_DAY = 86400.0
-"""Seconds within which a memory that fills up makes it an error, as for MEM002."""
 
 EMPTIES = {"clear", "pop", "popleft", "popitem", "reset"}
 """Methods that take values out again."""
@@ -105,6 +103,20 @@ class GraphRetained(Check):
             source="convention: what 200 steps do not show is not worth an edit",
             meaning="A recorded run of so many steps without growth refutes what the source suspects.",
         ),
+        Threshold(
+            name="gained",
+            default=0.9,
+            unit="1",
+            source="lists emptied at episode ends gain half an element a step where episodes grow (measured)",
+            meaning="Elements a step, below which a container that was seen to grow is no finding by itself.",
+        ),
+        Threshold(
+            name="day",
+            default=86400,
+            unit="s",
+            source="CATALOGUE: out of memory within the run or a day is an error",
+            meaning="A machine full within this time makes a container that was seen to grow an error.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -119,41 +131,30 @@ class GraphRetained(Check):
     def _seen(self, patient: Patient, run: Run, source: Source | None) -> Iterator[Finding]:
         """What the recorder saw grow, where the source shows nothing: a container of tensors with graphs."""
         process = run.lead.process
-        column = "allocated" if readings(process, "allocated") > 0 else "rss"
+        column = _column(process)
         things = (*growing_things(process, "cuda"), *growing_things(process, "cpu"))
         kept = [item for item in things if item.name and item.has_graph]
-        # what is emptied once an episode grows, too, where episodes do, but not by one a step
-        thing = next((item for item in kept if item.count >= _EACH * item.steps), None)
+        thing = next((item for item in kept if item.count >= self.limit("gained") * item.steps), None)
         found = rise(process, column)
         if thing is None or found is None or not may_grow(process, column):
             return
         if found.per_step < self.limit("per_step") or (source is not None and _emptied(source, thing.name)):
             return
-        span = spot(patient, thing.place) if thing.place is not None else None
-        kind = "device" if column == "allocated" else "host"
         limit = memory_limit(run.recording) if column == "rss" else None
-        much = found.bytes >= self.limit("grown") or (limit is not None and found.seconds_to(limit) <= _DAY)
-        yield confirmed(
-            self,
-            [],
-            f"{thing.name} grows with the steps and keeps tensors with their autograd graphs: {thing.words}. "
-            f"The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
-            f"{size(found.per_step)} a step.",
-            share=None,
-            spans=[span] if span is not None else [],
-            severity=Severity.ERROR if much else Severity.WARNING,
-            run=run,
-            numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
+        soon = limit is not None and found.seconds_to(limit) <= self.limit("day")
+        yield self._grew(
+            run,
+            found,
+            f"{thing.name} grows with the steps and keeps tensors with their autograd graphs: {thing.words}.",
+            much=soon or found.bytes >= self.limit("grown"),
+            spans=[spot(patient, thing.place)] if thing.place is not None else [],
             facts=(("how", "seen"), ("target", thing.name)),
-            breaks=f"the {kind} runs out of memory" if much else None,
         )
 
     def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """The memory that really grew; the suspicion says why."""
         process = run.lead.process
-        device = readings(process, "allocated") > 0
-        column = "allocated" if device else "rss"
-        found = rise(process, column)
+        found = rise(process, _column(process))
         if found is None:
             yield from suspected
             return
@@ -162,20 +163,36 @@ class GraphRetained(Check):
                 yield from suspected
             return
         much = found.bytes >= self.limit("grown")
-        kind = "device" if device else "host"
         for finding in suspected:
-            yield confirmed(
-                self,
-                [finding],
-                f"{finding.message} The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
-                f"{size(found.per_step)} a step.",
-                share=None,
-                spans=(),
-                severity=Severity.ERROR if much else finding.severity,
-                run=run,
-                numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
-                breaks=f"the {kind} runs out of memory" if much else None,
-            )
+            yield self._grew(run, found, finding.message, much=much, suspected=[finding])
+
+    def _grew(
+        self,
+        run: Run,
+        found: Growth,
+        message: str,
+        *,
+        much: bool,
+        suspected: Sequence[Finding] = (),
+        spans: Sequence[SourceSpan] = (),
+        facts: tuple[tuple[str, str], ...] = (),
+    ) -> Finding:
+        """The finding with the memory that grew; `much`: it is an error."""
+        kind = "device" if _column(run.lead.process) == "allocated" else "host"
+        usual = suspected[0].severity if suspected else self.severity
+        return confirmed(
+            self,
+            suspected,
+            f"{message} The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
+            f"{size(found.per_step)} a step.",
+            share=None,
+            spans=spans,
+            severity=Severity.ERROR if much else usual,
+            run=run,
+            numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
+            facts=facts,
+            breaks=f"the {kind} runs out of memory" if much else None,
+        )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()
@@ -216,6 +233,11 @@ class GraphRetained(Check):
                 ("column", sink.value.col_offset),
             ),
         )
+
+
+def _column(process: Process) -> str:
+    """The bytes that tell: the device's where it was used, else the host's."""
+    return "allocated" if readings(process, "allocated") > 0 else "rss"
 
 
 def _steps(loop: Loop) -> bool:

@@ -23,7 +23,7 @@ class GraphRetainedRule(Rule):
         if finding.fact("keep") == "number":  # a trial has shown that nothing less helps
             yield from retained.searched(self.answers, finding, patient)
         if finding.fact("how") == "seen":  # by the recorder: which tensor it is, only the user knows
-            yield _unread(finding)
+            yield _by_container(finding)
             return
         value = str(finding.fact("value"))
         detached = _detached(value)
@@ -39,7 +39,8 @@ class GraphRetainedRule(Rule):
         )
 
 
-def _unread(finding: Finding) -> Remedy:
+def _by_container(finding: Finding) -> Remedy:
+    """The remedy where only the container is known."""
     target = finding.fact("target")
     return Remedy(
         id="MEM003-detach",
