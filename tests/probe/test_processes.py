@@ -126,7 +126,7 @@ class Slow(Dataset):
         return 48
     def __getitem__(self, index):
         total = 0
-        for i in range(40_000):
+        for i in range(200_000):
             total += i  # slow
         return torch.randn(8), index % 3
 def main():
@@ -156,7 +156,8 @@ def test_forked_workers_are_measured(tmp_path):
         assert start["pid"] in told.one("worker")["pids"]
         assert items["loader"] == told.one("loader")["id"]
         assert (items["items"], items["batches"]) == (24, 3)
-        assert items["fetch"] > 5 * items["collate"] > 0
+        # Wall clocks: a worker that waits for a CPU in the middle of a collate must not turn this.
+        assert items["fetch"] > 2 * items["collate"] > 0
         assert worker.one("end")
         rows = [row for record in worker.of("lines") for row in record["counts"]]
         assert max(rows, key=lambda row: row[4])[0] == "fetch"
