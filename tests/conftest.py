@@ -1,6 +1,7 @@
 """Set-up that every test shares."""
 
 import compileall
+import gc
 import signal
 from pathlib import Path
 
@@ -28,3 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     for folder in ("gpudoctor", "checks", "rules"):
         compileall.compile_dir(ROOT / folder, quiet=2, workers=1)
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded to collect the tests stays: going through it again at each collection takes 0.2 s and more."""
+    gc.collect()
+    gc.freeze()

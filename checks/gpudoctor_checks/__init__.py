@@ -3,13 +3,15 @@
 A check is one module: add a file in a topic folder and it is there.
 """
 
+import functools
 import importlib
 import pkgutil
 
 from gpudoctor.model import Check
 
 
-def collect() -> list[type[Check]]:
+@functools.cache
+def collect() -> tuple[type[Check], ...]:
     """Every Check class defined in a module of this package."""
     found: list[type[Check]] = []
     for entry in pkgutil.walk_packages(__path__, __name__ + "."):
@@ -24,4 +26,4 @@ def collect() -> list[type[Check]]:
             and item.__module__ == module.__name__
             and not item.__name__.startswith("_")
         ]
-    return found
+    return tuple(found)

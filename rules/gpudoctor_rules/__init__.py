@@ -3,13 +3,15 @@
 A rule is one module: add a file in a topic folder and it is there.
 """
 
+import functools
 import importlib
 import pkgutil
 
 from gpudoctor.model import Rule
 
 
-def collect() -> list[type[Rule]]:
+@functools.cache
+def collect() -> tuple[type[Rule], ...]:
     """Every Rule class defined in a module of this package."""
     found: list[type[Rule]] = []
     for entry in pkgutil.walk_packages(__path__, __name__ + "."):
@@ -24,4 +26,4 @@ def collect() -> list[type[Rule]]:
             and item.__module__ == module.__name__
             and not item.__name__.startswith("_")
         ]
-    return found
+    return tuple(found)

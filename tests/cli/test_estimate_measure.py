@@ -6,13 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from packages import need
 
 from gpudoctor.cli import estimate as command
 from gpudoctor.cli import main
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("peft")
+need("torch", "transformers", "peft")
 
 TINY = (
     "--hidden", "64", "--layers", "2", "--heads", "2", "--kv-heads", "1", "--head-dim", "32", "--intermediate", "176",

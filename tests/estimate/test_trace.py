@@ -5,11 +5,11 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from packages import need
 from tiny_models import TINY
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("peft")
+need("transformers", "peft")
 
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.job import TrainingJob  # noqa: E402

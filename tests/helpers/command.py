@@ -4,15 +4,27 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forks import zygote
 
 TIMEOUT = 60
 
 
 def gpudoctor(
-    *words: str, cwd: Path | None = None, timeout: float = TIMEOUT, **variables: str
+    *words: str, cwd: Path | None = None, timeout: float = TIMEOUT, start: bool = False, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """`gpudoctor WORDS` with extra environment variables; output captured as text."""
+    """`gpudoctor WORDS` with extra environment variables; output captured as text.
+
+    `start` starts an interpreter for it (so do variables that Python itself reads); else a process that has
+    gpudoctor loaded is forked.
+    """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
+    if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
+        with TemporaryDirectory() as said:
+            return zygote("zygote_command.py").run(
+                ["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout
+            )
     return subprocess.run(
         [sys.executable, "-m", "gpudoctor", *words],
         capture_output=True,

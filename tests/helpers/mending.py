@@ -11,6 +11,9 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from gpudoctor.cli import main
+from gpudoctor.model.signs.gpu import DriverState
+from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.testing import make_host, make_survey
 
 
 @contextlib.contextmanager
@@ -36,9 +39,26 @@ def _no_packages() -> Iterator[None]:
             yield
 
 
+@contextlib.contextmanager
+def fixed_machine() -> Iterator[None]:
+    """32 CPUs and no GPU: what a script is told must not hang on this machine, and nobody waits for its tools."""
+    survey = make_survey(driver=DriverState.NO_LIBRARY)
+    with (
+        patch("gpudoctor.vitals.host.read_host", lambda *_: make_host()),
+        patch("gpudoctor.vitals.nvml.survey_gpus", lambda **_: survey),
+        patch("gpudoctor.vitals.kernel_log.read_kernel_log", lambda: KernelLog("dmesg", ())),
+    ):
+        yield
+
+
 def _check(name: str, *flags: str) -> str:
     out = io.StringIO()
-    with _no_packages(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        fixed_machine(),
+        _no_packages(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         main(["check", name, "--fail-on", "never", "--quiet", *flags])
     return out.getvalue()
 

@@ -1,7 +1,5 @@
 """Runs a script as `gpudoctor run` would start it: with the probe, in a folder of its own."""
 
-import atexit
-import functools
 import json
 import os
 import subprocess
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import frames
+from forks import Finished, zygote
 
 import gpudoctor
 
@@ -35,9 +34,6 @@ def net():
 
 """
 """What most scripts begin with."""
-
-
-Finished = subprocess.CompletedProcess[str]
 
 
 def _own_environment() -> dict[str, str]:
@@ -87,44 +83,6 @@ class Run:
         return number
 
 
-class Zygote:
-    """A process with torch that forks one child a script (zygote.py)."""
-
-    def __init__(self) -> None:
-        words = [sys.executable, str(Path(__file__).with_name("zygote.py"))]
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_own_environment()
-        )
-
-    def run(self, script: Path, words: tuple[str, ...], variables: dict[str, str]) -> Finished:
-        """Run a script in the folder that it lies in."""
-        request = {
-            "script": str(script),
-            "words": words,
-            "environment": variables,
-            "folder": str(script.parent),
-        }
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        said = [(script.parent / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess([str(script), *words], code, *said)
-
-    def close(self) -> None:
-        """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(TIMEOUT)
-
-
-@functools.cache
-def _zygote() -> Zygote:
-    zygote = Zygote()
-    atexit.register(zygote.close)
-    return zygote
-
-
 def run_script(
     tmp_path: Path,
     text: str,
@@ -154,7 +112,10 @@ def run_script(
             check=False,
         )  # fmt: skip
     else:
-        result = _zygote().run(script, words, environment(folder, **variables))
+        words = (str(script), *words)
+        result = zygote("zygote.py").run(
+            [*words], tmp_path, environment(folder, **variables), tmp_path, TIMEOUT
+        )
     if code is not None:
         assert result.returncode == code, result.stdout[-2000:] + result.stderr[-4000:]
     return Run(folder, script, result)
@@ -162,7 +123,8 @@ def run_script(
 
 def run_without(script: Path, *words: str) -> Finished:
     """A script in a forked process that has torch and no probe."""
-    return _zygote().run(script, words, _own_environment())
+    folder = script.parent
+    return zygote("zygote.py").run([str(script), *words], folder, _own_environment(), folder, TIMEOUT)
 
 
 def run_plain(tmp_path: Path, script: Path, *words: str) -> Finished:

@@ -13,11 +13,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from mending import fixed_machine
 
 from gpudoctor.cli import main
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model.signs.gpu import DriverState
-from gpudoctor.testing import make_host, make_survey
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENTS = ROOT / "tests" / "patients"
@@ -66,14 +65,12 @@ def test_at_least_25_rows_have_an_edit():
 
 
 @pytest.fixture
-def inside(tmp_path, monkeypatch):
-    """A scratch folder on a fixed machine: 32 CPUs, no GPU; what a script is told must not hang on this one."""
-    monkeypatch.setattr("gpudoctor.vitals.host.read_host", lambda *_: make_host())
-    no_gpu = make_survey(driver=DriverState.NO_LIBRARY)
-    monkeypatch.setattr("gpudoctor.vitals.nvml.survey_gpus", lambda **_: no_gpu)
+def inside(tmp_path):
+    """A scratch folder on a fixed machine."""
     before = os.getcwd()
     os.chdir(tmp_path)
-    yield tmp_path
+    with fixed_machine():
+        yield tmp_path
     os.chdir(before)
 
 

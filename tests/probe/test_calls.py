@@ -1,9 +1,10 @@
 """Calls that are a phase by themselves, reads of tensors, profilers: what they cost and where they are."""
 
 import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 LOOP = """
 import gc, json, logging, os, tempfile

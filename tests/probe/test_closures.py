@@ -1,9 +1,9 @@
 """Closures of optimizers: what runs in them is the loop's, and the gradients of a step are those after it."""
 
-import pytest
+from packages import need
 from probed import run_plain, run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 LBFGS = """
 model = net()

@@ -6,9 +6,10 @@ import os
 
 import probed
 import pytest
+from packages import need
 from probed import run_plain, run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,10 @@
 """What grows with the steps, what is on for a while, what is compiled."""
 
 import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 LOOP = """
 {before}

@@ -3,12 +3,13 @@
 import math
 
 import pytest
+from packages import need
 from probed import run_script
 
 from gpudoctor.model.reading.recordings.curves import first_bad
 from gpudoctor.vitals.recording import read_recording
 
-pytest.importorskip("torch")
+need("torch")
 
 LOOP = """
 {before}

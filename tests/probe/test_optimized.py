@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from packages import need
 from probed import PREFIX, PROBE, TIMEOUT, environment
 
 from gpudoctor.vitals.recording import read_recording
 
-pytest.importorskip("torch")
+need("torch")
 
 LIBRARIES = """
 import sys

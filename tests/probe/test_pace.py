@@ -6,9 +6,10 @@ import math
 import random
 
 import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 STRIDE = 24
 """Of so many steps one is watched, and of the others one of six is timed."""

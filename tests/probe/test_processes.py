@@ -4,9 +4,10 @@ import os
 import signal
 
 import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 DIES = """
 model = net()

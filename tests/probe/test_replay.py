@@ -2,10 +2,10 @@
 
 import json
 
-import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 LOOP = """
 model = {model}

@@ -4,9 +4,10 @@ import itertools
 import math
 
 import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 PLAIN = """
 model = net()

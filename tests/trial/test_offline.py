@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
+from packages import need
 from probed import run_script
 
-pytest.importorskip("torch")
+need("torch")
 
 MODULES = {
     "wandb.py": """
