@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from gpudoctor.errors import IncompleteError
@@ -36,8 +36,7 @@ def load_registry() -> Registry:
     Raises `IncompleteError` when no check at all is installed.
     """
     problems: list[str] = []
-    entries = entry_points()
-    checks = _index_checks(_load(entries, CHECKS_GROUP, Check, problems), problems)
+    checks = _index_checks(_load(CHECKS_GROUP, Check, problems), problems)
     if not checks:
         raise IncompleteError(
             f"no checks are installed (entry-point group {CHECKS_GROUP} is empty): "
@@ -45,7 +44,7 @@ def load_registry() -> Registry:
             + "".join("\n" + problem for problem in problems)
         )
     rules: dict[Code, tuple[type[Rule], ...]] = {}
-    for rule, plugin in _load(entries, RULES_GROUP, Rule, problems):
+    for rule, plugin in _load(RULES_GROUP, Rule, problems):
         code = getattr(rule, "answers", None)
         if code not in checks:
             problems.append(f"plugin {plugin}: {rule.__name__} answers {code}, which no check has")
@@ -71,12 +70,10 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
     return dict(sorted(checks.items()))
 
 
-def _load(
-    entries: EntryPoints, group: str, kind: type[T], problems: list[str]
-) -> list[tuple[type[T], str]]:
+def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T], str]]:
     """Classes of a group with their plugin's name, our own plugin first."""
     found: list[tuple[type[T], str]] = []
-    for entry in sorted(entries.select(group=group), key=lambda item: (item.name != "builtin", item.name)):
+    for entry in sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name)):
         plugin = _plugin(entry)
         try:
             found += [(item, plugin) for item in _collect(entry, kind)]
