@@ -1,9 +1,9 @@
 """Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
 
 The order: what breaks the run first, notes last (nobody has to act on one), among the rest and among notes
-expected gain times confidence, then severity, then effort. Two remedies that turn the same knob differently, or
-one that uses what another finding says is scarce, are told apart here and nowhere else: the lower one is set
-aside with the reason.
+expected gain times confidence, then severity, then effort, then what uses a resource up before what says that
+it is short. Two remedies that turn the same knob differently, or one that uses what another finding says is
+scarce, are told apart here and nowhere else: the lower one is set aside with the reason.
 """
 
 from collections.abc import Iterable, Sequence
@@ -94,7 +94,7 @@ def _gain(case: Case) -> _Gain:
     return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
 
 
-def _place(case: Case) -> tuple[bool, bool, float, int, int, str, str, str, int, str]:
+def _place(case: Case) -> tuple[bool, bool, float, int, int, bool, str, str, str, int, str]:
     """Where a case stands; the finding's whole text comes last, so that no two different ones are equal."""
     finding = case.finding
     span = finding.span
@@ -104,6 +104,7 @@ def _place(case: Case) -> tuple[bool, bool, float, int, int, str, str, str, int,
         -_gain(case).share * finding.confidence.weight,
         -finding.severity.rank,
         min((remedy.effort.rank for remedy in case.remedies), default=99),
+        bool(finding.scarce),
         finding.code,
         finding.subject,
         span.path if span else "",

@@ -90,6 +90,14 @@ def test_equal_gain_goes_by_severity_then_effort():
     assert order(note, hard, easy) == ["A003", "A002", "A001"]
 
 
+def test_a_cause_comes_before_the_shortage_that_it_makes():
+    shortage = Case(finding=finding("MEM002", scarce=frozenset({Resource.HOST_MEMORY})), remedies=(remedy(),))
+    cause = Case(finding=finding("MEM003"), remedies=(remedy(),))
+    assert order(shortage, cause) == ["MEM003", "MEM002"]
+    dear = Case(finding=finding("MEM003"), remedies=(remedy(effort=Effort.REWRITE),))
+    assert order(shortage, dear) == ["MEM002", "MEM003"]
+
+
 def test_remedies_stand_best_first():
     case = Case(
         finding=finding(),

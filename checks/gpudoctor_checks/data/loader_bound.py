@@ -15,6 +15,7 @@ from gpudoctor.model.reading.recordings.waits import (
     item_lines,
     training_loader,
     waiting,
+    without_loader,
     workers,
 )
 from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
@@ -22,9 +23,9 @@ from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known, Source
 
-WHOLE, CHEAP, DEAR = "whole", "cheap", "dear"
-"""What workers would not mend: items that are only indexed one by one, batches that are cheaper to make than to
-hand over, batches that are dear to hand over."""
+WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
+"""What setting a number of workers would not mend: items that are only indexed one by one, batches that are
+cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's."""
 _CHEAP = 0.5
 """Part of the wait that making a batch takes at most where the training had better make it itself."""
 _HOT = 0.1
@@ -59,7 +60,8 @@ class LoaderBound(Check):
     Remedies:
         Workers, as many as the CPUs that this process may use, kept alive between epochs; or do the work
         once, before the training, and store the result. Where handing over is what takes the time: no workers,
-        whole batches by one index, or tensors instead of objects.
+        whole batches by one index, or tensors instead of objects. A generator of the script's own has no
+        workers to set: the work done before the loop, or the generator inside a DataLoader.
     References:
         - https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation
@@ -143,6 +145,8 @@ class LoaderBound(Check):
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
         quick = self._quick(loader, run, each, bool(suspected))
         alone = loader is not None and not loader.workers
+        own = without_loader(process) and not suspected
+        dear = _hand_over(busy, each) if idle else ""
         if light or quick:
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
@@ -166,7 +170,7 @@ class LoaderBound(Check):
                 ("pinned", loader is None or loader.pinned),
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),
-                ("handed", WHOLE if quick or (light and alone) else _hand_over(busy, each) if idle else ""),
+                ("handed", OWN if own else WHOLE if quick or (light and alone) else dear),
                 ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
             ),
         )

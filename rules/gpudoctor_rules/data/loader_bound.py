@@ -30,7 +30,10 @@ class LoaderBoundRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         handed = str(finding.fact("handed") or "")
-        yield from _HANDED[handed](finding) if handed in _HANDED else self._more(finding, patient)
+        if handed == "own":
+            yield from _own(finding, patient)
+        else:
+            yield from _HANDED[handed](finding) if handed in _HANDED else self._more(finding, patient)
 
     def _more(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         """Workers, or less work for them."""
@@ -147,6 +150,39 @@ def _lighter(finding: Finding) -> Iterator[Remedy]:  # noqa: ARG001
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
         references=("https://pytorch.org/docs/stable/multiprocessing.html",),
+    )
+
+
+def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Batches of the script's own generator: there is no loader whose workers could be set."""
+    workers, why = workers_for(patient)
+    span = finding.span
+    where = f"what {span.path.rpartition('/')[2]}:{span.line} makes" if span is not None else "what it makes"
+    yield Remedy(
+        id="DATA001-precompute",
+        title="the generator's work once, before the loop",
+        steps=(
+            f"{where} of the same input each time: make it once before the loop (encoded as a tensor, decoded "
+            "into an array), and only index in the generator",
+            "random augmentation stays: over the whole batch as tensors, not item by item",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+    yield Remedy(
+        id="DATA001-stream",
+        title=f"the generator inside a DataLoader with num_workers={workers}",
+        steps=(
+            "class Stream(torch.utils.data.IterableDataset):   # its __iter__ is the generator",
+            f"DataLoader(Stream(), batch_size=None, num_workers={workers}, persistent_workers=True)   # {why}; "
+            "batch_size=None takes the batches as they are",
+            "every worker runs __iter__ in full: seed it by torch.utils.data.get_worker_info().id, or "
+            "give each worker its share of the input",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
+        references=("https://pytorch.org/docs/stable/data.html#iterable-style-datasets",),
     )
 
 

@@ -270,6 +270,23 @@ def test_waiting_for_data():
     assert remedies("DATA001", finding)[0].startswith("num_workers=")
 
 
+def test_a_generator_without_a_loader_has_no_workers_to_set():
+    seen = lines(
+        ("data_wait", "/job/train.py", 7, "stream", 80), ("forward", "/job/train.py", 17, "<module>", 20)
+    )
+    [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen]))
+    assert finding.span.line == 7
+    first, second = remedies("DATA001", finding)
+    assert first == "the generator's work once, before the loop"
+    assert second.startswith("the generator inside a DataLoader with num_workers=")
+    evaluates = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="evaluation",
+                       path="/job/train.py", line=13, batches=100)  # fmt: skip
+    [finding] = findings(
+        "DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen, evaluates])
+    )
+    assert remedies("DATA001", finding) == [first, second]
+
+
 @pytest.mark.parametrize(
     ("busy", "title"),
     [(0.4, "num_workers=0"), (4.0, "hand over few tensors, not many objects")],  # 2 ms a batch, and 20
