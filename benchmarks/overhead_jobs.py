@@ -3,7 +3,8 @@
     python benchmarks/overhead_jobs.py JOB FOLDER [--marker | --profiler]
 
 Reads its orders from the pipe `go` in the folder, a line each: `warm` (train for some seconds), or anything
-else for a block of steps, whose mean wall and CPU seconds it writes to the pipe `done`; ends where they end.
+else for a block of steps, whose mean wall and CPU seconds, and wall seconds of each part, it writes to the pipe
+`done`; ends where they end.
 `--marker` puts TraceML's markers round every step, `--profiler` has `torch.profiler` on throughout.
 """
 
@@ -14,6 +15,10 @@ from pathlib import Path
 
 WARM = 3.0
 """Seconds of training before the first block: the first steps of a run are looked at more closely."""
+
+
+PARTS = ("data", "zero_grad", "forward", "backward", "optimizer")
+"""Of a step, each timed by itself; five readings of the clock take half a microsecond."""
 
 
 def loop(model, optimizer, batch, width, workers=0, rows=4096):
@@ -31,15 +36,27 @@ def loop(model, optimizer, batch, width, workers=0, rows=4096):
         while True:
             yield from loader
 
-    source = batches()
+    source, clock = batches(), time.perf_counter
+    parts = dict.fromkeys(PARTS, 0.0)
 
     def step():
+        begin = clock()
         x, y = next(source)
+        drawn = clock()
         optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
+        cleared = clock()
+        loss = F.cross_entropy(model(x), y)
+        computed = clock()
+        loss.backward()
+        passed = clock()
         optimizer.step()
+        parts["optimizer"] += clock() - passed
+        parts["data"] += drawn - begin
+        parts["zero_grad"] += cleared - drawn
+        parts["forward"] += computed - cleared
+        parts["backward"] += passed - computed
 
-    step.model = model
+    step.model, step.parts = model, parts
     return step
 
 
@@ -98,6 +115,7 @@ def main():
     torch.manual_seed(0)
     make, count = JOBS[words.job]
     step, profiler = make(), None
+    parts = step.parts
     if words.marker:
         step = marked(step)
     if words.profiler:
@@ -110,19 +128,24 @@ def main():
                     step()
                 done.write("warm\n")
             else:
-                done.write(json.dumps(block(step, count)) + "\n")
+                done.write(json.dumps(block(step, parts, count)) + "\n")
     if profiler is not None:
         profiler.stop()
 
 
-def block(step, count):
-    """Mean wall and CPU seconds of a step, after some to settle: another process had the caches."""
+def block(step, parts, count):
+    """Mean wall and CPU seconds of a step, and wall seconds of its parts.
+
+    Some steps come first, to settle: another process had the caches.
+    """
     for _ in range(max(5, count // 10)):
         step()
+    parts.update(dict.fromkeys(PARTS, 0.0))
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(count):
         step()
-    return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+    wall, cpu = (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+    return wall, cpu, *(parts[name] / count for name in PARTS)
 
 
 def marked(bare):

@@ -10,7 +10,8 @@ that is faster in one minute than in the next is so for all of them. A team's fi
 rounds of the difference between a tool's block and the bare one's; `A/A` is that of the second bare process.
 Processes of the same program differ by where their memory happens to lie, so there are several teams: a figure
 is their median, with an interval of 95 % from the order of the teams (of six, from the lowest to the highest).
-All that a tool does is in it, its readings and its writing too; the first seconds are not.
+All that a tool does is in it, its readings and its writing too; the first seconds are not. The job also times
+the parts of its steps, which tells where a tool's cost lies: what memory's place does is in all of them.
 
 TraceML (with its marker), train-doctor and torch.profiler need an environment with torch, `traceml-ai` and
 `train-doctor` (`--rival-python`) and have bare processes of their own there; without one they are left out, and
@@ -30,7 +31,7 @@ import tempfile
 from math import comb
 from pathlib import Path
 
-from overhead_jobs import JOBS
+from overhead_jobs import JOBS, PARTS
 
 HERE = Path(__file__).resolve().parent
 PROBE = HERE.parent / "gpudoctor" / "probe"
@@ -81,7 +82,7 @@ class Trainee:
 
 
 def race(tools, job, rounds):
-    """One team: `[wall, cpu]` seconds of a step of every block, a list a tool."""
+    """One team: `[wall, cpu, *parts]` seconds of a step of every block, a list a tool."""
     with tempfile.TemporaryDirectory() as place:
         team = {}
         try:
@@ -116,9 +117,9 @@ def interval(values):
 
 
 def compared(teams, name):
-    """Seconds of a bare step, and the differences of a tool in wall and CPU time with their intervals."""
-    found = {"step": statistics.median(wall for blocks in teams for wall, _ in blocks[BARE])}
-    for at, what in enumerate(("wall", "cpu")):
+    """Seconds of a bare step, and the differences of a tool, wall and CPU and by part, with intervals."""
+    found = {"step": statistics.median(block[0] for blocks in teams for block in blocks[BARE])}
+    for at, what in enumerate(("wall", "cpu", *PARTS)):
         each = [
             statistics.median(b[at] - a[at] for a, b in zip(blocks[BARE], blocks[name], strict=True))
             for blocks in teams
@@ -138,10 +139,11 @@ def line(job, label, figures):
 
 
 def shown(told):
-    """The tables of docs/recording.md: every job, bare, recorded and bare again; every tool beside."""
+    """The tables of docs/recording.md: every job, bare, recorded and bare again, by part; every tool beside."""
     head = "| {} | step | more a step | share | A/A |\n|---|---:|---:|---:|---:|"
     rows = [head.format("job")]
     others = ["| job | tool | more a step | share |\n|---|---|---:|---:|"]
+    parts = [f"| job | | {' | '.join(PARTS)} |\n|---|---|{'---:|' * len(PARTS)}"]
     for job, tools in told["jobs"].items():
         for name, figures in tools.items():
             more = microseconds(figures["wall"])
@@ -149,14 +151,18 @@ def shown(told):
             if name == "gpudoctor" and AGAIN in tools:
                 again = microseconds(tools[AGAIN]["wall"])
                 rows.append(f"| {job} | {figures['step'] * 1e3:.2f} ms | {more} | {share} | {again} |")
+            if name in (AGAIN, "gpudoctor") and PARTS[0] in figures:
+                cells = " | ".join(microseconds(figures[part], 1) for part in PARTS)
+                parts.append(f"| {job} | {name} | {cells} |")
             if name != AGAIN and tools.keys() - {AGAIN, "gpudoctor"}:
                 others.append(f"| {job} | {name} | {more} | {share} |")
-    return "\n".join([*rows, "", *others])
+    return "\n".join([*rows, "", *parts, "", *others])
 
 
-def microseconds(value):
+def microseconds(value, digits=0):
     """A difference with its interval."""
-    return "{:+,.0f} µs ({:+,.0f} to {:+,.0f})".format(*(seconds * 1e6 for seconds in value))
+    middle, low, high = (f"{seconds * 1e6:+,.{digits}f}" for seconds in value)
+    return f"{middle} µs ({low} to {high})"
 
 
 def ours():

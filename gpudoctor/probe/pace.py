@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 FIRST = 128
 """Steps that are watched in any case."""
-SHARE, LEAST = 0.002, 6e-6
+SHARE, LEAST = 0.002, 3e-6
 """What watching may cost, and what timing may: this share of a step, or so many seconds."""
 TICKS = 1000
 """What watching one step costs, in readings of the clock, until it has been measured."""
-MOST, MOST_QUICK, QUICK = 24, 64, 0.25
+MOST, MOST_QUICK, QUICK = 24, 128, 0.25
 """One step of so many is watched at least, on the average; up to half as many more may lie in between. Where
 steps are short, the larger number, as long as that many take no more than so many seconds."""
 KEPT = 32
 """Differences between watched and light steps that are kept."""
-TIMED = 2.0
+TIMED = 5.0
 """What timing a step costs of what watching it is expected to: its own calls, and making the rows of the
-untimed ones before it (160 to 190 µs between operations of torch where that was 80; measured)."""
-FEWEST, FEWEST_QUICK, QUICK_TIMED = 10, 40, 0.04
+untimed ones before it (160 to 230 µs between operations of torch where that was 30 to 80; measured)."""
+FEWEST, FEWEST_QUICK, QUICK_TIMED = 16, 40, 0.08
 """One of so many light steps is timed at least. Where steps are short, the larger number, as long as that many
 take no more than so many seconds."""
 
