@@ -112,6 +112,8 @@ class HostMemoryLeak(Check):
         things = growing_things(process, "cpu")
         if things and things[0].is_plain:
             return "tensors"
+        if things and things[0].holds_none:
+            return "container"
         return "graphs" if things and things[0].has_graph else "objects"
 
     def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:
@@ -146,7 +148,7 @@ class HostMemoryLeak(Check):
             ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            facts=(("kind", kind),),
+            facts=(("kind", kind), ("target", things[0].name if things else "")),
         )
 
     def _places(self, patient: Patient, things: Sequence[Thing]) -> list[Place]:

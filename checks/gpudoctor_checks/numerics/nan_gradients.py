@@ -6,6 +6,7 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Rea
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import explosion, first_bad, names, norm_curve, numerics, step_of
 from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.leaps import ran_away
 from gpudoctor.model.reading.recordings.operations import risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
@@ -47,6 +48,13 @@ class NanGradients(Check):
             source="CATALOGUE NUM003: growth by ten",
             meaning="A gradient norm that grew so much before the bad step points at the rate.",
         ),
+        Threshold(
+            name="moved",
+            default=100.0,
+            unit="1",
+            source="convention: weights of a layer have a norm of 1 to 30: nothing of them is left",
+            meaning="An update of plain SGD of this length (rate times norm) just before points at the rate.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -61,7 +69,7 @@ class NanGradients(Check):
             return
 
     def _found(self, patient: Patient, recording: Recording, process: Process, bad: Record) -> Finding:
-        cause, words = self._cause(process)
+        cause, words = self._cause(process, step_of(bad))
         spans = [spot(patient, place) for place in risky_lines(patient)] if cause == "operation" else []
         where = place_of(bad)
         spans += [spot(patient, where)] if where is not None else []
@@ -77,7 +85,7 @@ class NanGradients(Check):
             facts=(("cause", cause), ("step", step_of(bad))),
         )
 
-    def _cause(self, process: Process) -> tuple[str, str]:
+    def _cause(self, process: Process, step: int) -> tuple[str, str]:
         """The class of cause by what the recording shows before the bad step."""
         torch = process.last("torch")
         half = torch is not None and "float16" in str(torch.get("autocast") or "").replace("bfloat16", "")
@@ -87,6 +95,8 @@ class NanGradients(Check):
         grown = explosion(norm_curve(process))
         if grown is not None and grown[0] >= self.limit("grown"):
             return "rate", f"the norm of the gradients had grown {grown[0]:.3g} times before"
+        if away := ran_away(process, step, self.limit("grown"), self.limit("moved")):
+            return "rate", away
         return (
             "operation",
             "nothing had grown before: an operation at the edge of its range (sqrt, log, a division)",

@@ -15,6 +15,7 @@ from gpudoctor.model.reading.recordings.curves import (
     step_of,
 )
 from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.leaps import ran_away
 from gpudoctor.model.reading.recordings.operations import loss_lines, risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
@@ -53,6 +54,13 @@ class NanLoss(Check):
             unit="1",
             source="CATALOGUE NUM003: growth by ten",
             meaning="A loss or gradient norm that grew so much before points at the rate.",
+        ),
+        Threshold(
+            name="moved",
+            default=100.0,
+            unit="1",
+            source="convention: weights of a layer have a norm of 1 to 30: nothing of them is left",
+            meaning="An update of plain SGD of this length (rate times norm) just before points at the rate.",
         ),
     )
 
@@ -95,12 +103,14 @@ class NanLoss(Check):
     def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
         grown = [explosion(curve) for curve in (norm_curve(process), loss_curve(process))]
         rate = any(item is not None and item[0] >= self.limit("grown") for item in grown)
+        before = "it had grown before, with its gradients" if rate else "nothing had grown before"
+        if not rate and (away := ran_away(process, step_of(loss), self.limit("grown"), self.limit("moved"))):
+            rate, before = True, away
         places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
         spans = [spot(patient, place) for place in dict.fromkeys(places)]
         where = place_of(loss)
         spans += [spot(patient, where)] if where is not None else []
         who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
-        before = "it had grown before, with its gradients" if rate else "nothing had grown before"
         return self.finding(
             f"The loss of step {step_of(loss)}{who} is {loss.get('value') or 'NaN'}; {before}.",
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),

@@ -17,7 +17,7 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
         yield from found
         if found:
             return
-    if finding.fact("kind") != "tensors":  # they have no graph
+    if finding.fact("kind") not in ("tensors", "container"):  # these have no graph
         yield Remedy(
             id=f"{code}-detach",
             title="keep numbers, not tensors with their graph",
@@ -28,11 +28,13 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
         )
+    target = str(finding.fact("target") or "")
     yield Remedy(
         id=f"{code}-bound",
-        title="bound what is collected",
+        title=f"bound what {target} keeps" if target else "bound what is collected",
         steps=(
-            "collections.deque(maxlen=1000) instead of a list; write to disk what must be whole",
+            "collections.deque(maxlen=1000) instead of a list, a cache with a maxsize instead of a dict; "
+            "write to disk what must be whole",
             inspection,
         ),
         applicability=Applicability.DISPLAY_ONLY,

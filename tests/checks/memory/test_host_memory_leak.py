@@ -51,6 +51,15 @@ def test_sick_tensors_without_graphs_need_no_detaching():
     assert " min;" in finding.message or " h;" in finding.message
 
 
+def test_sick_a_container_without_tensors_needs_no_detaching():
+    what = "`data.memo`, dict of ndarray"
+    grown = record("memory", 4.0, step=250, kind="census", device="cpu",
+                   growth=[[what, 4000, 60 * MIB, "/job/train.py", 12]])  # fmt: skip
+    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
+    assert finding.fact("kind") == "container" and finding.span.line == 12
+    assert "bound what data.memo keeps" in remedies(finding) and "graph" not in remedies(finding)
+
+
 def test_sick_a_profiler_that_keeps_its_events():
     window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[window]))

@@ -40,6 +40,35 @@ def test_sick_a_loss_that_grew_before():
     assert finding.fact("cause") == "rate"
 
 
+def first_steps(*losses, norm=1.0, name="SGD"):
+    """A training whose loss is no number after these."""
+    steps = make_steps(60, loss=lambda i: losses[i] if i < len(losses) else math.nan, grad_norm=math.nan)
+    made = record("optimizer", 2.0, name=name, lr=0.01, rates=[0.01], path="/job/train.py", line=8)
+    read = record("numeric", 2.0, step=0, kind="norms", norm=norm)
+    return make_process(steps, records=[made, read, bad(len(losses))])
+
+
+@pytest.mark.parametrize(
+    ("rank", "words"),
+    [
+        (first_steps(4854.0, norm=1.4e6), "moved the weights by 1.4e+04"),
+        (first_steps(2.3, 40.0, 9e9), "the loss had grown 3.91e+09 times"),
+    ],
+)
+def test_sick_a_training_that_runs_away_at_once(rank, words):
+    [finding] = look(rank)
+    assert words in finding.message and finding.fact("cause") == "rate"
+    assert "clip" in remedies(finding)
+
+
+@pytest.mark.parametrize(
+    "rank", [first_steps(2.3, norm=3.0), first_steps(2.3, norm=1.4e6, name="AdamW"), first_steps(2.3, 2.4, 2.2)]
+)
+def test_sick_a_first_loss_that_no_update_explains(rank):
+    [finding] = look(rank)
+    assert "nothing had grown before" in finding.message and finding.fact("cause") == "operation"
+
+
 def test_sick_the_rank_is_told():
     poisoned = make_steps(200, loss=lambda i: 1.0 if i < 7 else math.nan)
     ranks = [make_process(rank=0, world=2), make_process(poisoned, rank=1, world=2, records=[bad(7)])]

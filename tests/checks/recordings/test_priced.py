@@ -167,6 +167,18 @@ def test_metrics_sample_by_sample_without_the_source():
     assert findings("PERF014", None, process) == []
 
 
+@pytest.mark.parametrize(
+    ("statement", "found"), [("kept.append(q.item())", 1), ("q.backward(); kept.append(q.item())", 0)]
+)
+def test_a_pass_for_each_task_on_one_line_is_no_metric(statement, found):
+    text, _ = script(f"for i in range(8):\n            q = out[i]; {statement}")
+    line = next(n for n, row in enumerate(text.split("\n"), start=1) if "q = out[i]" in row)
+    seen = lines(("other", "/job/train.py", line, "<module>", 40), ("forward", "/job/net.py", 3, "forward", 60))
+    reads = site("sync", "Tensor.item", 0.3, 200 * 8, line=line)
+    process = make_process(make_steps(200, other=0.005, sync=0.0015), records=[seen, reads])
+    assert len(findings("SYNC004", text, process)) == found
+
+
 def test_reads_of_values():
     reads = site("sync", "Tensor.item", 0.5, 400, line=41, tensor=True)
     [finding] = findings(

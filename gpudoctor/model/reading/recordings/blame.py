@@ -200,14 +200,19 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     if script is not None and whole is not None and watches_weights(script, whole):
         return Owner.HISTOGRAMS
     by_hook = _by_hook(here, state)
-    if by_hook is Owner.METRICS and script is not None and whole is not None and not _walks(script, whole):
+    trains = _makes_steps(patient, item.place.path, item.place.line)
+    walks = script is None or whole is None or _walks(script, whole)
+    if by_hook is Owner.METRICS and (trains or not walks):
         by_hook = None
     if by_hook is not None or script is None:
         return by_hook or Owner.NOBODY
     if plays(patient, item.place.path, item.place.line):
         return Owner.PLAYING
     owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
-    return next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
+    found = next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
+    return (
+        Owner.COMPUTE if trains and found is Owner.METRICS else found
+    )  # `loss.backward(); total += loss.item()`
 
 
 def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
