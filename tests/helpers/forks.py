@@ -45,10 +45,15 @@ class Zygote:
         self._process.wait(60)
 
 
+def own_environment() -> dict[str, str]:
+    """The environment of the tests, without what concerns gpudoctor."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUDOCTOR_")}
+    return {**kept, "PYTHONUTF8": "1"}
+
+
 @functools.cache
 def zygote(program: str) -> Zygote:
-    """The worker's own, for a program; without what concerns gpudoctor in its environment."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUDOCTOR_")}
-    made = Zygote(program, {**kept, "PYTHONUTF8": "1"})
+    """The worker's own, for a program."""
+    made = Zygote(program, own_environment())
     atexit.register(made.close)
     return made

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import frames
-from forks import Finished, zygote
+from forks import Finished, own_environment, zygote
 
 import gpudoctor
 
@@ -36,14 +36,9 @@ def net():
 """What most scripts begin with."""
 
 
-def _own_environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUDOCTOR_")}
-    return {**kept, "PYTHONUTF8": "1"}
-
-
 def environment(folder: Path, **variables: str) -> dict[str, str]:
     """The environment that the parent makes."""
-    kept = _own_environment()
+    kept = own_environment()
     path = os.pathsep.join(part for part in (str(PROBE / "site"), kept.get("PYTHONPATH", "")) if part)
     return {
         **kept,
@@ -124,12 +119,12 @@ def run_script(
 def run_without(script: Path, *words: str) -> Finished:
     """A script in a forked process that has torch and no probe."""
     folder = script.parent
-    return zygote("zygote.py").run([str(script), *words], folder, _own_environment(), folder, TIMEOUT)
+    return zygote("zygote.py").run([str(script), *words], folder, own_environment(), folder, TIMEOUT)
 
 
 def run_plain(tmp_path: Path, script: Path, *words: str) -> Finished:
     """The same script without the probe."""
     return subprocess.run(
-        [sys.executable, str(script), *words], env=_own_environment(), cwd=tmp_path, text=True,
+        [sys.executable, str(script), *words], env=own_environment(), cwd=tmp_path, text=True,
         capture_output=True, timeout=TIMEOUT, check=False,
     )  # fmt: skip

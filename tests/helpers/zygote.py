@@ -55,9 +55,18 @@ def leave() -> None:
         os._exit(LEFT[0])
 
 
-def code_of(end: SystemExit) -> int:
-    """The exit code of a child that asks for its end."""
-    return (end.code or 0) & 0xFF if end.code is None or isinstance(end.code, int) else 1
+class Main:
+    """A child's program runs inside: how it ended becomes its exit code, and goes on to the interpreter."""
+
+    def __enter__(self) -> None:
+        """Nothing is known yet."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, SystemExit):
+            number = error.code is None or isinstance(error.code, int)
+            LEFT.append((error.code or 0) & 0xFF if number else 1)
+        elif not isinstance(error, KeyboardInterrupt):  # then the interpreter ends by the signal
+            LEFT.append(0 if error is None else 1)
 
 
 def become(request: dict) -> None:
@@ -95,14 +104,5 @@ if __name__ == "__main__":
             code = compile(stream.read(), sys.argv[0], "exec")
         sys.modules["__main__"].__file__ = sys.argv[0]
         del names, boot, stream
-        try:
+        with Main():
             exec(code, globals())
-        except SystemExit as end:
-            LEFT.append(code_of(end))
-            raise
-        except KeyboardInterrupt:  # the interpreter ends by the signal
-            raise
-        except BaseException:
-            LEFT.append(1)
-            raise
-        LEFT.append(0)

@@ -7,7 +7,7 @@ interpreter's start and the loading of modules are the parent's. Requests and an
 import runpy
 import sys
 
-from zygote import LEFT, become, code_of, serve
+from zygote import Main, become, serve
 
 
 def load() -> None:
@@ -30,8 +30,5 @@ if __name__ == "__main__":
     if asked is not None:
         become(asked)
         sys.path[0] = asked["folder"]  # as `python -m` has it
-        try:
+        with Main():
             runpy.run_module("gpudoctor", run_name="__main__", alter_sys=True)
-        except SystemExit as end:
-            LEFT.append(code_of(end))
-            raise

@@ -157,8 +157,7 @@ def test_forked_workers_are_measured(tmp_path):
         assert start["pid"] in told.one("worker")["pids"]
         assert items["loader"] == told.one("loader")["id"]
         assert (items["items"], items["batches"]) == (24, 3)
-        # Wall clocks: a worker that waits for a CPU in the middle of a collate must not turn this.
-        assert items["fetch"] > 2 * items["collate"] > 0
+        assert items["fetch"] > 5 * items["collate"] > 0
         assert worker.one("end")
         rows = [row for record in worker.of("lines") for row in record["counts"]]
         assert max(rows, key=lambda row: row[4])[0] == "fetch"

@@ -145,8 +145,12 @@ class LoaderBound(Check):
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
         quick = self._quick(loader, run, each, bool(suspected))
         alone = loader is not None and not loader.workers
-        own = without_loader(process) and not suspected
-        dear = _hand_over(busy, each) if idle else ""
+        if without_loader(process) and not suspected:
+            handed = OWN
+        elif quick or (light and alone):
+            handed = WHOLE
+        else:
+            handed = _hand_over(busy, each) if idle else ""
         if light or quick:
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
@@ -170,7 +174,7 @@ class LoaderBound(Check):
                 ("pinned", loader is None or loader.pinned),
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),
-                ("handed", OWN if own else WHOLE if quick or (light and alone) else dear),
+                ("handed", handed),
                 ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
             ),
         )

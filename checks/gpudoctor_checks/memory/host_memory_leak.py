@@ -109,12 +109,14 @@ class HostMemoryLeak(Check):
         on = coverage(state, "profil")
         if on is not None and on.share > 0.5:
             return "profiler"
-        things = growing_things(process, "cpu")
-        if things and things[0].is_plain:
+        thing = next(iter(growing_things(process, "cpu")), None)
+        if thing is None:
+            return "objects"
+        if thing.is_plain:
             return "tensors"
-        if things and things[0].holds_none:
+        if thing.holds_none:
             return "container"
-        return "graphs" if things and things[0].has_graph else "objects"
+        return "graphs" if thing.has_graph else "objects"
 
     def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:
         limit = memory_limit(run.recording)

@@ -30,10 +30,7 @@ class LoaderBoundRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         handed = str(finding.fact("handed") or "")
-        if handed == "own":
-            yield from _own(finding, patient)
-        else:
-            yield from _HANDED[handed](finding) if handed in _HANDED else self._more(finding, patient)
+        yield from _HANDED.get(handed, self._more)(finding, patient)
 
     def _more(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         """Workers, or less work for them."""
@@ -92,7 +89,7 @@ class LoaderBoundRule(Rule):
         )
 
 
-def _whole_batches(finding: Finding) -> Iterator[Remedy]:  # noqa: ARG001
+def _whole_batches(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
     """Items that are indexed and stacked one by one: workers would only copy them."""
     yield Remedy(
         id="DATA001-whole",
@@ -110,7 +107,7 @@ def _whole_batches(finding: Finding) -> Iterator[Remedy]:  # noqa: ARG001
     )
 
 
-def _no_workers(finding: Finding) -> Iterator[Remedy]:
+def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Batches that are cheaper to make than to hand over."""
     each = float(finding.fact("batch_seconds") or 0.0)
     span = finding.span
@@ -133,10 +130,10 @@ def _no_workers(finding: Finding) -> Iterator[Remedy]:
         edits=edits,
         override=(("DataLoader.num_workers", "0"),),
     )
-    yield from _whole_batches(finding)
+    yield from _whole_batches(finding, patient)
 
 
-def _lighter(finding: Finding) -> Iterator[Remedy]:  # noqa: ARG001
+def _lighter(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
     """Batches that are dear to hand over."""
     yield Remedy(
         id="DATA001-tensors",
@@ -186,7 +183,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-_HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter}
+_HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter, "own": _own}
 """What workers would not mend, and what does."""
 
 
