@@ -175,6 +175,7 @@ class LoaderBound(Check):
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),
                 ("handed", handed),
+                ("iterable", loader is not None and loader.iterable),
                 ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
             ),
         )

@@ -8,7 +8,7 @@ from recordings import lines, make_process, make_recording, make_steps, make_wor
 from scripts import script_patient
 
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model import Confidence, Severity, SourceSpan
+from gpudoctor.model import Applicability, Confidence, Severity, SourceSpan
 from gpudoctor.testing import examine, make_host, make_patient, prescribe
 
 REGISTRY = load_registry()
@@ -280,6 +280,19 @@ def test_waiting_for_data():
         "whole batches by one index, instead of items one by one"
     }
     assert remedies("DATA001", finding)[0].startswith("num_workers=")
+
+
+@pytest.mark.parametrize("iterable", [False, True])
+def test_workers_for_a_stream_are_no_safe_remedy(iterable):
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training", iterable=iterable,
+                    path="/job/train.py", line=13, batches=100)  # fmt: skip
+    recording = make_recording(make_process(make_steps(200, data_wait=0.04), records=[loader]))
+    [finding] = examine(REGISTRY.checks["DATA001"], make_patient(recording=recording))
+    [rule] = REGISTRY.rules["DATA001"]
+    remedy = prescribe(rule, finding, make_patient(host=make_host(cpus_affinity=8)))[0]
+    assert remedy.id == "DATA001-workers"
+    assert remedy.applicability is (Applicability.UNSAFE if iterable else Applicability.SAFE)
+    assert iterable == any("get_worker_info" in step for step in remedy.steps)
 
 
 def test_a_generator_without_a_loader_has_no_workers_to_set():

@@ -31,6 +31,8 @@ class LoaderFacts:
     """Batches an epoch; None where its length is not known."""
     batch_size: int | None
     dataset: str
+    iterable: bool
+    """Whether each worker would run the whole stream."""
     place: Place | None
 
 
@@ -83,6 +85,7 @@ def training_loader(process: Process) -> LoaderFacts | None:
         batches=_whole(item.get("batches")),
         batch_size=_whole(item.get("batch_size")),
         dataset=str(item.get("dataset") or ""),
+        iterable=bool(item.get("iterable")),
         place=place_of(item),
     )
 
