@@ -1,7 +1,8 @@
 """What `gpudoctor run` costs a training: step times of processes with and without it, and of others beside it.
 
     python benchmarks/run_overhead.py [--teams 6] [--rounds 25] [--jobs JOB;JOB] [--start-pairs 25]
-        [--rival-python PYTHON] [--rival-jobs JOB;JOB] [--machine WORDS] [--date DATE] [--output FILE]
+        [--before CHECKOUT] [--rival-python PYTHON] [--rival-jobs JOB;JOB]
+        [--machine WORDS] [--date DATE] [--output FILE]
     python benchmarks/run_overhead.py --show FILE
 
 A team is one process a tool and two bare ones, all of the same job. They take turns: each trains for a block
@@ -12,6 +13,9 @@ Processes of the same program differ by where their memory happens to lie, so th
 is their median, with an interval of 95 % from the order of the teams (of six, from the lowest to the highest).
 All that a tool does is in it, its readings and its writing too; the first seconds are not. The job also times
 the parts of its steps, which tells where a tool's cost lies: what memory's place does is in all of them.
+
+`--before` names a checkout of an earlier version: it is one more process of every team, and the difference of
+this version to it is told besides. That is the figure that says whether a change has a cost.
 
 TraceML (with its marker), train-doctor and torch.profiler need an environment with torch, `traceml-ai` and
 `train-doctor` (`--rival-python`) and have bare processes of their own there; without one they are left out, and
@@ -37,7 +41,8 @@ HERE = Path(__file__).resolve().parent
 PROBE = HERE.parent / "gpudoctor" / "probe"
 PATIENCE = 120
 """Seconds for a process to start, or to train for a block."""
-BARE, AGAIN = "bare", "A/A"
+BARE, AGAIN, BEFORE = "bare", "A/A", "before"
+CHANGE = "gpudoctor, more than before"
 
 
 class Trainee:
@@ -116,12 +121,12 @@ def interval(values):
     return statistics.median(ordered), ordered[cut], ordered[n - 1 - cut]
 
 
-def compared(teams, name):
-    """Seconds of a bare step, and the differences of a tool, wall and CPU and by part, with intervals."""
+def compared(teams, name, base=BARE):
+    """Seconds of a bare step, and a tool's differences to another, wall and CPU and by part, with intervals."""
     found = {"step": statistics.median(block[0] for blocks in teams for block in blocks[BARE])}
     for at, what in enumerate(("wall", "cpu", *PARTS)):
         each = [
-            statistics.median(b[at] - a[at] for a, b in zip(blocks[BARE], blocks[name], strict=True))
+            statistics.median(b[at] - a[at] for a, b in zip(blocks[base], blocks[name], strict=True))
             for blocks in teams
         ]
         found |= {what: interval(each), f"{what}_of_teams": each}
@@ -151,10 +156,10 @@ def shown(told):
             if name == "gpudoctor" and AGAIN in tools:
                 again = microseconds(tools[AGAIN]["wall"])
                 rows.append(f"| {job} | {figures['step'] * 1e3:.2f} ms | {more} | {share} | {again} |")
-            if name in (AGAIN, "gpudoctor") and PARTS[0] in figures:
+            if name in (AGAIN, "gpudoctor", CHANGE) and PARTS[0] in figures:
                 cells = " | ".join(microseconds(figures[part], 1) for part in PARTS)
                 parts.append(f"| {job} | {name} | {cells} |")
-            if name != AGAIN and tools.keys() - {AGAIN, "gpudoctor"}:
+            if name not in (AGAIN, BEFORE, CHANGE) and tools.keys() - {AGAIN, "gpudoctor", BEFORE, CHANGE}:
                 others.append(f"| {job} | {name} | {more} | {share} |")
     return "\n".join([*rows, "", *parts, "", *others])
 
@@ -165,11 +170,15 @@ def microseconds(value, digits=0):
     return f"{middle} µs ({low} to {high})"
 
 
-def ours():
+def ours(before):
     """The tools of this environment: how each is started, and what its job is told besides."""
     run = [sys.executable, "-m", "gpudoctor", "run", "--quiet", "--recording", "recording", "--"]
     bare = ([sys.executable, "JOB"], [])
-    return {BARE: bare, AGAIN: bare, "gpudoctor": ([*run, sys.executable, "JOB"], [])}
+    tools = {BARE: bare, AGAIN: bare, "gpudoctor": ([*run, sys.executable, "JOB"], [])}
+    if before:
+        compileall.compile_dir(before / "gpudoctor", quiet=2, workers=1)
+        tools[BEFORE] = (["env", f"PYTHONPATH={before.resolve()}", *run, sys.executable, "JOB"], [])
+    return tools
 
 
 def rivals(python):
@@ -231,6 +240,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--jobs", default=";".join(JOBS), help="separated by semicolons")
     parser.add_argument("--start-pairs", type=int, default=25, help="0: the start is not measured")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
     parser.add_argument("--rival-python")
     parser.add_argument("--rival-jobs", default="1 ms;5 ms;20 ms, transformer", help="separated by semicolons")
     parser.add_argument("--machine", default="not named")
@@ -253,7 +263,7 @@ def main():
     if words.start_pairs:
         told["start_up"] = started(words.start_pairs)
         keep()
-    groups = [(ours(), words.jobs.split(";"))]
+    groups = [(ours(words.before), words.jobs.split(";"))]
     if words.rival_python and Path(words.rival_python).exists():
         groups.append((rivals(words.rival_python), words.rival_jobs.split(";")))
     else:
@@ -264,6 +274,9 @@ def main():
             for name in [name for name in tools if name != BARE]:
                 figures = told["jobs"].setdefault(job, {})[name] = compared(teams, name)
                 print(line(job, name, figures), flush=True)
+            if BEFORE in tools:
+                figures = told["jobs"][job][CHANGE] = compared(teams, "gpudoctor", BEFORE)
+                print(line(job, CHANGE, figures), flush=True)
             keep()
 
 

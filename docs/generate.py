@@ -12,9 +12,10 @@ from pathlib import Path
 
 from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
+from gpudoctor.engine.claims import CLAIMS
 from gpudoctor.engine.manual import read_page, topic_order
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.report.pages import index_markdown, overrides_markdown, page_markdown
+from gpudoctor.report.pages import index_markdown, overrides_markdown, page_markdown, verdicts_markdown
 
 DOCS = Path(__file__).parent
 _OURS = "gpudoctor_checks."
@@ -29,6 +30,7 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
+    written[DOCS / "verdicts.md"] = verdicts_markdown(CLAIMS)
     written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
 

@@ -5,6 +5,7 @@ with torch and numpy:  python examples/train_crops_well.py --epochs 1
 """
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -94,6 +95,25 @@ def train_epoch(model, loader, optimizer, device, epoch, log, log_every):
     return total_loss.item() / len(loader), correct.item() / len(loader.dataset)
 
 
+def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+    """All that a resumed run needs, in one step: a job that is killed here leaves the file before it."""
+    if int(os.environ.get("RANK", "0")) > 0:
+        return
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+    torch.save(state, path.with_suffix(".new"))
+    path.with_suffix(".new").replace(path)
+
+
+def resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """The epoch to go on with."""
+    if not path.exists():
+        return 0
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["epoch"] + 1
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "gpudoctor-crops")
@@ -105,6 +125,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--log-every", type=int, default=50)
+    parser.add_argument("--resume", action="store_true", help="go on where a job before this one was stopped")
     args = parser.parse_args()
 
     torch.manual_seed(0)
@@ -122,10 +143,13 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     sample = torch.zeros(args.batch_size, 3, args.size, args.size, device=device)
     print(f"{count_flops(model, sample):,} FLOPs a forward pass of {args.batch_size} crops")
+    checkpoint = args.data / "checkpoint.pt"
+    first = resume(checkpoint, model, optimizer) if args.resume else 0
     with open(args.data / "log.csv", "w") as log:
-        for epoch in range(args.epochs):
+        for epoch in range(first, args.epochs):
             loss, accuracy = train_epoch(model, loader, optimizer, device, epoch, log, args.log_every)
             print(f"epoch {epoch}: mean loss {loss:.4f}, accuracy {accuracy:.1%}")
+            save(checkpoint, model, optimizer, epoch)
     torch.save(model.state_dict(), args.data / "model.pt")
 
 

@@ -21,6 +21,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 
@@ -188,6 +189,7 @@ def make_patient(
     packages: Packages | None = None,
     torch: TorchBuild | None = None,
     argument_fields: ArgumentFields | None = None,
+    project_versions: ProjectVersions | None = None,
     job: Job | None = None,
     kernel_log: KernelLog | None = None,
     source: Source | None = None,
@@ -213,6 +215,7 @@ def make_patient(
             packages=_sign("the packages", packages),
             torch=_sign("torch", torch),
             argument_fields=_sign("the argument classes", argument_fields),
+            project_versions=_sign("the project's versions", project_versions),
             job=_sign("the job", job),
             source=_sign("the source", source),
             configs=_sign("the configs", configs),

@@ -67,6 +67,8 @@ NAMES = {
     "FAIL002": "killed", "FAIL003": "device-assert", "FAIL004": "collective-timeout", "FAIL005": "bus-error",
     "FAIL006": "native-crash",
     "PERF007": "batch-too-small", "CFG004": "zero-stage-misfit",
+    "LOOP012": "silent-broadcast", "NUM010": "constant-output", "NUM011": "constant-target",
+    "DATA013": "not-shuffled", "DATA014": "same-seed",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 
@@ -88,6 +90,7 @@ RECORDED = frozenset(
         "DATA010",
         "DATA011",
         "DATA012",
+        "DATA013",
         "SYNC001",
         "SYNC002",
         "SYNC003",
@@ -116,9 +119,12 @@ RECORDED = frozenset(
         "NUM007",
         "NUM008",
         "NUM009",
+        "NUM010",
+        "NUM011",
         "LOOP001",
         "LOOP002",
         "LOOP011",
+        "LOOP012",
         "PERF001",
         "PERF002",
         "PERF003",

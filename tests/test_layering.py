@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 ALLOWED = {
-    "gpudoctor/model": {"gpudoctor.model"},
+    # The probe's masker runs in the user's process without gpudoctor, so the one definition is there.
+    "gpudoctor/model": {"gpudoctor.model", "gpudoctor.probe.masking"},
     "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.engine"},
     "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate", "gpudoctor.vitals"},
     "gpudoctor/recorder": {
@@ -108,6 +109,21 @@ def test_the_probe_imports_the_standard_library_and_its_own_modules_only():
                 if name.split(".")[0] not in sys.stdlib_module_names | {"sitecustomize"}:
                     wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_masker_is_one_module_and_needs_no_other_of_the_probe():
+    names = {
+        name for path in modules("gpudoctor/probe/masking")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for name in [f"{'.' * node.level}{node.module or ''}"] if node.level
+    }  # fmt: skip
+    assert names and not any(name.startswith("..") for name in names)
+    users = [
+        str(path.relative_to(ROOT)) for path in modules("gpudoctor") for name, _, _ in imports(path)
+        if name.startswith("gpudoctor.probe.masking")
+    ]  # fmt: skip
+    assert users == ["gpudoctor/model/redaction.py"]
 
 
 def test_no_check_imports_another_check():

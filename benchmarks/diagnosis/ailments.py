@@ -43,6 +43,11 @@ def evaluate(model, rows={rows}):
     model.train()
 """
 FIT = "model, optimizer, loader"
+SUMS = {
+    "dataset": "self.y = self.x.sum(dim=1)",
+    "model": "nn.Sequential(nn.Linear(64, 768), nn.ReLU(), nn.Linear(768, 1))",
+}
+"""A regression."""
 
 AILMENTS: list[Ailment] = [
     Ailment(
@@ -337,6 +342,32 @@ AILMENTS: list[Ailment] = [
         name="exception", codes=("FAIL001",), fails=True,
         sick={"step_start": "if step == 120:\n    x = x[:, :50]", "forward": "out = model(x)  # sick"},
         well={},
+    ),
+    Ailment(
+        name="silent-broadcast", codes=("LOOP012",),
+        sick={**SUMS, "loss": "loss = F.smooth_l1_loss(out, y)  # sick"},
+        well={**SUMS, "loss": "loss = F.smooth_l1_loss(out.squeeze(1), y)"},
+    ),
+    Ailment(
+        name="constant-output", codes=("NUM010", "NUM005"),
+        sick={"forward": "out = model[4](F.relu(model[2](model[1](model[0](x))) - 60))  # sick"},
+        well={"forward": "out = model[4](F.relu(model[2](model[1](model[0](x)))))"},
+    ),
+    Ailment(
+        name="constant-target", codes=("NUM011",),
+        sick={"dataset": "self.y = self.y // 10  # sick"},
+        well={"dataset": "self.y = self.y // 2"},
+    ),
+    Ailment(
+        name="not-shuffled", codes=("DATA013",),
+        sick={"dataset": "self.y = self.y.sort().values", "loader": "batch_size=16",
+              "setup": "# sick: the loader goes through classes in order"},
+        well={"dataset": "self.y = self.y.sort().values", "loader": "batch_size=16, shuffle=True"},
+    ),
+    Ailment(
+        name="label-outside", codes=("FAIL001",), fails=True,
+        sick={"dataset": "self.y = self.y + 1", "loss": "loss = F.cross_entropy(out, y)  # sick"},
+        well={"dataset": "self.y = self.y + 1", "loss": "loss = F.cross_entropy(out, y - 1)"},
     ),
     Ailment(
         name="killed", codes=("FAIL002",), fails=True,

@@ -45,6 +45,12 @@ other shapes (iterable sets, generators, loops in other modules, runs of 40 to 6
 check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
 mended too, and they are not part of the table. Notes are no alarms, and neither are the sampler
 that the two-rank twins lack on purpose and what follows from it.
+
+Programs that nobody here wrote are harder. In 15 public programs, each with one fault put in as a
+person would, 77 cases had the right cause first in 81 %, first and with nothing false beside it in
+75 %, and named at all in 88 %. Of 17 such programs left as they are, 4 got a wrong warning. What
+they showed is being mended; a figure after the mending needs other programs, and is not measured
+so far.
 """
 
 

@@ -1,5 +1,6 @@
 """The command line: one module a command, and the one place that turns errors into text and exit codes."""
 
+import errno
 import gc
 import os
 import sys
@@ -11,6 +12,7 @@ COLLECT_AFTER = 500_000
 Classes and trees of syntax are many and hold hardly a cycle: at the default, looking for some takes a fifth of
 the time of a command.
 """
+_OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 INTERRUPTED = 130
 """128 + SIGINT, the shell's convention."""
 
@@ -25,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(COLLECT_AFTER, *before[1:])
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
+        arguments.alone = argv is None  # the process ends with the command
         code = int(arguments.run(arguments))
         sys.stdout.flush()
         return code
@@ -38,8 +41,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("gpudoctor: interrupted")
         return INTERRUPTED
+    except Exception as error:  # noqa: BLE001  # the one guard: no traceback, and no fault of ours as the user's
+        _say(f"gpudoctor: {_fault(error)}")
+        return DoctorError.exit_code
     finally:
         gc.set_threshold(*before)
+
+
+def _our_file(path: str) -> str:
+    """A file of gpudoctor's, its checks' or its rules', from its package on; "" for every other file.
+
+    A clone and the folders above it may have any name, so that a word in a path decides nothing.
+    """
+    package = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+    if path.startswith(package):
+        return f"gpudoctor/{path.removeprefix(package)}"
+    for name in ("gpudoctor_checks", "gpudoctor_rules"):
+        _, found, rest = path.rpartition(f"{os.sep}{name}{os.sep}")
+        if found:
+            return f"{name}/{rest}"
+    return ""
+
+
+def _fault(error: Exception) -> str:
+    """What is said of an error that no door has turned into a sentence: ours, or a machine that is full."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give it less at once, or a machine with more"
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        return f"the machine refuses: {error.strerror}{f': {error.filename}' if error.filename else ''}"
+    import traceback
+
+    frames = [
+        (file, frame)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (file := _our_file(frame.filename))
+    ]
+    place = " < ".join(f"{file}:{frame.lineno} in {frame.name}" for file, frame in reversed(frames[-3:]))
+    words = " ".join(str(error).split())[:300]
+    return (
+        f"internal error: {type(error).__name__}: {words} ({place}). This is a fault of gpudoctor; "
+        "please report it with this line and what you gave it"
+    )
 
 
 def _mend_streams() -> None:
@@ -52,8 +94,11 @@ def _mend_streams() -> None:
 
 def _say(text: str) -> None:
     """A line on standard error, whatever its encoding and state."""
+    from gpudoctor.report.printable import printable
+
     try:
         encoding = sys.stderr.encoding or "utf-8"
+        text = printable(text)
         sys.stderr.write(text.encode(encoding, "replace").decode(encoding, "replace") + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):

@@ -1,7 +1,3 @@
-"""`python -m gpudoctor.cli`."""
+"""`python -m gpudoctor.cli`: the same as `python -m gpudoctor`."""
 
-import sys
-
-from gpudoctor.cli import main
-
-sys.exit(main())
+import gpudoctor.__main__  # noqa: F401 - the import runs the command

@@ -12,17 +12,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpudoctor.model.children import child_code
+from gpudoctor.model.doors import load_json, read_text
+from gpudoctor.model.limits import REPORT
 from gpudoctor.report.units import seconds_text
 
 if TYPE_CHECKING:
-    from gpudoctor.model import Report
     from gpudoctor.recorder.hang import Standing
 
 FIRST_LOOK, LAST_PAUSE = 60.0, 900.0
 """Seconds after which a run is examined for `--on-finding`; the pause doubles up to the second number."""
 _PATIENCE = 30.0
 """Seconds that the user's command may take at the end of a run before it is left to itself."""
-_NICE = 10
 
 
 def add_alarm_flags(group: "argparse._ArgumentGroup") -> None:
@@ -44,7 +45,9 @@ def add_tensorboard_flag(group: "argparse._ArgumentGroup | argparse.ArgumentPars
 
 def hang_text(still: float, standings: Sequence["Standing"]) -> str:
     """The words for a run that stands still."""
-    lines = [f"gpudoctor: no step has ended for {seconds_text(float(round(still)))}; the command runs on."]
+    lines = [
+        f"gpudoctor: no step was seen to end for {seconds_text(float(round(still)))}; the command runs on."
+    ]
     for item in standings:
         who = f"rank {_ranges(item.ranks)}" if len(item.ranks) == 1 else f"ranks {_ranges(item.ranks)}"
         at = ", ".join(filter(None, (item.phase.replace("_", " "), item.place)))
@@ -63,11 +66,11 @@ def _ranges(ranks: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
-def write_events(report: "Report", folder: str, data: bytes) -> None:
+def write_events(folder: str, host: str, data: bytes) -> None:
     """An event file in the folder, named as TensorBoard expects. Raises `UsageError`."""
     from gpudoctor.errors import UsageError
 
-    name = f"events.out.tfevents.{int(time.time())}.{report.subject.host or 'run'}.{os.getpid()}.gpudoctor"
+    name = f"events.out.tfevents.{int(time.time())}.{host or 'run'}.{os.getpid()}.gpudoctor"
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         (Path(folder) / name).write_bytes(data)
@@ -98,20 +101,25 @@ class Alarm:
 
     def end(self, findings: Sequence[dict[str, Any]]) -> None:
         """The run is over: tell what has not been told, and give the commands a while."""
-        if self._look is not None:
-            self._look.kill()
-            self._look.communicate()
+        self.close()
         self._tell(findings)
         deadline = time.monotonic() + _PATIENCE
         for child in self._running:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(max(0.0, deadline - time.monotonic()))
 
+    def close(self) -> None:
+        """End the look that is under way."""
+        if self._look is not None:
+            self._look.kill()
+            self._look.wait()
+            self._look = None
+
     def _examine(self) -> "subprocess.Popen[bytes]":
         out = self._folder / ".findings.json"
         words = ["report", str(self._folder), "--format", "json", "--fail-on", "never", "--output", str(out)]
         return subprocess.Popen(
-            [sys.executable, "-c", _QUIETLY, str(_NICE), *words],
+            [sys.executable, "-c", child_code("gpudoctor.cli.quietly"), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -122,7 +130,7 @@ class Alarm:
         self._look = None
         out = self._folder / ".findings.json"
         with suppress(OSError, ValueError, KeyError):
-            self._tell(json.loads(out.read_text(encoding="utf-8"))["findings"])
+            self._tell(load_json(read_text(out, REPORT))["findings"])
             out.unlink()
 
     def _tell(self, findings: Sequence[dict[str, Any]]) -> None:
@@ -148,12 +156,3 @@ def _standard_error() -> int:
         return sys.stderr.fileno()
     except (OSError, ValueError, AttributeError):
         return subprocess.DEVNULL
-
-
-_QUIETLY = """
-import os, sys
-if hasattr(os, "nice"):
-    os.nice(int(sys.argv[1]))
-from gpudoctor.cli import main
-sys.exit(main(sys.argv[2:]))
-"""

@@ -73,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine and report; the exit code is DESIGN 4.4's."""
+    """Examine and report; the exit code is `gpudoctor.engine.exit_codes`'s."""
     check_output(arguments)
     check_mend_flags(arguments)
     from gpudoctor.engine.registry import load_registry

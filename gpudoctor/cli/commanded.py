@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import choose_checks, load_settings
+from gpudoctor.cli.values import seconds
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Patient, Report
+    from gpudoctor.recorder.folder import Ending
+    from gpudoctor.recorder.watch import Now
 
+REPORT_SECONDS = 60.0
+"""Seconds that a report may take after the command has ended: its allocation is held meanwhile."""
+_LONGEST = 200
+"""Characters of a command that are shown."""
 FAILED = 1
 """Exit code under --fail-on where the command failed by itself."""
 
@@ -73,9 +80,41 @@ def examine_recorded(command: tuple[str, ...], folder: Path, request: "Request",
         return examine(patient, request)
 
 
+def add_within(parser: argparse.ArgumentParser) -> None:
+    """How long the report may take once the command has ended."""
+    parser.add_argument(
+        "--report-within",
+        type=seconds,
+        default=REPORT_SECONDS,
+        metavar="S",
+        help="a short report where the whole one takes longer than S seconds (default: 60)",
+    )
+
+
+def short_report(command: tuple[str, ...], folder: Path, ending: "Ending", last: "Now | None") -> str:
+    """What is known of a run without an examination."""
+    from gpudoctor.model.redaction import mask_arguments
+    from gpudoctor.report.units import seconds_text
+
+    words = " ".join(mask_arguments(command))
+    who = {"steps": " (--steps)", "seconds": " (--seconds)", "interrupt": " (interrupted)"}
+    code = f"by {ending.signal}" if ending.signal else f"with exit code {ending.exit_code}"
+    lines = [
+        f"{words[:_LONGEST]}: ended {code} after {seconds_text(round(ending.seconds, 1))}"
+        f"{who.get(ending.stopped_by or '', '')}"
+    ]
+    if last is not None:
+        slowest = max((rank.seconds for rank in last.ranks if rank.seconds > 0), default=0.0)
+        each = f", {seconds_text(slowest)} a step" if slowest else ""
+        lines.append(f"{last.step:,} steps or more{each}, ranks: {len(last.ranks)}")
+    lines.append(f"recording: {folder}")
+    return "\n".join(f"  {line}" for line in lines)
+
+
 def say(text: str) -> None:
     """A line on standard error, where there still is one."""
     if text:
+        from gpudoctor.ui.encoding import write_text
+
         with suppress(OSError, ValueError):
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
+            write_text(text + "\n", sys.stderr)

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = compare(*recordings, (reports[0], reports[1]))
     text = _render(result, arguments)
     if arguments.output is None:
-        write_text(text, sys.stdout)
+        write_text(text, sys.stdout, rendered=True)
     else:
         write_file(Path(arguments.output), text)
         write_text(f"gpudoctor: {result.verdict} Comparison: {arguments.output}\n", sys.stderr)

@@ -1,6 +1,7 @@
 """`gpudoctor estimate`: the GPU memory of a job before it runs; nothing is run or loaded for it."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
+from gpudoctor.model.doors import read_text
+from gpudoctor.model.limits import SYSTEM_FILE
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
@@ -104,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         from gpudoctor.ui.encoding import write_text
 
-        write_text(text, sys.stdout)
+        write_text(text, sys.stdout, rendered=True)
     return 1 if answer.fits is False and not answer.own else exit_code(answer)
 
 
@@ -196,7 +199,7 @@ def _asked(arguments: argparse.Namespace) -> tuple["Found", dict[str, Any], list
 
 def _names_a_model(target: str) -> bool:
     """Whether a lone target is a model's name or folder and no file."""
-    return not Path(target).is_file() and Path(target).suffix.lower() not in _FILES
+    return not os.path.isfile(Path(target)) and Path(target).suffix.lower() not in _FILES
 
 
 def _jobs(found: "Found", fields: dict[str, Any]) -> list["TrainingJob"]:
@@ -249,7 +252,7 @@ def _own_card(root: Path = _DRIVER) -> tuple["Device | None", str]:
     names = []
     try:
         for card in sorted(root.iterdir()):
-            lines = (card / "information").read_text("utf-8", "replace").splitlines()
+            lines = read_text(card / "information", SYSTEM_FILE, "replace").splitlines()
             names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     except OSError:
         return None, ""
@@ -329,7 +332,7 @@ def _plot(answer: "Answer", name: str) -> None:
     suffix = Path(name).suffix.lower()
     if suffix not in {".svg", ".png"}:
         raise UsageError(f"--plot {name}: its name must end in .svg or .png")
-    if not Path(name).parent.is_dir():
+    if not os.path.isdir(Path(name).parent):
         raise UsageError(f"--plot {name}: the folder {Path(name).parent} does not exist")
     if suffix == ".svg":
         write_file(Path(name), draw_svg(answer), "--plot")

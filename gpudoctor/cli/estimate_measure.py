@@ -57,9 +57,9 @@ def check_flags(arguments: argparse.Namespace) -> None:
         if not arguments.measure:
             raise UsageError("--write-calibration needs --measure: it keeps what was measured")
         path = _target(arguments)
-        if path.is_dir():
+        if os.path.isdir(path):
             raise UsageError(f"--write-calibration {path}: is a folder; give a file")
-        if path.exists():
+        if os.path.exists(path):
             from gpudoctor.estimate.calibration import read
 
             read(path)

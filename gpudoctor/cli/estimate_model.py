@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import from_numbers, lookup
-from gpudoctor.estimate.find import LARGEST, Found, find_cached, find_path, is_path, parse_config
+from gpudoctor.estimate.find import Found, find_cached, find_path, is_path, parse_config
+from gpudoctor.model.limits import CONFIG
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _PATIENCE = 4.0
@@ -68,11 +69,11 @@ def _download(name: str) -> tuple[bytes | None, str]:
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
-            raw = answer.read(LARGEST + 1)
+            raw = answer.read(CONFIG.most + 1)
     except urllib.error.HTTPError as error:
         if error.code in {401, 403, 404}:
             return None, f"the hub shows no config.json of it (HTTP {error.code}: misspelt, gated or private)"
         return None, f"the hub answered HTTP {error.code}"
     except (OSError, ValueError, http.client.HTTPException):
         return None, "the hub cannot be reached from here; give a local config.json instead"
-    return (raw, "") if len(raw) <= LARGEST else (None, "its config.json is too large")
+    return (raw, "") if len(raw) <= CONFIG.most else (None, "its config.json is too large")

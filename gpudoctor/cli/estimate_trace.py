@@ -2,11 +2,11 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from gpudoctor.cli.commanded import say
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer, label
@@ -86,7 +86,7 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
     _refuse_formulas(arguments, path)
     if not os.path.isfile(path):
         raise UsageError(f"{path}: no such file; name a script, a training config, or a model with --model")
-    sys.stderr.write(f"gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps\n")
+    say(f"gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps")
     request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
     traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
     estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, "the script")

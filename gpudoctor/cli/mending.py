@@ -68,15 +68,28 @@ def write_baseline(report: "Report", path: str) -> int:
 def print_diff(report: "Report", arguments: argparse.Namespace, fail_on: str) -> int:
     """The diff on standard output (or --output), what is left on standard error; returns the exit code."""
     from gpudoctor.engine.exit_codes import exit_code
-    from gpudoctor.ui.encoding import write_text
 
     plan = _plan(report, arguments)
     if arguments.output:
         write_file(Path(arguments.output), plan.diff)
     else:
-        write_text(plan.diff, sys.stdout)
+        write_diff(plan.diff)
     _tell_left(plan)
     return exit_code(report, fail_on, arguments.strict)
+
+
+def write_diff(diff: str) -> None:
+    """The diff on standard output; control characters of the files are shown as escapes, and a word says so."""
+    from gpudoctor.report.printable import printable
+    from gpudoctor.ui.encoding import write_text
+
+    write_text(diff, sys.stdout)
+    if printable(diff) != diff:
+        write_text(
+            "gpudoctor: these files hold control characters, shown as escapes, so this diff does not apply "
+            "there; --diff --output FILE and --fix write them as they are\n",
+            sys.stderr,
+        )
 
 
 def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tensorboard is not None:
         from gpudoctor.report.tensorboard import event_file
 
-        write_events(report, arguments.tensorboard, event_file(recording))
+        write_events(arguments.tensorboard, report.subject.host, event_file(recording))
     return deliver(report, arguments, arguments.fail_on or settings.fail_on)
 
 

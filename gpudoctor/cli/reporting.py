@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -57,7 +58,7 @@ def load_settings(arguments: argparse.Namespace, registry: "Registry", start: Pa
 
     if arguments.config is not None:
         path = Path(arguments.config)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UsageError(f"--config {arguments.config}: no such file")
         return read_settings(path, registry)
     found = find_settings_file(start)
@@ -82,12 +83,22 @@ def check_output(arguments: argparse.Namespace) -> None:
         return
     path = Path(arguments.output)
     folder = path.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise UsageError(f"--output {path}: the folder {folder} does not exist")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"--output {path}: is a folder; name a file in it")
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise UsageError(f"--output {path}: not writable by this user; choose another place")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A report as it goes out."""
+
+    text: str
+    summary: str
+    """For standard error, where the text goes to a file."""
+    code: int
 
 
 def deliver(
@@ -103,9 +114,23 @@ def deliver(
     `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more. `stream`
     takes the report where no file was named; standard output unless given.
     """
-    from gpudoctor.engine.exit_codes import exit_code
-    from gpudoctor.ui.encoding import write_text
+    stream = stream or sys.stdout
+    return send(rendered(report, arguments, fail_on, preflight=preflight, stream=stream), arguments, stream)
 
+
+def rendered(
+    report: "Report",
+    arguments: argparse.Namespace,
+    fail_on: str,
+    *,
+    preflight: bool = False,
+    stream: TextIO,
+) -> Rendered:
+    """The report in the format that was asked for; nothing is written."""
+    from gpudoctor.engine.exit_codes import exit_code, named_strictly
+
+    if arguments.strict:
+        report = named_strictly(report)
     if arguments.format == "json":
         from gpudoctor.cli.mending import with_patches
 
@@ -119,15 +144,21 @@ def deliver(
         from gpudoctor.report.nagios import exit_code as nagios_code
 
         code = nagios_code(report)
-    stream = stream or sys.stdout
-    text = _render(report, arguments, fail_on, preflight, stream)
+    summary = f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n"
+    return Rendered(text=_render(report, arguments, fail_on, preflight, stream), summary=summary, code=code)
+
+
+def send(out: Rendered, arguments: argparse.Namespace, stream: TextIO) -> int:
+    """Write a rendered report where it was asked for, and return the exit code."""
+    from gpudoctor.ui.encoding import write_text
+
     if arguments.output is None:
-        write_text(text if text.endswith("\n") else text + "\n", stream)
+        write_text(out.text if out.text.endswith("\n") else out.text + "\n", stream, rendered=True)
     else:
-        write_file(Path(arguments.output), text)
+        write_file(Path(arguments.output), out.text)
         with suppress(OSError, ValueError):
-            write_text(f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n", sys.stderr)
-    return code
+            write_text(out.summary, sys.stderr)
+    return out.code
 
 
 def _render(
@@ -136,7 +167,7 @@ def _render(
     if arguments.format != TEXT:
         from gpudoctor.report import render
 
-        return render(report, arguments.format)
+        return render(report, arguments.format, fail_on)
     from gpudoctor.ui.console import render_preflight, render_text
 
     terminal = arguments.output is None and stream.isatty()
@@ -158,12 +189,12 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
     if not text.endswith("\n"):
         text += "\n"
     try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
+        if os.path.exists(path) and not os.path.isfile(path):
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
             return
         handle, name = tempfile.mkstemp(prefix=".gpudoctor-", dir=path.parent)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(text)
             # mkstemp makes 0600 files; a report has the mode that any new file of this user has.
             os.chmod(name, 0o666 & ~_umask())

@@ -4,17 +4,29 @@ import argparse
 import math
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.alarms import Alarm, add_alarm_flags, hang_text, write_events
-from gpudoctor.cli.commanded import FAILED, add_command, command_of, examine_recorded, request_of, say
-from gpudoctor.cli.reporting import add_report_flags, check_output, deliver
+from gpudoctor.cli.commanded import (
+    FAILED,
+    add_command,
+    add_within,
+    command_of,
+    examine_recorded,
+    request_of,
+    say,
+    short_report,
+)
+from gpudoctor.cli.interrupts import Interrupts
+from gpudoctor.cli.limited import Expired, Fault, limited
+from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
 from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from gpudoctor.model import Report
+    from gpudoctor.engine.examination import Request
     from gpudoctor.recorder.folder import Ending
     from gpudoctor.recorder.watch import Now
 
@@ -24,6 +36,8 @@ examples:
   gpudoctor run --steps 200 -- torchrun --nproc_per_node=4 train.py
   gpudoctor run --format json --output report.json -- accelerate launch train.py
 The command keeps its output, its files, its random numbers and its signals; the report comes on standard error.
+After --steps and --seconds it gets SIGINT, as by Ctrl-C, SIGTERM 30 s later (--grace), SIGKILL 5 s after that.
+Your own Ctrl-C reaches it as without us, and it has the time that it takes; the third one ends it within 5 s.
 exit codes: the command's own (after --steps and --seconds what it ends with on Ctrl-C, often 130 or 1), 128+n
 when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1
 when the command failed by itself."""
@@ -47,6 +61,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--seconds", type=seconds, metavar="S", help="stop after S seconds, as Ctrl-C would")
     run.add_argument(
+        "--grace",
+        type=seconds,
+        metavar="S",
+        help="SIGTERM S seconds after the request to end, 5 s later SIGKILL to all that is left (default: 30 "
+        "after --steps and --seconds; after your own Ctrl-C no limit: the third one ends the command)",
+    )
+    run.add_argument(
         "--recording",
         metavar="DIR",
         help="new folder for the recording (default: one in ~/.local/state/gpudoctor)",
@@ -64,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_alarm_flags(run)
     add_report_flags(parser)
+    add_within(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,12 +98,38 @@ def run(arguments: argparse.Namespace) -> int:
     folder, remark = new_folder(arguments.recording)
     say(remark)
     alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
-    ending = _record(command, folder, arguments, alarm)
+    interrupts = Interrupts()
+    try:
+        ending, last = _record(command, folder, arguments, alarm, interrupts)
+        found = _reported(command, folder, request, arguments, alarm, (ending, last), interrupts)
+        return _exit_code(arguments, ending, found)
+    finally:
+        interrupts.close(last=arguments.alone)
+
+
+def _reported(
+    command: tuple[str, ...],
+    folder: Path,
+    request: "Request",
+    arguments: argparse.Namespace,
+    alarm: Alarm | None,
+    ended: "tuple[Ending, Now | None]",
+    interrupts: Interrupts,
+) -> int | None:
+    """The report and what else was asked for, within its time; gives the examination's exit code.
+
+    Whatever goes wrong here is told, and the command's exit code stands.
+    """
     found: int | None = None
     try:
-        report = examine_recorded(command, folder, request, quiet=arguments.quiet)
-        found = deliver(report, arguments, arguments.fail_on or request.settings.fail_on, stream=sys.stderr)
-        _afterwards(report, folder, arguments, alarm)
+        with interrupts.allowed():
+            made = limited(lambda: _made(command, folder, request, arguments), arguments.report_within)
+            found = send(made.out, arguments, sys.stderr)
+            _afterwards(made, arguments, alarm)
+    except Expired as error:
+        say(f"gpudoctor: {error}; `gpudoctor report {folder}` makes it.")
+        say(short_report(command, folder, *ended))
+        found = error.exit_code
     except DoctorError as error:
         say(f"gpudoctor: {error}")
         found = error.exit_code
@@ -89,27 +137,55 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"gpudoctor: interrupted; the report later: gpudoctor report {folder}")
     except (OSError, ValueError) as error:
         say(f"gpudoctor: the report could not be written ({error}); later: gpudoctor report {folder}")
-    except Exception:  # noqa: BLE001  # a fault of our own is none of the training's
+    except Exception as error:  # noqa: BLE001  # a fault of our own is none of the training's
         say(
-            f"{traceback.format_exc().rstrip()}\n"
+            f"{str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip()}\n"
             "gpudoctor: a fault of gpudoctor's own, above, cost the report; "
             f"the command's exit code stands, and the recording is kept: {folder}"
         )
-    return _exit_code(arguments, ending, found)
+    finally:
+        if alarm is not None:
+            alarm.close()
+    return found
 
 
-def _afterwards(report: "Report", folder: Path, arguments: argparse.Namespace, alarm: Alarm | None) -> None:
-    """What else was asked for once the report is out."""
-    if alarm is not None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """All that is asked for after a run, ready to be written."""
+
+    out: Rendered
+    findings: "list[dict[str, Any]]"
+    """For `--on-finding`."""
+    events: tuple[str, bytes] | None
+    """Host and contents of an event file, for `--tensorboard`."""
+
+
+def _made(command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace) -> _Made:
+    """Examine and render; nothing is written, so that this can be ended at any time."""
+    report = examine_recorded(command, folder, request, quiet=arguments.quiet)
+    fail_on = arguments.fail_on or request.settings.fail_on
+    out = rendered(report, arguments, fail_on, stream=sys.stderr)
+    findings: list[dict[str, Any]] = []
+    if arguments.on_finding:
         from gpudoctor.report.json import as_object
         from gpudoctor.report.strings import presentable
 
-        alarm.end(as_object(presentable(report))["findings"])  # type: ignore[arg-type]  # a list of objects by the schema
+        findings = as_object(presentable(report))["findings"]  # type: ignore[assignment]  # by the schema
+    events = None
     if arguments.tensorboard is not None:
         from gpudoctor.cli.report import read
         from gpudoctor.report.tensorboard import event_file
 
-        write_events(report, arguments.tensorboard, event_file(read([str(folder)])))
+        events = (report.subject.host, event_file(read([str(folder)])))
+    return _Made(out=out, findings=findings, events=events)
+
+
+def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None) -> None:
+    """What else was asked for once the report is out."""
+    if alarm is not None:
+        alarm.end(made.findings)
+    if made.events is not None:
+        write_events(arguments.tensorboard, *made.events)
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, object]:
@@ -120,8 +196,13 @@ def _settings(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _record(
-    command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, alarm: Alarm | None
-) -> "Ending":
+    command: tuple[str, ...],
+    folder: Path,
+    arguments: argparse.Namespace,
+    alarm: Alarm | None,
+    interrupts: Interrupts,
+) -> "tuple[Ending, Now | None]":
+    """How the command ended, and the ranks as they were seen last."""
     from gpudoctor.recorder.hang import HangWatch
     from gpudoctor.recorder.run import Plan, record
     from gpudoctor.ui.status_line import StatusLine
@@ -134,25 +215,37 @@ def _record(
         folder=folder,
         steps=arguments.steps,
         seconds=arguments.seconds,
+        grace=arguments.grace,
         settings=_settings(arguments),
     )
 
+    last: Now | None = None
+
+    def tell(text: str) -> None:
+        line.release()
+        say(text)
+
     def observe(now: "Now", passed: float) -> None:
-        line.show(_status(now, passed))
+        nonlocal last
+        last = now if now.ranks else last
+        line.show(_status(now, last, passed))
         if alarm is not None:
             alarm.tick(passed)
         if hang is not None and (stands := hang.look(now, passed)) is not None:
-            say(hang_text(*stands).rstrip())
+            tell(hang_text(*stands).rstrip())
 
     try:
-        return record(plan, observe, line.release)
+        return record(plan, observe, line.release, tell=tell, afterwards=interrupts), last
     finally:
         line.close()
 
 
-def _status(now: "Now", passed: float) -> str:
+def _status(now: "Now", last: "Now | None", passed: float) -> str:
+    """The live line: the ranks as they are, or as they were seen last where they have ended."""
     from gpudoctor.ui.status_line import status_text
 
+    if not now.ranks and last is not None:
+        return status_text(passed, step=last.step, ranks=len(last.ranks), ended=True)
     slowest = now.slowest
     quiet = min((rank.age for rank in now.ranks), default=0.0)
     return status_text(

@@ -1,12 +1,12 @@
 """The flags of a synthetic job in `gpudoctor verify`: those of `estimate`, and a DeepSpeed config."""
 
 import argparse
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.model.doors import load_json, read_file
+from gpudoctor.model.limits import CONFIG
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import TrainingJob
@@ -146,7 +146,7 @@ def _read_deepspeed(path: str | None, fields: dict[str, Any]) -> tuple[dict[str,
 def _parsed(path: str) -> dict[str, Any]:
     """The file as DeepSpeed reads it: plain JSON."""
     try:
-        raw = json.loads(Path(path).read_text("utf-8-sig"))
+        raw = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise UsageError(f"--deepspeed {path}: DeepSpeed reads plain JSON, and this is none: {error}") from None
     if not isinstance(raw, dict) or not _KNOWN & raw.keys():

@@ -4,11 +4,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.commanded import FAILED, add_command, command_of, request_of, say
-from gpudoctor.cli.reporting import add_report_flags, check_output, deliver
+from gpudoctor.cli.commanded import FAILED, add_command, add_within, command_of, request_of, say
+from gpudoctor.cli.limited import limited
+from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError
@@ -16,6 +18,7 @@ from gpudoctor.errors import DoctorError
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_session import Result
     from gpudoctor.engine.examination import Request
+    from gpudoctor.trial.unchanged import Unchanged
     from gpudoctor.trial.warden import Warden
 
 EPILOG = """\
@@ -31,7 +34,8 @@ examples:
 The command runs several times, bounded, once shown and then silently; what it writes is kept from your files.
 With --model a training program is written for it (transformers, PEFT, bitsandbytes, DeepSpeed), with random
 weights and tokens: estimated beside measured memory, speed, and the same trials. Its report goes to standard
-output. It needs `gpudoctor[train]`.
+output. It needs the packages of the extra `train`: `pip install '.[train]'`
+in a copy of gpudoctor's repository.
 exit codes: those of the command's first run, 0 where it was ended once enough was seen; with --fail-on those of
 `gpudoctor check`; of a synthetic job also 1 where it does not fit into this machine."""
 BUDGET = 600.0
@@ -80,6 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--recording", metavar="DIR", help="new folder for the first run's recording (default: as in `run`)"
     )
     add_report_flags(parser)
+    add_within(parser)
     add_synthetic_flags(parser)
 
 
@@ -97,7 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     result = _examine(command, request, arguments)
     # A command owns both streams; where we wrote the program standard output is ours, unless a patch goes there
     stream = sys.stdout if synthetic and not arguments.diff else sys.stderr
-    found = deliver(result.report, arguments, arguments.fail_on or request.settings.fail_on, stream=stream)
+    fail_on = arguments.fail_on or request.settings.fail_on
+    out = limited(lambda: rendered(result.report, arguments, fail_on, stream=stream), arguments.report_within)
+    found = send(out, arguments, stream)
     own = INTERRUPTED if result.interrupted else result.finished.exit_code or 0
     if arguments.fail_on is None:
         return own
@@ -108,15 +115,37 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
     """The trials of the command, or of a synthetic job."""
     from gpudoctor.cli.verify_session import examine_and_try
     from gpudoctor.recorder.folder import new_folder
+    from gpudoctor.trial.unchanged import Unchanged
 
-    with _scratch() as (scratch, warden), _ending_by_signals():
-        if command is None:
-            from gpudoctor.cli.verify_synthetic import examine_synthetic
+    if command is None:
+        from gpudoctor.cli.verify_synthetic import examine_synthetic
 
+        with _scratch() as (scratch, warden), _ending_by_signals():
             return examine_synthetic(scratch, warden, request, arguments)
-        folder, remark = new_folder(arguments.recording)
-        say(remark)
-        return examine_and_try(command, folder, scratch, warden, request, arguments)
+    folder, remark = new_folder(arguments.recording)
+    say(remark)
+    files = None
+    try:
+        with _scratch() as (scratch, warden), _ending_by_signals():
+            files = Unchanged(command, without=(str(folder), str(scratch)))
+            result = examine_and_try(command, folder, scratch, warden, request, arguments)
+    except Interrupted as error:
+        raise Interrupted(error.number, f"; {files.look().words}" if files is not None else "") from None
+    except KeyboardInterrupt:
+        say(f"gpudoctor: {files.look().words}" if files is not None else "")
+        raise
+    return _compared(result, files)
+
+
+def _compared(result: "Result", files: "Unchanged") -> "Result":
+    """The result with what has become of the user's files."""
+    trial = result.report.trial
+    if trial is None:
+        return result
+    seen = files.look(trial.kept)
+    kept_out = tuple(path for path in trial.kept_out if path not in seen.changed)
+    trial = replace(trial, changed=seen.changed, compared=seen.words, kept_out=kept_out)
+    return replace(result, report=replace(result.report, trial=trial))
 
 
 @contextmanager
@@ -157,6 +186,7 @@ def _ending_by_signals() -> Iterator[None]:
 class Interrupted(DoctorError):
     """A signal asked us to end."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(f"ended by signal {number}; nothing of yours was changed")
+    def __init__(self, number: int, files: str = "") -> None:
+        super().__init__(f"ended by signal {number}{files}")
+        self.number = number
         self.exit_code = 128 + number

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.commanded import examine_recorded
+from gpudoctor.cli.limited import Expired, limited
 from gpudoctor.cli.verify_ailments import Ailments
 from gpudoctor.errors import UsageError
 
@@ -101,7 +102,7 @@ def examine_and_try(
         finished = bench.explore(
             folder, enough=session.enough, to_stderr=arguments.diff or job is not None, seconds=session.left
         )
-        report = examine_recorded(command, folder, request, quiet=arguments.quiet)
+        report = _diagnosed(command, folder, request, arguments)
         recording = read_recording(str(folder))
         bench.deadline = session.began + session.budget
         ailments = Ailments(session, command, folder, request, arguments)
@@ -119,6 +120,7 @@ def examine_and_try(
         summarise_trials(session),
         protection=guard.words,
         protection_level=guard.level.value,
+        promised=guard.promised,
         kept_out=guard.kept_out,
         not_sent=guard.not_sent,
         replay=ailments.replay,
@@ -127,6 +129,18 @@ def examine_and_try(
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)
     return Result(report=report, finished=finished, interrupted=session.interrupted)
+
+
+def _diagnosed(
+    command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace
+) -> "Report":
+    """The report on the first run, within its time. Raises `Expired`: there is nothing to try without it."""
+    try:
+        return limited(
+            lambda: examine_recorded(command, folder, request, quiet=arguments.quiet), arguments.report_within
+        )
+    except Expired as error:
+        raise Expired(f"{error}, so nothing was tried; `gpudoctor report {folder}` makes it") from None
 
 
 def _try(
@@ -186,12 +200,13 @@ def _patched(
         return trial
     path = folder / "proof.diff"
     with suppress(OSError):
+        path.touch(mode=0o600)
         path.write_text(trial.patch, encoding="utf-8")
         trial = replace(trial, patch_path=str(path))
     if arguments.diff:
-        from gpudoctor.ui.encoding import write_text
+        from gpudoctor.cli.mending import write_diff
 
-        write_text(trial.patch, sys.stdout)
+        write_diff(trial.patch)
     if arguments.keep and not session.interrupted:
         trial = replace(trial, kept=tuple(write_plan(plan_of(session.worth_keeping).files)))
     return trial

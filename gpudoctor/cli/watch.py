@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Find, or watch; the exit code is DESIGN 4.4's."""
+    """Find, or watch; the exit code is `gpudoctor.engine.exit_codes`'s."""
     check_output(arguments)
     if arguments.find:
         return _find(arguments)
@@ -157,11 +157,12 @@ def _find(arguments: argparse.Namespace) -> int:
         import json
         from dataclasses import asdict
 
-        write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout)
+        write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout, rendered=True)
         return 0
     terminal = sys.stdout.isatty()
     width = terminal_width() if terminal else PIPE_WIDTH
-    write_text(render_jobs(jobs, width=width, colour=wants_colour(arguments.color, terminal)), sys.stdout)
+    text = render_jobs(jobs, width=width, colour=wants_colour(arguments.color, terminal))
+    write_text(text, sys.stdout, rendered=True)
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import deliver
 from gpudoctor.errors import IncompleteError
+from gpudoctor.model.amounts import duration
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -43,7 +44,7 @@ def _last(source: "Source", arguments: argparse.Namespace, show: Callable[[str],
         if not arguments.replay and (left <= 0 or tick.window.ended):
             last = source.tick(judge=True) or last
             break
-        show(f"watching: {tick.window.samples} samples, {max(0.0, left):.0f} s to go")
+        show(f"watching: {tick.window.samples} samples, {duration(max(0, round(left)))} to go")
         if not arguments.replay:
             time.sleep(max(0.0, min(arguments.interval, left)))
     if last is None:
@@ -55,6 +56,7 @@ def stream(source: "Source", arguments: argparse.Namespace) -> int:
     """A line a tick until the end of the job, of the duration, of the tape, or Ctrl-C."""
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.report.json import render_line
+    from gpudoctor.report.printable import one_line, printable
     from gpudoctor.ui.encoding import write_text
     from gpudoctor.ui.watch_line import plain_line
 
@@ -66,9 +68,9 @@ def stream(source: "Source", arguments: argparse.Namespace) -> int:
         if tick is None:
             return code
         text = render_line(_shared(tick, arguments)) if arguments.json else plain_line(tick, before) + "\n"
-        before = tick.report.summary.verdict
+        before = one_line(printable(tick.report.summary.verdict))
         code = exit_code(tick.report, arguments.fail_on, arguments.strict)
-        write_text(text, sys.stdout)
+        write_text(text, sys.stdout, rendered=bool(arguments.json))
         left = None if end is None else end - time.monotonic()
         if (tick.window.ended and not arguments.replay) or (left is not None and left <= 0):
             return code

@@ -8,6 +8,8 @@ from pathlib import Path
 from gpudoctor.engine.fingerprint import fingerprint
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Finding, Silenced
+from gpudoctor.model.doors import load_json, read_text
+from gpudoctor.model.limits import BASELINE
 
 SCHEMA = "gpudoctor.baseline/1"
 
@@ -15,7 +17,7 @@ SCHEMA = "gpudoctor.baseline/1"
 def read_baseline(path: Path) -> Counter[str]:
     """Fingerprints with how often each may appear; `UsageError` when the file is no baseline of ours."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = load_json(read_text(path, BASELINE))
         entries = data["findings"]
         if data["schema"] != SCHEMA:
             raise UsageError(
@@ -25,7 +27,7 @@ def read_baseline(path: Path) -> Counter[str]:
         return Counter({str(item["fingerprint"]): int(item["count"]) for item in entries})
     except OSError as error:
         raise UsageError(f"--baseline {path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise UsageError(f"--baseline {path}: not a baseline file; --write-baseline makes one") from error
 
 

@@ -5,9 +5,12 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, Compared
 from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
+from gpudoctor.model.amounts import count as counted
+from gpudoctor.model.amounts import joined
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.steady import Steady, steady
@@ -16,8 +19,6 @@ from gpudoctor.model.signs.recording import Recording
 
 BLOCKS = (50, 36, 25, 18, 12, 8)
 """Numbers of blocks of neighbouring steps to try: steps near each other resemble each other."""
-FEWEST = 8
-"""Steady steps below which no interval is worth its name."""
 _DRAWS = 1000
 _SMALLEST = 0.01
 """A change of the mean below this is noise of any machine, however narrow the interval."""
@@ -34,6 +35,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     ratio = _ratio(states, measure)
     change = _change(ratio)
     jobs = other_job(before, after)
+    case = Compared(time=ratio, change=change, jobs=jobs, crowds=_crowds(before, after))
     codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
     return Comparison(
         before=runs[0],
@@ -48,20 +50,19 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         # What a run was too short for is not gone.
         gone=tuple(sorted(codes[0] - codes[1])) if ratio is not None else (),
         new=tuple(sorted(codes[1] - codes[0])),
-        verdict=_verdict(ratio, change, measure, runs) + _two_jobs(jobs) + _crowds(before, after),
+        verdict=_verdict(case, measure, runs),
         other_job=jobs,
         other_setting=other_setting(before, after),
     )
 
 
-def _crowds(before: Recording, after: Recording) -> str:
-    """What other processes took beside either run: its times are theirs, too."""
-    found = [
-        f"{found.others:.2g} of the {found.cpus} CPUs beside the {which} run"
+def _crowds(before: Recording, after: Recording) -> tuple[str, ...]:
+    """What other processes took beside either run, a clause each: its times are theirs, too."""
+    return tuple(
+        f"{found.others:.2g} of the {counted(found.cpus, 'CPU')} beside the {which} run"
         for which, recording in (("first", before), ("second", after))
         if (found := crowd(recording)) is not None
-    ]
-    return f" Other processes took {' and '.join(found)}, and none was idle." if found else ""
+    )
 
 
 def _lead(recording: Recording) -> Steady | None:
@@ -81,9 +82,11 @@ def _measure(states: tuple[Steady | None, Steady | None]) -> str:
 
 def _ratio(states: tuple[Steady | None, Steady | None], measure: str) -> Ratio | None:
     first, second = states
-    if first is None or second is None or min(first.steps, second.steps) < FEWEST:
+    if first is None or second is None or min(first.steps, second.steps) < FEWEST_COMPARED:
         return None
     one, two = _blocks(first, measure), _blocks(second, measure)
+    if min(min(block) for block in (*one, *two)) <= 0:
+        return None  # a clock that stood still says nothing
     value = _mean(two) / _mean(one)
     dice = random.Random(_SEED)
     drawn = sorted(
@@ -204,23 +207,31 @@ def _curve(recording: Recording) -> dict[int, float]:
     return {}
 
 
-def _two_jobs(jobs: Sequence[str]) -> str:
-    """A warning that the ratio is none of one job's."""
-    return f" They are two jobs, though: {'; '.join(jobs)}." if jobs else ""
-
-
-def _verdict(ratio: Ratio | None, change: Change, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
+def _verdict(case: Compared, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
+    """What became of the speed; where not all is there that this takes, the ratio and what is missing."""
+    ratio, missing = case.time, OTHER_SPEED.lacks(case)
     if ratio is None:
-        short = [name for name, run in zip(("first", "second"), runs, strict=True) if run.steady_steps < FEWEST]
+        short = [
+            name
+            for name, run in zip(("first", "second"), runs, strict=True)
+            if run.steady_steps < FEWEST_COMPARED
+        ]
         which = " and the ".join(short)
-        return f"Not comparable: the {which} run made fewer than {FEWEST} steady steps."
-    if change is Change.UNCLEAR:
-        return (
-            f"No clear difference: a {measure} takes {ratio.value:.3f}x the time "
-            f"({ratio.low:.3f} to {ratio.high:.3f})."
-        )
-    if change is Change.SLOWER:
+        jobs = f" {_capital(missing[1:])}." if missing[1:] else ""
+        return f"Not comparable: the {which} run made fewer than {FEWEST_COMPARED} steady steps.{jobs}"
+    span = f"{ratio.low:.3f} to {ratio.high:.3f}"
+    takes = f"a {measure} takes {ratio.value:.3f}x the time ({span})"
+    if case.change is Change.UNCLEAR:
+        return f"No clear difference: {takes}." + (f" But {joined(missing[1:])}." if missing[1:] else "")
+    if missing:
+        return f"{takes[0].upper()}{takes[1:]}, but {joined(missing)}."
+    if case.change is Change.SLOWER:
         span = f"{ratio.low:.2f} to {ratio.high:.2f}"
         return f"The second run is slower: a {measure} takes {ratio.value:.2f}x the time ({span})."
     span = f"{1 / ratio.high:.2f} to {1 / ratio.low:.2f}"
     return f"The second run is faster: {1 / ratio.value:.2f}x the {measure}s in the same time ({span})."
+
+
+def _capital(clauses: Sequence[str]) -> str:
+    text = joined(clauses)
+    return text[:1].upper() + text[1:]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from gpudoctor.model.amounts import count
+from gpudoctor.model.amounts import count, cut
 from gpudoctor.model.reading.recordings.facts import main_model, torch_fact
 from gpudoctor.model.reading.recordings.judged import run_of
 from gpudoctor.model.signs.recording import Process, Recording
@@ -99,4 +99,4 @@ def _arguments(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
 
 def _short(words: Sequence[str]) -> str:
     text = " ".join(words[:_WORDS]) or "none"
-    return text if len(text) <= _LONG and len(words) <= _WORDS else text[:_LONG] + "..."
+    return cut(text if len(words) <= _WORDS else f"{text} ...", _LONG)

@@ -13,9 +13,10 @@ from gpudoctor.engine.runner import run_checks, take_signs
 from gpudoctor.engine.selection import Selection
 from gpudoctor.engine.settings import Settings
 from gpudoctor.engine.suppression import silence
-from gpudoctor.engine.verdict import pronounce
+from gpudoctor.engine.verdict import promised, pronounce
 from gpudoctor.model import (
     Absent,
+    Applicability,
     Code,
     Confidence,
     Crashed,
@@ -39,6 +40,7 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
+from gpudoctor.model.reading.came_with import too_old
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 
@@ -93,10 +95,10 @@ def _run(
 ) -> RunSummary:
     """The run in numbers; loaded only where something was run."""
     from gpudoctor.engine.run_summary import summarise, with_work
-    from gpudoctor.engine.run_verdict import crashes, in_good_health
+    from gpudoctor.engine.run_verdict import in_good_health
 
     run = with_work(summarise(recording), patient)
-    return replace(run, healthy=in_good_health(recording, run, ranked, crashes(outcomes)))
+    return replace(run, healthy=in_good_health(recording, run, ranked, outcomes))
 
 
 def _unread(patient: Patient) -> list[str]:
@@ -166,7 +168,7 @@ def _prescribe(
     for kind in rules.get(finding.code, ()):
         try:
             for remedy in kind().prescribe(finding, patient):
-                remedies.append(_bounded(remedy, finding))
+                remedies.append(_bounded(_supported(_editable(remedy), patient), finding))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
@@ -179,6 +181,23 @@ def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: 
     case = Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, []))
     [again] = rank([case])
     return replace(item, finding=finding, remedies=again.remedies)
+
+
+def _editable(remedy: Remedy) -> Remedy:
+    """The remedy without edits of a notebook: their lines are those of its cells, which no file has."""
+    if not any(edit.path.endswith(".ipynb") for edit in remedy.edits):
+        return remedy
+    return replace(remedy, edits=(), applicability=Applicability.DISPLAY_ONLY)
+
+
+def _supported(remedy: Remedy, patient: Patient) -> Remedy:
+    """The remedy without edits that write what the project's own torch may lack; a step says why."""
+    lacks = too_old(patient, remedy)
+    if lacks is None:
+        return remedy
+    asked, need = lacks
+    step = f"That needs torch {need}, and {asked.path}:{asked.line} asks for {asked.name}{asked.wanted}."
+    return replace(remedy, edits=(), applicability=Applicability.DISPLAY_ONLY, steps=(*remedy.steps, step))
 
 
 def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
@@ -205,6 +224,7 @@ def _summary(
     severities = [item.finding.severity for item in ranked]
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
+        promise=promised(patient, ranked, outcomes, run),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),
         note=severities.count(Severity.NOTE),

@@ -1,6 +1,11 @@
-"""The exit code of a report: a contract with scripts (DESIGN 4.4)."""
+"""The exit code of a report: a contract with scripts (docs/design.md)."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 
 from gpudoctor.model import Crashed, Report, Severity, Skipped
+from gpudoctor.model.amounts import count
 
 WELL = 0
 FOUND = 1
@@ -13,15 +18,39 @@ def exit_code(report: Report, fail_on: str, strict: bool) -> int:
 
     Findings outrank gaps: a job that must not start must not start because a check crashed as well.
     """
-    if fail_on != "never":
-        floor = Severity(fail_on).rank
-        if any(item.finding.severity.rank >= floor for item in report.findings):
-            return FOUND
+    if any(at_least(item.finding.severity, fail_on) for item in report.findings):
+        return FOUND
     return INCOMPLETE if incomplete(report, strict) else WELL
+
+
+def at_least(severity: Severity, fail_on: str) -> bool:
+    """Whether a finding of this severity makes the exit code 1."""
+    return fail_on != "never" and severity.rank >= Severity(fail_on).rank
+
+
+def named_strictly(report: Report) -> Report:
+    """The report of `--strict`: checks that lacked what they read are a problem, named with their reasons."""
+    lacking = _lacking(report)
+    if not lacking:
+        return report
+    reasons = "; ".join(most_frequent(item.reason for item in lacking))
+    sentence = f"--strict: {count(len(lacking), 'check')} lacked what they read: {reasons}"
+    return replace(report, problems=(*report.problems, sentence))
+
+
+def most_frequent(reasons: Iterable[str]) -> list[str]:
+    """Each reason once, the most frequent first, with how often it was given: `nothing was run (31)`."""
+    counted = Counter(reasons).most_common()
+    return [reason if number == 1 else f"{reason} ({number})" for reason, number in counted]
+
+
+def _lacking(report: Report) -> list[Skipped]:
+    """The checks that were selected and lacked a sign."""
+    return [item for item in report.outcomes if isinstance(item, Skipped) and not item.deselected]
 
 
 def incomplete(report: Report, strict: bool) -> bool:
     """Whether a check crashed or a target was not read; with `strict`, whether a sign was missing as well."""
     if report.problems or any(isinstance(item, Crashed) for item in report.outcomes):
         return True
-    return strict and any(isinstance(item, Skipped) and not item.deselected for item in report.outcomes)
+    return strict and bool(_lacking(report))

@@ -2,8 +2,9 @@
 
 The order: what breaks the run first, notes last (nobody has to act on one), among the rest and among notes
 expected gain times confidence, then severity, then effort, then what uses a resource up before what says that
-it is short. Two remedies that turn the same knob differently, or one that uses what another finding says is
-scarce, are told apart here and nowhere else: the lower one is set aside with the reason.
+it is short. What a finding calls its cause comes before it, in its place. Two remedies that turn the same knob
+differently, or one that uses what another finding says is scarce, are told apart here and nowhere else: the
+lower one is set aside with the reason.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,7 +55,7 @@ class _Turned:
 
 def rank(cases: Iterable[Case]) -> tuple[Ranked, ...]:
     """Put findings in order of what to act on first, and their remedies best first."""
-    ordered = sorted(cases, key=_place)
+    ordered = _causes_first(sorted(cases, key=_place))
     scarce = _scarcity(ordered)
     taken: list[_Turned] = []
     ranked: list[Ranked] = []
@@ -111,6 +112,16 @@ def _place(case: Case) -> tuple[bool, bool, float, int, int, bool, str, str, str
         span.line if span else 0,
         repr(finding),
     )
+
+
+def _causes_first(ordered: Sequence[Case]) -> list[Case]:
+    """The same order, but a cause takes the place of its best placed effect, and the effect follows it."""
+    place = {id(case): (float(at), 0) for at, case in enumerate(ordered)}
+    for effect in ordered:
+        cause = next((case for case in ordered if case.finding.code == effect.finding.effect_of), None)
+        if cause is not None and place[id(cause)] > place[id(effect)]:
+            place[id(cause)] = (place[id(effect)][0], -1)
+    return sorted(ordered, key=lambda case: place[id(case)])
 
 
 def _reason(case: Case) -> str:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from gpudoctor.engine.run_series import run_series
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.peaks import peak_flops
 from gpudoctor.model.reading.recordings.blame import THE_JOB, share_of
 from gpudoctor.model.reading.recordings.judged import run_of
 from gpudoctor.model.reading.recordings.numbers import (
@@ -13,6 +12,7 @@ from gpudoctor.model.reading.recordings.numbers import (
     RunNumbers,
     run_numbers,
 )
+from gpudoctor.model.reading.recordings.peak_of_ranks import peak_of_ranks
 from gpudoctor.model.reading.recordings.playing import experience
 from gpudoctor.model.reading.recordings.steady import OTHER, Steady, counts, steady
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
@@ -46,6 +46,7 @@ def summarise(recording: Recording) -> RunSummary:
         step_seconds=numbers.step,
         throughput=_throughput(recording, numbers),
         phases=numbers.phases,
+        device_idle=judged.idle if (judged := run_of(recording)) is not None else None,
         memory=_memory(recording, numbers.memory),
         gpus=tuple(
             RunGpu(
@@ -114,12 +115,8 @@ def _throughput(recording: Recording, numbers: RunNumbers) -> RunThroughput:
 
 def _mfu(recording: Recording, flops: float | None) -> float | None:
     """Model FLOPs a second over the peak of all ranks' devices together."""
-    peaks = []
-    for process in recording.ranks:
-        torch = process.first("torch")
-        peaks.append(peak_flops(str(torch.get("device") or "")) if torch else None)
-    known = [peak for peak in peaks if peak]
-    return flops / sum(known) if flops and known and len(known) == len(peaks) else None
+    peak = peak_of_ranks(recording)
+    return flops / peak if flops and peak else None
 
 
 def _windows(states: Sequence[Steady], column: str | None) -> Spread | None:

@@ -5,7 +5,16 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from gpudoctor.engine.claims import (
+    FEWEST_STEPS,
+    MUCH,
+    REST_WELL,
+    RUN_HEALTHY,
+    UNEXPLAINED,
+    Ran,
+)
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
+from gpudoctor.model.amounts import count, cut, joined
 from gpudoctor.model.reading.recordings.bounds import speedup
 from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.deaths import EXIT, Told
@@ -13,17 +22,13 @@ from gpudoctor.model.reading.recordings.deaths import death as cause_of_death
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
 
-FEWEST_STEPS = 20
-"""Steady steps below which the speed of a run is not called healthy."""
 _WORTH = 1.05
 """A bound below this is not worth anybody's time."""
-_UNEXPLAINED = 1.18
-"""A bound above this with no finding to explain it is not health: 15 % of the time, what PERF014 notes."""
-_NOTED = 0.15
-"""Share of the time from which on the verdict names a note."""
 _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
+_INSIDE = ("SYNC", "DIST", "OBS001", "OBS005", "OBS006")
+"""Findings beside the computation whose time may be inside the passes: waits, collectives, hooks."""
 _OTHER, _NOTHING = "other", 1e-9
 _UNEXPLAINED_TIME = "PERF014"
 _HANG = "DIST008"
@@ -31,6 +36,8 @@ _WRONG = ("LOOP", "NUM", "DATA", "DIST")
 """Topics whose errors make the result of a training wrong; an error of another is a fault beside it."""
 _SENTENCE = 40
 """Characters below which the first sentences of a message do not stand for it."""
+_MUCH_IDLE = 0.1
+"""Share of a step from which on what it loses leads the verdict."""
 _FIRST = 3
 """Findings that the verdict adds up."""
 
@@ -63,11 +70,21 @@ def pronounce_run(
     if told is not None:
         return _dead(title, recording, run, told)
     if not run.steps and not any(item.finding.code == _HANG for item in errors):
-        return f"{title} made no training step that could be seen, so nothing can be said about its speed."
+        said = f"{title} made no training step that could be seen, so nothing can be said about its speed."
+        return said + _interrupted(recording.end)
     if errors:
-        return _wrong(title, run, errors) + _crowded(recording)
-    said = _slow(run, warnings) if warnings else _well(run, ranked, outcomes)
-    return _steps_are(run) + said + _crowded(recording)
+        return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
+    case = _ran(recording, run, ranked, outcomes)
+    said = _slow(case, warnings) if warnings else _well(case)
+    return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
+
+
+def _interrupted(end: RunEnd | None) -> str:
+    """How a run ended that somebody asked to end, and that no verdict calls dead."""
+    if end is None or end.stopped_by != "interrupt":
+        return ""
+    how = f"by {end.signal}" if end.signal else f"with exit code {end.exit_code}"
+    return f" It was interrupted, and ended {how}."
 
 
 def _crowded(recording: Recording) -> str:
@@ -75,8 +92,9 @@ def _crowded(recording: Recording) -> str:
     found = crowd(recording)
     if found is None:
         return ""
+    cpus = count(found.cpus, "CPU")
     return (
-        f" Other processes took {found.others:.2g} of the {found.cpus} CPUs meanwhile, and none was idle: "
+        f" Other processes took {found.others:.2g} of the {cpus} meanwhile, and none was idle: "
         "alone the run would be faster."
     )
 
@@ -98,12 +116,22 @@ def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     return f"{title} ran, and {said}: {name}{more}."
 
 
-def in_good_health(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], crashed: int) -> bool:
-    """Whether a run ended well, made steps enough to judge, has no finding above a note, and loses little."""
-    died = _died(recording)
-    sick = any(item.finding.severity is not Severity.NOTE for item in ranked)
-    slow = _bound(run) > _UNEXPLAINED
-    return not (died or sick or slow or crashed or run.steady_steps < FEWEST_STEPS)
+def in_good_health(
+    recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]
+) -> bool:
+    """Whether a run ended well, was seen whole, has no finding above a note, and loses little."""
+    return not RUN_HEALTHY.lacks(_ran(recording, run, ranked, outcomes))
+
+
+def _ran(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> Ran:
+    return Ran(
+        recording=recording,
+        run=run,
+        bound=_bound(run),
+        died=_died(recording),
+        ranked=ranked,
+        outcomes=outcomes,
+    )
 
 
 def _died(recording: Recording) -> bool:
@@ -149,40 +177,62 @@ def _short(text: str, longest: int = 160) -> str:
     if len(text) <= longest:
         return text
     sentence = text.rfind(". ", 0, longest)
-    return text[: sentence + 1] if sentence >= _SENTENCE else text[: longest - 3] + "..."
+    return text[: sentence + 1] if sentence >= _SENTENCE else cut(text, longest)
 
 
-def _slow(run: RunSummary, warnings: Sequence[Ranked]) -> str:
+def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
     """What the time goes to, and what the first findings can give back together."""
+    lead, promised = _lead(case.run), _promise(case, warnings)
+    if promised:
+        return f"{lead}{promised}"
+    names = ", ".join(item.finding.name for item in warnings[:_FIRST])
+    return f"{lead}To look at: {names}.".strip()
+
+
+def promise(
+    recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]
+) -> str:
+    """The sentence of a run's verdict that says what its first findings can give back; "" without one."""
+    warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
+    return _promise(_ran(recording, run, ranked, outcomes), warnings)
+
+
+def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
+    run = case.run
     dear = [item for item in warnings if (item.finding.cost.step_share or 0.0) > 0][:_FIRST]
-    lead = _lead(run)
     if not dear:
-        names = ", ".join(item.finding.name for item in warnings[:_FIRST])
-        return f"{lead}To look at: {names}.".strip()
+        return ""
     high = _together(run, [(item, item.finding.cost.step_share or 0.0) for item in dear])
     low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
     which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
     gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
-    rest = "; nothing else is worth your time" if len(dear) == len(warnings) else ""
-    return f"{lead}Curing {which} should make this run {gain} faster{rest}."
+    rest = (
+        "; nothing else is worth your time" if len(dear) == len(warnings) and not REST_WELL.lacks(case) else ""
+    )
+    return f"Curing {which} should make this run {gain} faster{rest}."
 
 
 def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
     """What findings give back together, as a factor, none of the time counted twice.
 
     Findings of a topic often price the same time (a loader that is slow, and the line in it that makes it so),
-    so the largest of each topic counts. Together they give back no more than the phases that they are about
-    hold, unless one alone does.
+    so the largest of each topic counts. What does not work inside the passes gives back no more than the phases
+    beside them contain. What speeds the computation up gives back its share of the step; where that is more
+    than the passes take, it is a share of what they take.
     """
     largest: dict[str, float] = {}
+    lost = math.fsum(_losses(run).values())
     for item, share in shares:
         code = item.finding.code
         topic = code if code == _UNEXPLAINED_TIME else code.rstrip("0123456789")
-        largest[topic] = max(largest.get(topic, 0.0), share)
-    lost = math.fsum(_losses(run).values())
+        # A price near one leaves a remainder of rounding; the passes in the bar are what truly remains.
+        price = share if topic in _COMPUTING or code.startswith(_INSIDE) or not lost else min(share, lost)
+        largest[topic] = max(largest.get(topic, 0.0), price)
     computed = math.fsum(share for topic, share in largest.items() if topic in _COMPUTING)
     beside = math.fsum(share for topic, share in largest.items() if topic not in _COMPUTING)
-    return speedup(max(*largest.values(), 0.0, min(computed, 1.0 - lost) + min(beside, lost)))
+    passes = 1.0 - lost
+    sped = computed if computed <= passes else min(1.0, computed) * passes
+    return speedup(max(*largest.values(), 0.0, sped + min(beside, lost)))
 
 
 def _factor(value: float) -> str:
@@ -197,8 +247,12 @@ def _least(item: Ranked) -> float:
 
 def _lead(run: RunSummary) -> str:
     """The largest part of a step that is no computation."""
+    if run.device_idle is not None:
+        if run.device_idle < _MUCH_IDLE:
+            return ""
+        return f"The device is idle for up to {run.device_idle:.0%} of every step. ".replace("%", " %")
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
-    if share < 0.1:
+    if share < _MUCH_IDLE:
         return ""
     words = {"data_wait": "The training waits for data", "other": "Code outside every phase that we know takes"}
     if name == "data_wait":
@@ -210,7 +264,12 @@ def _lead(run: RunSummary) -> str:
 def _losses(run: RunSummary) -> dict[str, float]:
     """Shares of the phases that compute nothing, without the lines that do."""
     beside = {**run.phases, _OTHER: run.phases.get(_OTHER, 0.0) - run.work}
-    return {name: share for name, share in beside.items() if name not in _COMPUTE and share > _NOTHING}
+    lost = {name: share for name, share in beside.items() if name not in _COMPUTE and share > _NOTHING}
+    if run.device_idle is None:
+        return lost
+    # While the device works, nothing is lost, whatever the host does.
+    part = min(1.0, run.device_idle / max(math.fsum(lost.values()), _NOTHING))
+    return {name: share * part for name, share in lost.items()}
 
 
 def _bound(run: RunSummary) -> float:
@@ -218,48 +277,50 @@ def _bound(run: RunSummary) -> float:
     return speedup(max(_losses(run).values(), default=0.0))
 
 
-def crashes(outcomes: Sequence[Outcome]) -> int:
-    """Checks that crashed."""
-    return sum(isinstance(item, Crashed) for item in outcomes)
-
-
-def _well(run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
+def _well(case: Ran) -> str:
     """Health with its margins, or why it cannot be called that."""
-    crashed = crashes(outcomes)
-    losses = sorted(_losses(run).items(), key=lambda item: -item[1])
+    losses = sorted(_losses(case.run).items(), key=lambda item: -item[1])
     said = ", ".join(
         f"{name.replace('_', ' ')} {share * 100:.2g} %" for name, share in losses[:2] if share >= 0.001
     )
-    bound = _bound(run)
-    noted = _noted(ranked)
-    if crashed:
-        return f"Nothing wrong was found, but {crashed} {'check' if crashed == 1 else 'checks'} crashed."
-    if run.steady_steps < FEWEST_STEPS:
-        few = f"Nothing wrong was found in {run.steady_steps} steady steps"
-        return f"{few}; for a verdict on its speed let it make more."
-    if bound > _UNEXPLAINED:
-        gain = f"{bound:.2f}x at most to gain"
+    missing = RUN_HEALTHY.lacks(case)
+    if any(isinstance(item, Crashed) for item in case.outcomes):
+        return f"Nothing wrong was found, but {joined(missing)}."
+    if case.run.steady_steps < FEWEST_STEPS:
+        return _few(case, said)
+    noted = _noted(case.ranked)
+    if case.bound > UNEXPLAINED:
+        gain = f"{case.bound:.2f}x at most to gain"
         if noted:
-            note, _ = noted
-            return f"No fault was found; {said} of every step are no computation ({gain}): see note {note}."
+            return f"No fault was found; {said} of every step are no computation ({gain}): see note {noted[0]}."
         return f"No finding explains it, but {said} of every step are no computation ({gain})."
-    margin = f"nothing above {max(bound, 1.01):.2f}x to gain"
+    margin = f"nothing above {max(case.bound, 1.01):.2f}x to gain"
     more = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
-    return (f"In good health: {said}, {margin}." if said else f"In good health: {margin}.") + more
+    begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
+    return f"{begin}{said}, {margin}.{more}" if said else f"{begin}{margin}.{more}"
+
+
+def _few(case: Ran, said: str) -> str:
+    """A run too short for a verdict on its speed: what has shown so far."""
+    steps = count(case.run.steady_steps, "steady step")
+    if case.bound > UNEXPLAINED:
+        begin = said[:1].upper() + said[1:]
+        return f"{begin} of {steps} are no computation: let it make more for a verdict on its speed."
+    return f"Nothing wrong was found in {steps}; for a verdict on its speed let it make more."
 
 
 def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:
     """Place and share of the note that takes most of the time, where it takes much; None without one."""
     shares = [(item.finding.cost.step_share or 0.0, -item.rank) for item in ranked]
     share, place = max(shares, default=(0.0, 0))
-    return (-place, share) if share >= _NOTED else None
+    return (-place, share) if share >= MUCH else None
 
 
 def nobody_reported(recording: Recording) -> str:
     """The verdict on a run of which no rank has reported: never healthy."""
     why = _wall(recording.command) or _NOT_SEEN
     died = death(recording.end)
-    ended = f" The command {died}." if died else ""
+    ended = f" The command {died}." if died else _interrupted(recording.end)
     return f"No rank reported, so nothing can be said about the training: {why}.{ended}"
 
 

@@ -1,5 +1,6 @@
 """The user's own settings: `[tool.gpudoctor]` in pyproject.toml, or gpudoctor.toml."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.selection import nearest, resolve
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Code
+from gpudoctor.model.doors import read_file, read_text
+from gpudoctor.model.limits import SETTINGS
 
 Toml: TypeAlias = "str | int | float | bool | list[Toml] | dict[str, Toml] | object"
 
@@ -44,26 +47,26 @@ class Settings:
 
 def find_settings_file(start: Path) -> Path | None:
     """The nearest gpudoctor.toml, or pyproject.toml that has our table, from a folder upwards."""
-    folder = start if start.is_dir() else start.parent
+    folder = start if os.path.isdir(start) else start.parent
     try:
         folder = folder.resolve()
     except (OSError, RuntimeError):
         return None
     for place in (folder, *folder.parents):
         own = place / "gpudoctor.toml"
-        if own.is_file():
+        if os.path.isfile(own):
             return own
         project = place / "pyproject.toml"
-        if project.is_file() and _mentions_us(project):
+        if os.path.isfile(project) and _mentions_us(project):
             return project
-        if (place / ".git").exists():
+        if os.path.exists(place / ".git"):
             return None
     return None
 
 
 def _mentions_us(path: Path) -> bool:
     try:
-        return b"tool.gpudoctor" in path.read_bytes()
+        return b"tool.gpudoctor" in read_file(path, SETTINGS)
     except OSError:
         return False
 
@@ -95,18 +98,23 @@ def _load_table(path: Path) -> dict[str, Toml]:
     else:
         import tomli as tomllib
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_text(path, SETTINGS))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 (byte {error.start}); TOML files must be") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; a number of 5,000 digits another
+        raise UsageError(f"{path}: not valid TOML: {_reason(error)}") from error
     if path.name == "pyproject.toml":
-        data = data.get("tool", {}).get("gpudoctor", {})
+        tool = data.get("tool", {})
+        data = tool.get("gpudoctor", {}) if isinstance(tool, dict) else tool
     if not isinstance(data, dict):
         raise UsageError(f"{path}: tool.gpudoctor is {data!r}; it should be a table")
     return data
+
+
+def _reason(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _strings(value: Toml, path: Path, key: str) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from gpudoctor.engine.claims import Examined, health, nothing_read
 from gpudoctor.model import (
-    Crashed,
     Outcome,
     Passed,
     Patient,
@@ -14,12 +14,8 @@ from gpudoctor.model import (
     Skipped,
     SourceSpan,
 )
+from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.run import RunSummary
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def pronounce(
@@ -54,7 +50,18 @@ def pronounce(
         return _sick(patient, errors, warnings)
     if warnings:
         return _slow(patient, warnings)
-    return _well(patient, outcomes, notes=len(ranked), incomplete=incomplete)
+    return _well(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
+
+
+def promised(
+    patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], run: RunSummary | None
+) -> str:
+    """The sentence of a verdict that says what the first findings can give back; "" where it has none."""
+    if run is None or patient.kind is PatientKind.PROCESS or not patient.recording.ranks:
+        return ""
+    from gpudoctor.engine.run_verdict import promise
+
+    return promise(patient.recording, run, ranked, outcomes)
 
 
 def _who(patient: Patient) -> str:
@@ -83,17 +90,22 @@ def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
     return f"{_who(patient)}: {len(warnings)} things cost time or memory; start with {first.name}."
 
 
-def _well(patient: Patient, outcomes: Sequence[Outcome], *, notes: int, incomplete: bool) -> str:
-    passed = sum(isinstance(item, Passed) for item in outcomes)
-    crashed = sum(isinstance(item, Crashed) for item in outcomes)
-    looked = [item for item in outcomes if not (isinstance(item, Skipped) and item.deselected)]
-    if crashed:
-        return f"{_who(patient)}: nothing wrong was found, but {count(crashed, 'check')} crashed."
-    if not passed and not notes:
-        return f"{_who(patient)}: nothing could be examined ({count(len(looked), 'check')} skipped)."
-    if incomplete:
-        noted = f"; {count(notes, 'note')} worth knowing" if notes else ""
-        return f"{_who(patient)}: not all of it could be examined; nothing wrong was found in the rest{noted}."
-    if notes:
-        return f"{_who(patient)} looks healthy; {count(notes, 'note')} worth knowing."
-    return f"{_who(patient)} looks healthy: {count(passed, 'check')} passed."
+def _well(case: Examined) -> str:
+    """Health, where all that it requires was seen; else that nothing wrong was found, and what was not seen."""
+    who = _who(case.patient)
+    passed = sum(isinstance(item, Passed) for item in case.outcomes)
+    noted = f"; {count(case.notes, 'note')} worth knowing" if case.notes else ""
+    passing = "" if noted else f" ({count(passed, 'check')} passed)"
+    missing = health(case).lacks(case)
+    if not missing:
+        return (
+            f"{who} looks healthy{noted}."
+            if noted
+            else f"{who} looks healthy: {count(passed, 'check')} passed."
+        )
+    if not passed and not case.notes:
+        skipped = sum(isinstance(item, Skipped) and not item.deselected for item in case.outcomes)
+        return f"{who}: nothing could be examined ({count(skipped, 'check')} skipped)."
+    if nothing_read(case.patient):
+        return f"{who}: nothing of it was examined; of this machine, {count(passed, 'check')} passed{noted}."
+    return f"{who}: nothing wrong was found{passing}, but {joined(missing)}{noted}."

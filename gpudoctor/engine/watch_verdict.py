@@ -2,27 +2,13 @@
 
 from collections.abc import Sequence
 
+from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
 from gpudoctor.model import Ranked, Severity
-from gpudoctor.model.reading.windows.standing import works
+from gpudoctor.model.amounts import duration, joined
+from gpudoctor.model.reading.windows.standing import seen, standing_for, works
 from gpudoctor.model.signs.process import ProcessWindow
 
-ENOUGH = 30
-"""Stack samples below which nothing is said about shares of time (CATALOGUE: a share of time, 30)."""
-_PRICE = (
-    "data_wait",
-    "transfer",
-    "sync",
-    "logging",
-    "checkpoint",
-    "evaluation",
-    "profiler",
-    "collective",
-    "compile",
-)
-"""Phases that a cure could take away; the rest is the work itself."""
 _LOST = 0.05
-_TO_GAIN = 0.15
-"""Share of the time in what is no computation from which on nobody is told that all is well."""
 _STILL = 15.0
 """Seconds without any change of any rank's stack that are worth a word; DIST008 waits for a minute."""
 
@@ -37,7 +23,7 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
         return f"{ended}{severe[0].finding.message}{tail}"
     if not window.samples:
         return ended + _unseen(window)
-    said = _standing(window) or (_margins(window) if window.samples >= ENOUGH else _too_few(window))
+    said = _standing(window) or (_margins(window) if window.samples >= FEWEST_SAMPLES else _too_few(window))
     noted = f" {len(ranked)} {'note' if len(ranked) == 1 else 'notes'} worth knowing." if ranked else ""
     return ended + said + noted + _bias(window)
 
@@ -47,22 +33,26 @@ def _unseen(window: ProcessWindow) -> str:
     if gap is not None:
         fix = f" To see it: {gap.fix}." if gap.fix else ""
         return f"What the loop waits for cannot be told: {gap.reason}.{fix}"
-    return "" if window.ended else f"Looking: no stack sample yet of the {ENOUGH} that a verdict takes."
+    return "" if window.ended else f"Looking: no stack sample yet of the {FEWEST_SAMPLES} that a verdict takes."
 
 
 def _too_few(window: ProcessWindow) -> str:
     phase, share = _largest(window)
-    return f"Looking: {window.samples} of {ENOUGH} stack samples so far, {share:.0%} of them in {phase}."
+    return (
+        f"Looking: {window.samples} of {FEWEST_SAMPLES} stack samples so far, {share:.0%} of them in {phase}."
+    )
 
 
 def _standing(window: ProcessWindow) -> str:
     """Where the ranks stand, when none of them moves and no device works."""
     ranks = [rank for rank in window.ranks if rank.alive]
-    if not ranks or any(not rank.stack or rank.still < _STILL for rank in ranks) or works(window, ranks):
+    if not ranks or any(not rank.stack or standing_for(rank) < _STILL for rank in ranks):
+        return ""
+    if works(window, ranks):
         return ""
     shown = "; ".join(f"{rank.title} in {rank.places[0].label}" for rank in ranks[:4] if rank.places)
-    silent = min(rank.still for rank in ranks)
-    return f"Nothing has moved for {silent:.0f} s: {shown}." if shown else ""
+    silent = min(map(standing_for, ranks))
+    return f"{seen(ranks)} for {duration(silent)}: {shown}." if shown else ""
 
 
 def _margins(window: ProcessWindow) -> str:
@@ -70,12 +60,16 @@ def _margins(window: ProcessWindow) -> str:
     counts = window.phases
     if counts.get("start", 0) * 2 > total:
         return f"Still starting up ({counts['start'] / total:.0%} of the samples import or connect)."
-    lost = sum(counts.get(phase, 0) for phase in _PRICE) / total
-    named = [(counts[phase] / total, phase) for phase in _PRICE if counts.get(phase)]
+    lost = share_lost(window)
+    named = [(counts[phase] / total, phase) for phase in PRICED if counts.get(phase)]
     parts = [f"{phase.replace('_', ' ')} {share:.0%}" for share, phase in sorted(named, reverse=True)[:3]]
     parts.append(f"other {counts.get('other', 0) / total:.0%}")
     bound = f"{1 / (1 - lost):.2f}x" if lost < 0.99 else "much"
-    said = "No finding explains it" if lost >= _TO_GAIN else "Nothing wrong was found"
+    if lost >= TO_GAIN:
+        said = "No finding explains it"
+    else:
+        missing = WATCH_WELL.lacks(window)
+        said = WATCH_WELL.says + (f", but {joined(missing)}" if missing else "")
     return f"{said}: {', '.join(parts)}; at most {bound} to gain there."
 
 

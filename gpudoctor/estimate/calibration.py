@@ -17,10 +17,10 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Instant, Line
 from gpudoctor.model import Provenance
+from gpudoctor.model.doors import load_json, read_file
+from gpudoctor.model.limits import CALIBRATION
 
 SCHEMA = "gpudoctor.calibration/1"
-LARGEST = 1 << 20
-"""Bytes beyond which a file is no calibration."""
 KEPT = 64
 """Observations that are kept, the newest."""
 FAR = 8
@@ -174,15 +174,12 @@ def _instant(calibration: Calibration, job: TrainingJob, instant: Instant, said:
 def read(path: Path) -> tuple[Calibration, ...]:
     """The entries of a file. Raises `CalibrationError` for one that cannot be used, with the reason."""
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(LARGEST + 1)
+        raw = read_file(path, CALIBRATION)
     except OSError as error:
         raise CalibrationError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > LARGEST:
-        raise CalibrationError(f"{path}: larger than {LARGEST:,} bytes, so no calibration file")
     try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
+        found = load_json(raw)
+    except ValueError:
         raise CalibrationError(
             f"{path}: no calibration file (not JSON); --write-calibration writes one"
         ) from None

@@ -1,6 +1,5 @@
 """A model by a local config.json, its folder, or Hugging Face's cache; nothing here touches the network."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +8,8 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.config_json import shape_of_config
 from gpudoctor.estimate.shapes import ModelShape
-
-LARGEST = 4 << 20
-"""Bytes of a config.json beyond which it is something else."""
+from gpudoctor.model.doors import load_json, read_file
+from gpudoctor.model.limits import CONFIG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,25 +53,21 @@ def find_path(path: str) -> Found:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read(LARGEST + 1)
+        return read_file(path, CONFIG)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file; give a config.json, its folder, or a model's name") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > LARGEST:
-        raise UsageError(f"{path}: larger than any config.json ({LARGEST >> 20} MiB); is it the weights?")
-    return raw
+        reason = error.strerror or str(error)
+        hint = "; is it the weights?" if CONFIG.beyond in reason else ""
+        raise UsageError(f"{path}: cannot be read: {reason}{hint}") from None
 
 
 def parse_config(raw: bytes, name: str) -> Found:
     """The model of a config.json's text. Raises `UsageError`."""
     try:
-        config = json.loads(raw.decode("utf-8-sig"))
+        config = load_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise UsageError(f"{name}: not UTF-8 text; is it the config.json of a transformers model?") from None
-    except RecursionError:
-        raise UsageError(f"{name}: nested too deeply for a config.json") from None
     except ValueError as error:
         raise UsageError(f"{name}: not valid JSON: {error}") from None
     if not isinstance(config, dict):

@@ -46,14 +46,33 @@ class FileMend:
         """A unified diff that `patch -p1` and `git apply` take."""
         name = self.name.lstrip("/")
         lines = difflib.unified_diff(
-            self.old.text.splitlines(keepends=True),
-            self.new.splitlines(keepends=True),
-            fromfile=f"a/{name}",
-            tofile=f"b/{name}",
+            _lines(self.old.text),
+            _lines(self.new),
+            fromfile=_quoted(f"a/{name}"),
+            tofile=_quoted(f"b/{name}"),
         )
         return "".join(
             line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
         )
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as `patch` and `git` count them: a form feed or a line separator ends none."""
+    return [part + "\n" for part in text.split("\n")[:-1]] + [last for last in text.split("\n")[-1:] if last]
+
+
+def _quoted(name: str) -> str:
+    """A file name as git writes it: in quotes, with escapes, when it holds what a header cannot."""
+    if name.isprintable() and '"' not in name and "\\" not in name:
+        return name
+    data = name.encode("utf-8", "surrogateescape")
+    escaped = "".join(
+        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in data
+    )
+    return f'"{escaped}"'
+
+
+_ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +163,7 @@ class _Draft:
         self._file = read_file(Path(path))
         self._python: PythonFile | None = None
         self._texts: list[Splice] = []
-        self._keywords: dict[tuple[int, int], list[KeywordEdit]] = {}
+        self._keywords: dict[tuple[int, int, str], list[KeywordEdit]] = {}
         self._imports: dict[str, ImportEdit] = {}
         self._applied: list[Applied] = []
 
@@ -152,7 +171,7 @@ class _Draft:
         """Raise `CannotMend` when an edit does not fit the file, or meets one that is in already."""
         splices = [item for edit in edits if isinstance(edit, TextEdit) for item in self._splice(edit)]
         calls = [
-            self._parsed().keywords([*self._keywords.get((edit.line, edit.column), ()), edit])
+            self._parsed().keywords([*self._keywords.get(self._call_of(edit), ()), edit])
             for edit in edits
             if isinstance(edit, KeywordEdit)
         ]
@@ -165,7 +184,7 @@ class _Draft:
         """Take the edits in; `check` has accepted them."""
         for edit in edits:
             if isinstance(edit, KeywordEdit):
-                self._keywords.setdefault((edit.line, edit.column), []).append(edit)
+                self._keywords.setdefault(self._call_of(edit), []).append(edit)
             elif isinstance(edit, ImportEdit):
                 self._imports[edit.statement] = edit
             else:
@@ -177,11 +196,12 @@ class _Draft:
         if not self._applied:
             return []
         try:
-            splices = list(self._texts)
-            splices += [self._parsed().keywords(group) for group in self._outermost()]
-            splices += [
+            # An import first: what is put behind the last import may be the line that needs it.
+            splices = [
                 item for edit in self._imports.values() for item in [self._parsed().imports(edit)] if item
             ]
+            splices += self._texts
+            splices += [self._parsed().keywords(group) for group in self._outermost()]
             new = splice(self._file.text, splices)
             _must_parse(self._name, new)
             self._file.encode(new)
@@ -191,6 +211,11 @@ class _Draft:
         if new == self._file.text:
             return []
         return [FileMend(name=self._name, old=self._file, new=new, applied=tuple(self._applied))]
+
+    def _call_of(self, edit: KeywordEdit) -> tuple[int, int, str]:
+        """The call that an edit is for: its place, and its name where several begin there."""
+        chained = self._parsed().calls_at(edit.line, edit.column) > 1
+        return edit.line, edit.column, edit.method if chained else ""
 
     def _outermost(self) -> list[list[KeywordEdit]]:
         return list(self._keywords.values())

@@ -1,29 +1,35 @@
-"""Edits of Python calls and imports by LibCST, which keeps formatting and comments, given back as splices."""
+"""Edits of Python calls and imports, given back as splices: `ast` finds the call, LibCST rewrites it alone.
 
+LibCST keeps formatting and comments; it reads no more than the call, because a whole file takes it a second.
+"""
+
+import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.mend.text import CannotMend, Splice, offset
 from gpudoctor.model import ImportEdit, KeywordEdit
+from gpudoctor.model.reading.syntax import walk
 
 if TYPE_CHECKING:
     import libcst as cst
-    from libcst.metadata import CodeRange, MetadataWrapper
 
 
 class PythonFile:
     """A Python file parsed once, for all its edits."""
 
     def __init__(self, text: str) -> None:
-        import libcst as cst
-        from libcst.metadata import MetadataWrapper
-
         try:
-            self._wrapper: MetadataWrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-        except cst.ParserSyntaxError as error:
-            raise CannotMend(f"it does not parse (line {error.raw_line})") from error
+            self._tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise CannotMend(f"it does not parse (line {getattr(error, 'lineno', None) or 1})") from error
         self._text = text
-        self._calls = _collect_calls(self._wrapper)
+        self._lines = text.split("\n")
+        self._calls: dict[tuple[int, int], list[ast.Call]] = {}
+        for node in walk(self._tree):
+            if isinstance(node, ast.Call):
+                place = (node.lineno, self._column(node.lineno, node.col_offset))
+                self._calls.setdefault(place, []).append(node)
 
     def keywords(self, edits: Sequence[KeywordEdit]) -> Splice:
         """One splice for all keyword edits of one call; later edits win where they set the same keyword."""
@@ -31,28 +37,35 @@ class PythonFile:
         found = self._calls.get(place)
         if not found:
             raise CannotMend(f"no call at line {place[0]}, column {place[1]} any more")
-        if (
-            len(found) > 1
-        ):  # `Trainer(...).train()`: both calls start at one place, and the edit cannot say which
+        if len(found) > 1:  # `Trainer(...).train()`: both calls start at one place
+            found = [item for item in found if _last_name(item) == edits[0].method]
+        if len(found) != 1:
             raise CannotMend(f"line {place[0]} chains calls; the edit cannot tell them apart, apply it by hand")
-        call, where = found[0]
-        new = call
+        start = offset(self._text, *place)
+        last = found[0].end_lineno or place[0]
+        end = offset(self._text, last, self._column(last, found[0].end_col_offset or 0))
+        new = _call(self._text[start:end], place[0])
         for edit in edits:
             for name, value in edit.set:
                 new = _set(new, name, value)
             for name in edit.remove:
                 new = _remove(new, name)
-        start = offset(self._text, where.start.line, where.start.column + 1)
-        end = offset(self._text, where.end.line, where.end.column + 1)
-        # The code of the node alone would lose the indentation of the block around it: the whole is written.
-        whole = self._wrapper.module.with_deep_changes(call, args=new.args).code
-        return Splice(start, end, whole[start : end + len(whole) - len(self._text)])
+        return Splice(start, end, _code(new))
+
+    def calls_at(self, line: int, column: int) -> int:
+        """How many calls begin at a 1-based place."""
+        return len(self._calls.get((line, column), ()))
+
+    def _column(self, line: int, offset: int) -> int:
+        """The 1-based column, in characters, of an offset in bytes."""
+        text = self._lines[line - 1] if line <= len(self._lines) else ""
+        if text.isascii():
+            return offset + 1
+        return len(text.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
 
     def imports(self, edit: ImportEdit) -> Splice | None:
         """A line after the last import of the module's head; None when the import is there already."""
-        import ast
-
-        tree = ast.parse(self._text)
+        tree = self._tree
         wanted = ast.unparse(ast.parse(edit.statement))
         last = 0
         for index, node in enumerate(tree.body):
@@ -66,36 +79,40 @@ class PythonFile:
                 last = node.end_lineno or node.lineno
         if any(wanted in _single(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)):
             return None
-        lines = self._text.split("\n")
-        at = sum(len(line) + 1 for line in lines[:last])
+        at = sum(len(line) + 1 for line in self._lines[:last])
         return Splice(at, at, edit.statement + "\n")
+
+
+def _call(text: str, line: int) -> "cst.Call":
+    """The call that a text is; in parentheses, so that it may go over several lines."""
+    import libcst as cst
+
+    try:
+        call = cst.parse_expression(f"({text})")
+    except cst.ParserSyntaxError as error:
+        raise CannotMend(f"the call at line {line} cannot be taken apart") from error
+    if not isinstance(call, cst.Call):  # Python before 3.12 places what stands in an f-string elsewhere
+        raise CannotMend(f"no call at line {line} any more")
+    return call.with_changes(lpar=call.lpar[1:], rpar=call.rpar[:-1])
+
+
+def _code(call: "cst.Call") -> str:
+    import libcst as cst
+
+    return cst.Module([]).code_for_node(call)
+
+
+def _last_name(call: ast.Call) -> str:
+    """The last part of the called name: `train` of `Trainer(...).train()`."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def _single(node: object) -> list[str]:
     """The imports of a statement, one name each, as source."""
-    import ast
-
     if isinstance(node, ast.Import):
         return [ast.unparse(ast.Import(names=[name])) for name in node.names]
     assert isinstance(node, ast.ImportFrom)
     return [ast.unparse(ast.ImportFrom(node.module, [name], node.level)) for name in node.names]
-
-
-def _collect_calls(wrapper: "MetadataWrapper") -> "dict[tuple[int, int], list[tuple[cst.Call, CodeRange]]]":
-    """Calls by 1-based line and column; several where they are chained, as in `a.b(x).c(y)`."""
-    import libcst as cst
-    from libcst.metadata import PositionProvider
-
-    positions = wrapper.resolve(PositionProvider)
-    found: dict[tuple[int, int], list[tuple[cst.Call, CodeRange]]] = {}
-
-    class Collector(cst.CSTVisitor):
-        def visit_Call(self, node: cst.Call) -> None:
-            where = positions[node]
-            found.setdefault((where.start.line, where.start.column + 1), []).append((node, where))
-
-    wrapper.module.visit(Collector())
-    return found
 
 
 def _set(call: "cst.Call", name: str, value: str) -> "cst.Call":

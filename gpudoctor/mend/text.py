@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from gpudoctor.model.doors import read_file as _door
+from gpudoctor.model.limits import SCRIPT
+
 
 class CannotMend(Exception):
     """An edit or a file that cannot be mended; the text is a clause for a person."""
@@ -36,7 +39,7 @@ class FileText:
 def read_file(path: Path) -> FileText:
     """Read a file to mend; `CannotMend` when it is gone, not text, or mixes newlines."""
     try:
-        data = path.read_bytes()
+        data = _door(path, SCRIPT)
     except OSError as error:
         raise CannotMend(f"cannot be read: {error.strerror or error}") from error
     encoding = _encoding(data, path)
@@ -89,7 +92,7 @@ def offset(text: str, line: int, column: int) -> int:
 
 
 def splice(text: str, splices: list[Splice]) -> str:
-    """Apply splices that do not meet."""
-    for item in sorted(splices, reverse=True):
+    """Apply splices that do not meet; of insertions at one place the first named comes first in the text."""
+    for item in sorted(splices, key=lambda item: (item.start, item.end))[::-1]:
         text = text[: item.start] + item.new + text[item.end :]
     return text

@@ -22,8 +22,17 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
         return float(job.cpus_per_task), f"{job.cpus_per_task} CPUs a task from the scheduler"
     if job is not None and job.cpus_granted:
         return job.cpus_granted / ranks, f"{job.cpus_granted:g} CPUs from the scheduler for {_ranks(ranks)}"
-    budget = patient.host.cpu_budget
+    budget = _cpus(patient)
     return budget / ranks, f"{budget:g} CPUs for {_ranks(ranks)}"
+
+
+def _cpus(patient: Patient) -> float:
+    """CPUs that quota and affinity allowed a run, where one was recorded (on whichever machine), else here."""
+    try:
+        recorded = patient.recording.machine_facts.get("cpus")
+    except Unavailable:
+        recorded = None
+    return float(recorded) if isinstance(recorded, int | float) and recorded > 0 else patient.host.cpu_budget
 
 
 def _ranks(ranks: int) -> str:

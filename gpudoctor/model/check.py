@@ -73,6 +73,7 @@ class Check(ABC):
         cost: Cost | None = None,
         subject: str = "",
         scarce: frozenset[Resource] = frozenset(),
+        effect_of: Code | None = None,
         facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     ) -> Finding:
         """A finding that carries this check's code, name and default severity."""
@@ -86,5 +87,6 @@ class Check(ABC):
             cost=cost or Cost(),
             subject=subject,
             scarce=scarce,
+            effect_of=effect_of,
             facts=facts,
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Severity
-from gpudoctor.model.signs.gpu import Gpu, LostGpu
+from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -46,6 +46,15 @@ def lowest_capability(patient: Patient) -> tuple[int, int] | None:
         return None
     known = [gpu.compute_capability for gpu in gpus if not isinstance(gpu.compute_capability, Absent)]
     return min(known) if known else None
+
+
+def without_gpus(survey: GpuSurvey) -> bool:
+    """Whether the machine has no NVIDIA GPU at all; one whose driver fails is another matter."""
+    return not (survey.gpus or survey.lost or survey.pci_devices or survey.device_nodes) and survey.driver in (
+        DriverState.READY,
+        DriverState.NO_LIBRARY,
+        DriverState.NOT_LOADED,
+    )
 
 
 def left_out(patient: Patient, gpus: Iterable[Gpu | LostGpu]) -> bool:

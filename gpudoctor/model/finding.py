@@ -55,6 +55,8 @@ class Finding:
     """What it is about when a patient has several: "GPU 5", "train.py:41", a package name."""
     scarce: frozenset[Resource] = frozenset()
     """Resources that this finding says are short: remedies that use them are set aside by ranking."""
+    effect_of: Code | None = None
+    """Code of the ailment that this one is an effect of: where both are found, ranking puts the cause first."""
     facts: tuple[tuple[str, float | int | str | bool], ...] = ()
     """Named values for the rule that answers it, where the evidence alone would have to be parsed."""
 

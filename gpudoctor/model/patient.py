@@ -15,6 +15,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
@@ -99,6 +100,9 @@ class Signs:
     argument_fields: Sign[ArgumentFields] = field(
         default_factory=_no("the argument classes", "no Python environment was examined")
     )
+    project_versions: Sign[ProjectVersions] = field(
+        default_factory=_no("the project's versions", "no script and no config was given")
+    )
     job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
     configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
@@ -163,6 +167,11 @@ class Patient:
     def argument_fields(self) -> ArgumentFields:
         """Fields of the installed libraries' argument classes; raises `Unavailable` when none is installed."""
         return self.signs.argument_fields.take()
+
+    @property
+    def project_versions(self) -> ProjectVersions:
+        """Versions that the project's own files ask for; raises `Unavailable` when they name none."""
+        return self.signs.project_versions.take()
 
     @property
     def job(self) -> Job:

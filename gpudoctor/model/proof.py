@@ -136,6 +136,12 @@ class TrialSummary:
     """How the user's files were kept as they were, one clause."""
     kept_out: tuple[str, ...] = field(default=())
     """Files that the runs wrote, changed or deleted; none of it reached the user's."""
+    changed: tuple[str, ...] = field(default=())
+    """The user's files that differ after the trials, whoever changed them; those of `kept` left out."""
+    compared: str = ""
+    """What was compared before and after, one clause; "" where nothing was."""
+    promised: bool = True
+    """Whether the kernel held every program back, so that what was not compared is as it was, too."""
     protection_level: str = ""
     """The same in a word: `overlay`, `read-only`, `landlock`, `writers`."""
     not_sent: tuple[str, ...] = field(default=())

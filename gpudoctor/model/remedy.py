@@ -75,6 +75,8 @@ class KeywordEdit:
     """Keyword and the Python expression to give it."""
     remove: tuple[str, ...] = ()
     """Keywords to drop."""
+    method: str = ""
+    """Last name of the called function, which tells the calls of a chain apart: `f` and `g` of `f(x).g(y)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,8 @@ class Summary:
 
     verdict: str
     """One or two sentences: the answer first."""
+    promise: str = ""
+    """The sentence of it that says what the first findings can give back; "" without one."""
     error: int
     warning: int
     note: int
@@ -112,7 +114,7 @@ class Report:
     remarks: tuple[str, ...] = ()
     """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
     run: RunSummary | None = None
-    """The recording's numbers (DESIGN 6); None when nothing was run."""
+    """The recording's numbers; None when nothing was run."""
     trial: TrialSummary | None = None
     """What trials have shown; None when there were none."""
     synthetic: SyntheticSummary | None = None

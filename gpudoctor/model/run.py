@@ -121,6 +121,8 @@ class RunSummary:
     """Share of steady time by phase, `other` included; empty without a step."""
     work: float = 0.0
     """The part of `other` on lines that are the job's own work (the loss, an environment); no loss of time."""
+    device_idle: float | None = None
+    """Share of steady time in which the device can have had nothing to do; None without its clock."""
     memory: RunMemory = field(default_factory=RunMemory)
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()

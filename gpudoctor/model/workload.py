@@ -11,8 +11,9 @@ from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.assignments import assigned
-from gpudoctor.model.reading.loaders import Loader, loaders
+from gpudoctor.model.reading.loaders import Loader
 from gpudoctor.model.reading.recordings.facts import torch_fact
+from gpudoctor.model.reading.recordings.written import loaders_as_run
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
@@ -70,11 +71,12 @@ class Threads:
 
 
 def read_workers(patient: Patient) -> Workers:
-    """The loader workers that source and configs tell, the greatest of several."""
+    """The loader workers that source and configs tell, the greatest of several; a recorded run's go before."""
     known: list[Workers] = []
     untold = False
     source = optional(lambda: patient.source)
-    for loader in loaders(source) if source is not None else ():
+    read = loaders_as_run(patient) if source is not None else ()
+    for loader in read:
         value = loader.workers
         if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
             known.append(
@@ -83,7 +85,8 @@ def read_workers(patient: Patient) -> Workers:
         else:
             untold = True
     configs = optional(lambda: patient.configs)
-    for meaning in configs.canonical("loader_workers") if configs is not None else ():
+    ran = any(loader.ran for loader in read)
+    for meaning in configs.canonical("loader_workers") if configs is not None and not ran else ():
         number = meaning.number
         if number is not None and number >= 0:
             known.append(Workers(count=int(number), certain=True, evidence=(meaning.setting,)))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from .places import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .probe import Probe
 
 MANY = 60
@@ -66,7 +68,8 @@ class _Watched:
 class Clearing:
     """One gradient of every optimizer."""
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Callable[[Any], bool]) -> None:
+        self._plain = plain
         self._watched: dict[int, _Watched] = {}
         self._open: list[_Watched] = []
         """Those that have not been seen cleared since their optimizer's last step."""
@@ -78,7 +81,13 @@ class Clearing:
         watched = self._watched.get(id(optimizer))
         if watched is None or watched.parameter() is None:
             parameter = next(
-                (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None), None
+                (
+                    parameter
+                    for group in optimizer.param_groups
+                    for parameter in group["params"]
+                    if self._plain(parameter) and parameter.grad is not None
+                ),
+                None,
             )
             if parameter is None:
                 return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from time import perf_counter
+from typing import Any
 
 from .table import AT, EMPTY, NAN, OTHER, PHASES
 
@@ -38,7 +39,7 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "blind", "deep", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "own",
+        "blind", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "own",
         "phase", "row", "source", "started", "stepping", "waited",
     )  # fmt: skip
 
@@ -51,6 +52,8 @@ class Clock:
         self.started = self.mark = perf_counter()
         self.phase = OTHER
         self.row: list[float] = list(EMPTY)
+        self.device: Any = None
+        """What times the device's work at every change of phase (device_clock.py); None without a device."""
         self.light = False
         """Whether the step in the making is only timed (pace.py)."""
         self.blind = False
@@ -85,6 +88,8 @@ class Clock:
         self.row[before] += now - self.mark
         self.mark = now
         self.phase = phase
+        if self.device is not None:
+            self.device.edge(before, now)
         return before
 
     def passed(self, error: BaseException | None) -> None:

@@ -5,11 +5,18 @@ them.
 from __future__ import annotations
 
 import sys
+from functools import partial
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .probe import Probe
 
+DYNAMO = "torch._dynamo.eval_frame"
+CALLS_THE_PROGRAM = frozenset({"hooked"})
+"""Names of our functions that call the program's."""
 _FEW = 64
 """Records of one kind; Dynamo may break everywhere."""
 
@@ -64,3 +71,41 @@ class Compiling:
         if count < _FEW:
             self._told[kind] = count + 1
             self._probe.record("compile", {"step": self._probe.steps.index, "kind": kind, **fields})
+
+
+def leave_us_out(dynamo: Any) -> None:
+    """Have Dynamo pass over our functions and what they call. They run between those that it compiles: it would
+    compile them, too, and guard on what changes in every step.
+    """
+    core: Any = sys.modules.get("torch._C._dynamo.eval_frame")
+    skip = dynamo.skip_code
+    if hasattr(core, "_FrameExecStrategy"):  # torch 2.7 and later
+        action = core._FrameAction.SKIP
+        skip = partial(_skip_all, dynamo.set_code_exec_strategy, core._FrameExecStrategy(action, action))
+    package = __name__.rpartition(".")[0]
+    for name, module in list(sys.modules.items()):
+        if name.startswith(package) and not name.startswith((f"{package}.overrides", f"{package}.replay")):
+            for code in _codes(vars(module)):
+                if code.co_name in CALLS_THE_PROGRAM:
+                    dynamo.skip_code(code)
+                else:
+                    skip(code)
+
+
+def _skip_all(set_strategy: Any, strategy: Any, code: CodeType) -> None:
+    set_strategy(code, strategy)
+
+
+def _codes(names: Any) -> Iterator[CodeType]:
+    for value in list(names.values()):
+        if isinstance(value, FunctionType):
+            yield from _nested(value.__code__)
+        elif isinstance(value, type) and value.__module__ == names.get("__name__"):
+            yield from _codes(vars(value))
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _nested(inner)

@@ -1,18 +1,16 @@
-"""How a process dies: the exception that nobody caught, the memory that was not there, the fatal signal."""
+"""How a process dies: the exception that nobody caught, the memory that was not there."""
 
 from __future__ import annotations
 
-import faulthandler
 import linecache
-import os
 import re
-import signal
 import sys
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .beyond import beyond
 from .clock import NAMES
-from .masking import mask_text
+from .masking import mask_cut
 from .places import PROBE, stack_of, where
 from .stacks import phase_of_error
 from .table import OTHER
@@ -33,8 +31,6 @@ _UNITS = {
     "BYTES": 1,
 }
 _REQUESTED = re.compile(r"[Tt]ri(?:ed|ing) to allocate ([\d.]+) ?(\w+)")
-SIGNALS = ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGHUP", "SIGQUIT", "SIGALRM")
-"""Signals whose default is death, and that schedulers and launchers send."""
 
 
 class Deaths:
@@ -44,8 +40,6 @@ class Deaths:
         self._probe = probe
         self._written: set[int] = set()
         self._left: dict[str, Any] | None = None
-        self._stream: Any = None
-        self._path = ""
 
     def look(self) -> None:
         """Write the exception that ends the main thread, once the interpreter knows it."""
@@ -69,13 +63,14 @@ class Deaths:
             failed = phase_of_error(error)
         return {
             "exception": _name(error),
-            "message": mask_text(str(error))[:_MESSAGE],
+            "message": mask_cut(str(error), _MESSAGE),
             "frames": frames,
             "user": user,
             "cause": _cause(error),
             "step": probe.steps.index,
             "phase": NAMES[failed],
             "oom": _oom(probe.torch, error),
+            "beyond": beyond(probe, error),
         }
 
     @property
@@ -93,19 +88,22 @@ class Deaths:
             return
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, SystemExit):
-            if id(error) not in self._written:
+            if frame is not None and frame.f_globals.get("__name__") == "torch.multiprocessing.spawn":
+                self._probe.show()  # the parent has the error by a file, and the child ends
+                self.write(error)
+            elif id(error) not in self._written:
                 self._left = self._fields(error)
             return
         place = where(self._probe.places.user_frame(frame))
         if place[0] is None:
             return  # a child's own machinery hands on the exit code
         frames = [
-            [path, line, function, mask_text(linecache.getline(path, line).strip())[:300]]
+            [path, line, function, mask_cut(linecache.getline(path, line).strip(), 300)]
             for path, line, function in stack_of(frame)
         ]
         self._left = {
             "exception": "SystemExit",
-            "message": mask_text(str(code))[:_MESSAGE],
+            "message": mask_cut(str(code), _MESSAGE),
             "frames": frames,
             "user": max((at for at, row in enumerate(frames) if tuple(row[:3]) == place), default=None),
             "cause": [],
@@ -120,48 +118,10 @@ class Deaths:
         if left is not None and not self.died and not self._written:
             self._probe.record("exception", left)
 
-    def watch_faults(self) -> None:
-        """Stacks at fatal signals go to a file beside ours, written by the interpreter's C handlers.
-
-        No handler of Python's is installed: it would have to wait for the interpreter, and what a signal
-        does to the program would change. faulthandler's writes and hands over to what was there before.
-        """
-        identity = self._probe.identity
-        if faulthandler.is_enabled() or not hasattr(faulthandler, "register"):
-            return
-        self._path = os.path.join(identity.folder, f"fault-{identity.label}-{identity.pid}.txt")
-        self._stream = open(self._path, "wb", buffering=0)  # noqa: SIM115 - open as long as the process lives
-        faulthandler.enable(self._stream, all_threads=False)
-        for name in SIGNALS:
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                faulthandler.register(number, self._stream, all_threads=False, chain=True)
-
     def renew(self) -> None:
-        """In a forked child: the handlers would write into the parent's file, at an orderly SIGTERM too."""
-        stream = self._unwatch()
-        if stream is not None:
-            stream.close()
+        """In a forked child."""
         self._written.clear()
         self._left = None
-
-    def close(self) -> None:
-        """The interpreter ends in order: an empty file is none."""
-        stream = self._unwatch()
-        if stream is not None:
-            stream.close()
-            if os.path.getsize(self._path) == 0:
-                os.unlink(self._path)
-
-    def _unwatch(self) -> Any:
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            for name in SIGNALS:
-                number = getattr(signal, name, None)
-                if number is not None:
-                    faulthandler.unregister(number)
-            faulthandler.disable()
-        return stream
 
 
 def _frames(probe: Probe, trace: TracebackType | None) -> tuple[list[list[Any]], int | None]:
@@ -180,7 +140,7 @@ def _frames(probe: Probe, trace: TracebackType | None) -> tuple[list[list[Any]],
         if probe.places.is_user(code):
             user = len(rows)
         text = linecache.getline(code.co_filename, step.tb_lineno).strip()
-        rows.append([code.co_filename, step.tb_lineno, code.co_name, mask_text(text)[:300]])
+        rows.append([code.co_filename, step.tb_lineno, code.co_name, mask_cut(text, 300)])
     return rows, user
 
 
@@ -196,7 +156,7 @@ def _cause(error: BaseException) -> list[str]:
     behind = error.__cause__ or error.__context__
     while behind is not None and id(behind) not in seen and len(causes) < 4:
         seen.add(id(behind))
-        causes.append(f"{_name(behind)}: {mask_text(str(behind))[:300]}")
+        causes.append(f"{_name(behind)}: {mask_cut(str(behind), 300)}")
         behind = behind.__cause__ or behind.__context__
     return causes
 

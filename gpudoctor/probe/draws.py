@@ -11,11 +11,12 @@ import dis
 import re
 from functools import lru_cache
 from inspect import CO_GENERATOR
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .probe import Probe
+    from .stacks import Spot
 
 _BATCH = re.compile(
     r"(^|_)(get|next|load|fetch|sample|make|draw|read)_?(\w+_)?(batch|batches|data|minibatch|example)s?$"
@@ -29,25 +30,23 @@ class Draws:
     def __init__(self, probe: Probe) -> None:
         self._steps = probe.steps
 
-    def draws(self, frame: FrameType | None) -> bool:
+    def draws(self, stack: list[Spot]) -> bool:
         """Whether this stack of the training thread waits for the next batch."""
-        stack = self._steps.stack
-        above: FrameType | None = None
-        while frame is not None:
-            step = stack.get(frame.f_code)
-            if step is not None and above is not None:
-                return _waits(frame, above, step)
-            above, frame = frame, frame.f_back
+        steps = self._steps.stack
+        for depth in range(1, len(stack)):
+            code, at = stack[depth]
+            step = steps.get(code)
+            if step is not None:
+                return _waits(code, at, stack[depth - 1][0], step)
         return False
 
 
-def _waits(loop: FrameType, above: FrameType, step: int) -> bool:
-    code, name = above.f_code, above.f_code.co_name
-    at = loop.f_lasti
-    for begin, end in loops(loop.f_code):
+def _waits(loop: CodeType, at: int, above: CodeType, step: int) -> bool:
+    name = above.co_name
+    for begin, end in loops(loop):
         if begin == at:
             return begin < step < end
-    if code.co_flags & CO_GENERATOR:
+    if above.co_flags & CO_GENERATOR:
         return name != "<genexpr>"
     return name == "__next__" or bool(_BATCH.search(name))
 

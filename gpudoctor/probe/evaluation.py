@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .clock import EVALUATION
+from .models import parameters
 from .table import OTHER
 
 if TYPE_CHECKING:
@@ -66,6 +67,6 @@ class Evaluation:
         known = self._trains.get(id(module))
         version = self._probe.models.version
         if known is None or known[0] != version or known[1]() is not module:
-            trains = any(id(parameter) in self.trained for parameter in module.parameters())
+            trains = any(id(parameter) in self.trained for parameter in parameters(module).values())
             known = self._trains[id(module)] = version, weakref.ref(module), trains
         return known[2]

@@ -12,6 +12,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+from .masking import mask_tokens
+
 MAGIC = b"GPUDOC1\n"
 HEAD = struct.Struct("<cII")
 """Kind, length of the payload, its CRC-32."""
@@ -22,6 +24,11 @@ LIMITS = {
     "worker": 64, "lost": 128, "exception": 4, "signal": 8, "end": 1, "items": 4096,
 }  # fmt: skip
 """Records of one type in one file."""
+
+
+def private(path: str, flags: int) -> int:
+    """An `opener` for files of a recording: nobody else may read them, whatever the umask."""
+    return os.open(path, flags, 0o600)
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
@@ -61,6 +68,8 @@ class FrameFile:
         self._bytes = 0
         self._handle = -1
         self._lock = threading.RLock()
+        self._named_by_secret = any(mask_tokens(place) != place for place in sys.path[:20])
+        """Whether a folder of the program is named by a credential, which then is in every path of it."""
 
     def close(self) -> None:
         """Close it; nothing is buffered. A forked child closes its parent's so, without taking the lock."""
@@ -77,6 +86,8 @@ class FrameFile:
             return
         self._counts[type] = count + 1
         text = json.dumps({"type": type, "t": round(t, 6), **fields}, separators=(",", ":"), default=str)
+        if self._named_by_secret:
+            text = mask_tokens(text)
         self._append(frame(b"J", text.encode("utf-8", "backslashreplace")))
 
     def room(self, type: str) -> int:

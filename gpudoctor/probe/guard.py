@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
+
+from .instrument import MISSING, Enter, Leave, Unsuitable, instrument
+from .interrupts import interrupts
+from .outside import Outside
+from .standin import Standin
 
 if TYPE_CHECKING:
     from .clock import Clock
 
 _MISSING = object()
 
+CALLER = 3
+"""Frames from the `begin` or `end` of a hook out to the caller of what it is hooked to."""
+
 
 class Guard:
     """Installs wrappers around functions of others, and knows which have failed."""
 
     def __init__(
-        self, clock: Clock, lost: Callable[[str, BaseException], None], settings: dict[str, Any]
+        self,
+        torch: Any,
+        clock: Clock,
+        lost: Callable[[str, BaseException], None],
+        settings: dict[str, Any],
     ) -> None:
         self._clock = clock
         self._lost = lost
         self._placed: list[tuple[Any, str, Any, Any]] = []
         self._off = set(settings.get("off", ()))
         self._faults = set(settings.get("faults", ()))
-        self.compiling: Callable[[], bool] = lambda: False
+        self.outside = Outside(torch)
+        self.compiling: Callable[[], bool] = torch.compiler.is_compiling
         self.names: set[str] = set()
         """Hooks that went through here."""
         self.failed: set[str] = set()
@@ -52,7 +67,9 @@ class Guard:
                 return None
             try:
                 return work(*args)
-            except Exception as error:
+            except BaseException as error:
+                if interrupts(error):
+                    raise
                 state[0] = False
                 self.lose(hook, error)
                 return None
@@ -71,7 +88,9 @@ class Guard:
             if works:
                 try:
                     return work(argument)
-                except Exception as error:
+                except BaseException as error:
+                    if interrupts(error):
+                        raise
                     works = False
                     self.lose(hook, error)
             return None
@@ -89,69 +108,135 @@ class Guard:
 
         return fail
 
-    def around(
+    def reading(self, hook: str, work: Callable[..., Any], subclasses: bool = False) -> Callable[..., Any]:
+        """`safely`, for work that asks tensors: the program's modes and profilers do not see it. `subclasses`:
+        it may ask tensors of the program's own classes, and those do not see it either.
+        """
+        safe, outside = self.safely(hook, work), self.outside
+
+        def read(*args: Any) -> Any:
+            if not subclasses and not outside.needed():
+                return safe(*args)
+            with outside:
+                return safe(*args)
+
+        return read
+
+    def ends(
         self,
         hook: str,
-        original: Callable[..., Any],
         begin: Callable[[Any, Any], Any],
         end: Callable[[Any, Any, bool], None],
         passes: bool = False,
-    ) -> Callable[..., Any]:
-        """`original` with `begin(args, kwargs)` before it and `end(token, result, failed)` after it.
+    ) -> tuple[Enter, Leave]:
+        """`begin(args, kwargs)` and `end(token, result, failed)` of a hook, as they are put into a function.
 
-        A `begin` that returns None wants no `end`. Calls of other threads, and calls that Dynamo traces, go
-        straight through, and in untimed steps those that are part of every step (`passes`). `end` is also
-        called when the call raised, with no result.
+        A `begin` that returns None wants no `end`. Calls of other threads go straight through, and in untimed
+        steps those that are part of every step (`passes`). `end` is also called when the call raised, with no
+        result. The caller of the function is `sys._getframe(CALLER)` in both.
         """
         begin = self.faulty(hook, begin)
         end = self.faulty(f"{hook} (end)", end)
-        state = [True]
+        works = True
         clock = self._clock
         ident = threading.get_ident
-        compiling = self.compiling
 
-        def fail(error: BaseException) -> None:
-            state[0] = False
+        def enter(args: Any, kwargs: Any) -> Any:
+            nonlocal works
+            if (passes and clock.blind) or not works or ident() != clock.ident:
+                return None
+            try:
+                return begin(args, kwargs)
+            except BaseException as error:
+                if interrupts(error):
+                    raise
+                works = False
+                self.lose(hook, error)
+            return None
+
+        def leave(token: Any, result: Any) -> None:
+            nonlocal works
+            failed = result is MISSING
+            if failed:
+                clock.passed(sys.exc_info()[1])
+            try:
+                end(token, None if failed else result, failed)
+            except BaseException as error:
+                if interrupts(error):
+                    raise
+                works = False
+                self.lose(hook, error)
+
+        return enter, leave
+
+    def surround(
+        self,
+        hook: str,
+        owner: Any,
+        name: str,
+        begin: Callable[[Any, Any], Any],
+        end: Callable[[Any, Any, bool], None],
+        passes: bool = False,
+    ) -> None:
+        """Call `begin` and `end` (see `ends`) around an attribute of `owner`; nothing where it has none."""
+        if self.wanted(hook):
+            self.install(hook, owner, name, *self.ends(hook, begin, end, passes))
+
+    def at_first(self, hook: str, kind: Any, work: Callable[[], None]) -> None:
+        """Do `work` when the first object of a class is made: hooks that few programs need cost time, too."""
+        waits = True
+
+        def enter(_args: Any, _kwargs: Any) -> None:
+            nonlocal waits
+            if waits:
+                waits = False
+                self.safely(hook, work)()
+
+        self.install(hook, kind, "__init__", enter, _never)
+
+    def install(self, hook: str, owner: Any, name: str, enter: Enter, leave: Leave) -> None:
+        """Put `enter` and `leave` around an attribute: a function keeps its object, a callable without Python
+        code gets a stand-in, and only a function without readable source gets another one around it.
+        """
+        try:
+            original = _attribute(owner, name)
+            function = getattr(original, "__func__", original)
+            if original is _MISSING or not self.wanted(hook):
+                return
+            if isinstance(function, FunctionType):
+                try:
+                    self._placed.append((function, "__code__", *instrument(function, enter, leave)))
+                    return
+                except (Unsuitable, OSError, SyntaxError, ValueError):
+                    replacement: Any = wrapped(function, enter, leave, self.compiling)
+            elif isinstance(function, BuiltinFunctionType):
+                replacement = Standin(function, enter, leave)
+            else:
+                replacement = wrapped(function, enter, leave, self.compiling)
+            if original is not function:
+                replacement = type(original)(replacement)
+            self._put_everywhere(owner, name, original, replacement)
+        except Exception as error:
             self.lose(hook, error)
 
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            if (passes and clock.blind) or compiling() or not state[0] or ident() != clock.ident:
-                return original(*args, **kwargs)
-            try:
-                token = begin(args, kwargs)
-            except Exception as error:
-                fail(error)
-                return original(*args, **kwargs)
-            if token is None:
-                return original(*args, **kwargs)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as raised:
-                clock.passed(raised)
-                try:
-                    end(token, None, True)
-                except Exception as error:
-                    fail(error)
-                raise
-            try:
-                end(token, result, False)
-            except Exception as error:
-                fail(error)
-            return result
-
-        functools.update_wrapper(hooked, original)
-        return hooked
+    def _put_everywhere(self, owner: Any, name: str, original: Any, replacement: Any) -> None:
+        """Replace an attribute, and the name in the module where the original says that it is defined: pickle
+        looks it up there.
+        """
+        self.put(owner, name, original, replacement)
+        home = sys.modules.get(getattr(original, "__module__", None) or "")
+        if isinstance(owner, type) or home is None or home is owner:
+            return
+        own = original.__name__
+        if getattr(home, own, None) is original:
+            self.put(home, own, original, replacement)
 
     def replace(self, hook: str, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Put `make(original)` in the place of an attribute; nothing where there is no such attribute."""
         if not self.wanted(hook):
             return
         try:
-            original = (
-                owner.__dict__.get(name, _MISSING)
-                if isinstance(owner, type)
-                else getattr(owner, name, _MISSING)
-            )
+            original = _attribute(owner, name)
             if original is _MISSING:
                 return
             self.put(owner, name, original, make(original))
@@ -176,3 +261,37 @@ class Guard:
         """Put everything back in."""
         for owner, name, _, replacement in self._placed:
             setattr(owner, name, replacement)
+
+
+def _never(_token: Any, _result: Any) -> None:
+    """The end of what has none."""
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute of a module, or of a class itself."""
+    return owner.__dict__.get(name, _MISSING) if isinstance(owner, type) else getattr(owner, name, _MISSING)
+
+
+def wrapped(function: Any, enter: Enter, leave: Leave, compiling: Callable[[], bool]) -> Any:
+    """A function around one whose body is not ours to change. Its frame takes itself out of tracebacks.
+
+    A bare `raise` adds no entry for its own frame, and from Python 3.11 on it raises with what the error has
+    as its traceback.
+    """
+
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        token = None if compiling() else enter(args, kwargs)
+        result = MISSING
+        try:
+            result = function(*args, **kwargs)
+            return result
+        except BaseException as error:
+            trace = error.__traceback__
+            error.__traceback__ = trace.tb_next if trace is not None else None
+            raise
+        finally:
+            if token is not None:
+                leave(token, result)
+
+    functools.update_wrapper(hooked, function)
+    return hooked

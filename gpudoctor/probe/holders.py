@@ -15,6 +15,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .census import held
+from .models import parts
 from .places import Place
 
 if TYPE_CHECKING:
@@ -101,13 +102,13 @@ class Holders:
         elif deep and kind in (list, tuple, dict):
             for element in list(value.values() if kind is dict else value)[:_LARGE]:
                 self._look(name, element, 0)
-        elif deep and isinstance(value, self._module):
+        elif deep and issubclass(kind, self._module):
             self._modules(name, value)
-        elif deep and isinstance(value, (type, FunctionType)):
+        elif deep and issubclass(kind, (type, FunctionType)):
             if self._is_own(value):
                 self._definition(name, value)
-        elif deep and not isinstance(value, (ModuleType, self._tensor)):
-            inside = getattr(value, "__dict__", None)
+        elif deep and not issubclass(kind, (ModuleType, self._tensor)):
+            inside = own_attributes(value)
             if type(inside) is dict:
                 for attribute, element in list(inside.items())[:100]:
                     self._look(f"{name}.{attribute}", element, deep - 1)
@@ -115,7 +116,7 @@ class Holders:
     def _modules(self, name: str, root: Any) -> None:
         """What a model and its parts keep beside their parameters, and how many hooks they have."""
         self._left -= 1
-        for path, module in list(root.named_modules())[:_PARTS]:
+        for path, module in list(parts(root).items())[:_PARTS]:
             whole = f"{name}.{path}" if path else name
             for attribute, element in list(vars(module).items()):
                 kind = type(element)
@@ -171,6 +172,14 @@ def row(probe: Probe, holder: Holder) -> list[Any]:
     return [f"`{holder.name}`{holder.contents}", holder.length, holder.size * holder.length, path, line]
 
 
+def own_attributes(value: Any) -> Any:
+    """The dict of an object's attributes, without running code of its class; None without one."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except Exception:
+        return None
+
+
 def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
     """What a container holds, in words; bytes of one element; whether it is a tensor with its graph."""
     try:
@@ -193,11 +202,12 @@ def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
 
 def _parts(element: Any) -> list[Any]:
     """The first things that an element of a container is made of: `history.append({"loss": loss})`."""
-    if isinstance(element, dict):
-        return list(element.values())[:_INSIDE]
-    if isinstance(element, (list, tuple)):
-        return list(element[:_INSIDE])
-    inside = getattr(element, "__dict__", None)
+    kind = type(element)
+    if issubclass(kind, dict):
+        return list(dict.values(element))[:_INSIDE]
+    if issubclass(kind, (list, tuple)):
+        return list((list if issubclass(kind, list) else tuple).__getitem__(element, slice(_INSIDE)))
+    inside = own_attributes(element)
     return list(inside.values())[:_INSIDE] if type(inside) is dict else []
 
 
@@ -231,7 +241,7 @@ def _modules(probe: Probe) -> Iterator[str]:
 def adding_line(probe: Probe, name: str) -> Place:
     """The line of the user's that adds to something of this name."""
     word = re.escape(name)
-    adds = re.compile(rf"\b{word}{_ADDS}|\b{word}\s*=\s*\(?\s*(\w+\.)*{word}\s*\+")
+    adds = re.compile(rf"\b{word}{_ADDS}|\b{word}\s*=\s*(?:\(\s*)?(\w+\.)*{word}\s*\+")
     if name in _HOOKS:
         adds = re.compile(rf"\.register_(full_)?{name[1:-1]}\(")
     for path in dict.fromkeys((*(code.co_filename for code in probe.steps.stack), *_modules(probe))):

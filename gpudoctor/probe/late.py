@@ -35,11 +35,9 @@ class Late:
         place = len(self._notes)
         if place >= SLOTS:
             return
-        torch = self._torch
-        with torch.no_grad():
-            if self._slots is None:
-                self._slots = torch.zeros(SLOTS, device=self._device)
-            self._slots[place].copy_(number.detach().reshape(()), non_blocking=True)
+        if self._slots is None:
+            self._slots = self._torch.zeros(SLOTS, device=self._device)
+        self._slots[place].copy_(number.detach().reshape(()), non_blocking=True)
         if not place:
             self._since = perf_counter()
         self._notes.append(note)
@@ -57,8 +55,7 @@ class Late:
         else:
             self._spare = [spare for spare in self._spare if spare is not host]
         event = _Done() if here else torch.get_device_module(self._device).Event()
-        with torch.no_grad():
-            host[: vector.numel()].copy_(vector, non_blocking=True)
+        host[: vector.numel()].copy_(vector.detach(), non_blocking=True)
         event.record()
         count = vector.numel()
         self._flights.append((host, event, lambda values: note(values[:count])))

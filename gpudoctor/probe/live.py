@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .clock import NAMES
-from .places import stack_of
-from .stacks import phase_of
+from .frames import private
+from .places import rows_of
+from .stacks import phase_of, stack_of_thread
 from .table import AT, OTHER, PHASES
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Live:
         identity = self._probe.identity
         self._path = os.path.join(identity.folder, f"live-{identity.label}-{identity.pid}.json")
         temporary = self._path + ".new"
-        with open(temporary, "w", encoding="utf-8") as stream:
+        with open(temporary, "w", encoding="utf-8", opener=private) as stream:
             json.dump(fields, stream)
         os.replace(temporary, self._path)
 
@@ -96,7 +96,7 @@ class Heart:
         if waited < self._next:
             return
         self._next = waited + min(waited, EVERY)
-        frame = sys._current_frames().get(clock.ident)
-        phase = phase_of(frame) if clock.blind and clock.phase == OTHER else clock.phase
+        stack = stack_of_thread(clock.ident)
+        phase = phase_of(stack) if clock.blind and clock.phase == OTHER else clock.phase
         fields = {"step": steps.index, "phase": NAMES[phase], "seconds": round(waited, 3)}
-        self._probe.record("heartbeat", {**fields, "stack": stack_of(frame)})
+        self._probe.record("heartbeat", {**fields, "stack": rows_of(stack)})

@@ -18,6 +18,8 @@ _DDP = (
     "iteration", "avg_forward_compute_time", "avg_backward_compute_time", "avg_backward_comm_time",
     "avg_backward_compute_comm_overlap_time", "bucket_sizes", "comm_hook", "backend_name", "world_size",
 )  # fmt: skip
+_SHARDED = "_fsdp_wrapped_module."
+"""What FSDP puts into the names of parameters, and takes out where it lists them."""
 FEW = 3
 """Calls in a wrong mode before it is told."""
 _WRAPPERS = {
@@ -28,6 +30,34 @@ _WRAPPERS = {
 
 _INNER = frozenset({*_WRAPPERS, "DeepSpeedEngine"})
 """Classes that hold the user's model as `module`."""
+
+
+def parts(module: Any) -> dict[str, Any]:
+    """A module and all inside it, by path; `modules()` and its kin may be the program's own code."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    open_ = [("", module)]
+    while open_:
+        path, part = open_.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        found[path] = part
+        inner = [(f"{path}.{name}" if path else name, child) for name, child in part._modules.items()]
+        open_.extend(reversed(inner))
+    return found
+
+
+def parameters(module: Any) -> dict[str, Any]:
+    """The parameters of a module and all inside it, each once, by name."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    for path, part in parts(module).items():
+        for name, parameter in part._parameters.items():
+            if parameter is not None and id(parameter) not in seen:
+                seen.add(id(parameter))
+                found[(f"{path}.{name}" if path else name).replace(_SHARDED, "")] = parameter
+    return found
 
 
 class Model:
@@ -83,6 +113,7 @@ class Models:
                     return
             model = self._models[id(module)] = Model(module)
             model.forward_line = where(self._probe.places.user_frame(sys._getframe(3)))
+            self.version += 1
         model.calls += 1
         self.forwards += 1
         if evaluation:
@@ -112,15 +143,19 @@ class Models:
         """The modules that are still there, the largest first."""
         pairs = [(model.module(), model) for model in list(self._models.values())]
         alive = [(module, model) for module, model in pairs if module is not None]
-        return sorted(alive, key=lambda pair: -sum(1 for _ in pair[0].parameters()))
+        return sorted(alive, key=lambda pair: -len(parameters(pair[0])))
 
     def trained(self) -> list[Any]:
         """Modules called with gradients, without those that are part of another."""
         modules = [module for module, model in self.all() if model.grad_calls]
         inner: set[int] = set()
         for module in modules:
-            inner.update(id(child) for child in list(module.modules())[1:])
+            inner.update(id(child) for child in list(parts(module).values())[1:])
         return [module for module in modules if id(module) not in inner]
+
+    def untrained(self) -> list[Any]:
+        """Modules that were called, and never with gradients, the largest first."""
+        return [module for module, model in self.all() if not model.grad_calls]
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer makes a step; a new one's parameters are remembered."""
@@ -192,9 +227,9 @@ class Models:
                     self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, place, facts)
             if trains[id(module)] and model.eval_grads >= FEW:
                 self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, place, facts)
-            learns = any(parameter.requires_grad for parameter in module.parameters())
+            learns = any(parameter.requires_grad for parameter in parameters(module).values())
             if any(trains.values()) and not trains[id(module)] and learns and model.grad_calls >= FEW:
-                reached = any(parameter.grad is not None for parameter in module.parameters())
+                reached = any(p.grad is not None for p in parameters(module).values())
                 facts |= {"reached": reached, "training": bool(module.training)}
                 self._tell_mode("teacher-grad", model.grad_calls, model.calls, place, facts)
 
@@ -210,12 +245,24 @@ def _autocast_on(torch: Any, device: str) -> bool:
 def _mode_dependent(module: Any) -> list[str]:
     """Kinds of its parts that behave otherwise in training: dropout that drops, normalisation by the batch."""
     names = set()
-    for part in module.modules():
+    for part in parts(module).values():
         name = type(part).__name__
-        rate: Any = getattr(part, "p", None)
+        rate: Any = vars(part).get("p")
         if "BatchNorm" in name or ("Dropout" in name and rate):
             names.add(name)
+        names |= _functional(part)
     return sorted(names)
+
+
+def _functional(part: Any) -> set[str]:
+    """The same of what a part's own forward calls: `F.dropout(x, self.rate, training=self.training)`."""
+    code = getattr(getattr(type(part), "forward", None), "__code__", None)
+    if code is None or "training" not in code.co_names or type(part).__module__.startswith("torch."):
+        return set()
+    rates = [value for key, value in vars(part).items() if "drop" in key and isinstance(value, (int, float))]
+    drops = any("dropout" in name for name in code.co_names) and (any(rates) or not rates)
+    found = {"Dropout": drops, "BatchNorm": "batch_norm" in code.co_names}
+    return {name for name, there in found.items() if there}
 
 
 def _line(place: Place) -> dict[str, Any]:
@@ -230,18 +277,18 @@ def maker(probe: Probe, frame: FrameType | None) -> Place:
 def model_facts(module: Any) -> dict[str, Any]:
     """What a model is: the `model` record without its line."""
     inner = unwrapped(module)
-    parameters = list(module.parameters())
+    own = list(parameters(module).values())
     kinds: dict[str, int] = {}
-    for parameter in parameters:
+    for parameter in own:
         kind = str(parameter.dtype).replace("torch.", "")
         kinds[kind] = kinds.get(kind, 0) + parameter.numel()
     return {
         "name": class_name(inner),
-        "parameters": sum(parameter.numel() for parameter in parameters),
-        "trainable": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
-        "bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+        "parameters": sum(parameter.numel() for parameter in own),
+        "trainable": sum(parameter.numel() for parameter in own if parameter.requires_grad),
+        "bytes": sum(parameter.numel() * parameter.element_size() for parameter in own),
         "dtypes": kinds,
-        "device": str(parameters[0].device) if parameters else None,
+        "device": str(own[0].device) if own else None,
         "wrapped": wrapper(module),
         "compiled": type(module).__name__ == "OptimizedModule" or _compiled(module),
         "training": bool(module.training),
@@ -250,12 +297,20 @@ def model_facts(module: Any) -> dict[str, Any]:
 
 
 def _compiled(module: Any) -> bool:
-    return any(getattr(child, "_compiled_call_impl", None) is not None for child in module.modules())
+    return any(getattr(child, "_compiled_call_impl", None) is not None for child in parts(module).values())
+
+
+def inner_module(module: Any, name: str) -> Any:
+    """A part of a module, without asking a `__getattr__` of the program's; None without it."""
+    for known, part in module.__dict__.get("_modules", {}).items():
+        if known == name:
+            return part
+    return None
 
 
 def wrapper(module: Any) -> str | None:
     """`DDP`, `FSDP`, `DataParallel` or None."""
-    for child in (module, getattr(module, "_orig_mod", None)):
+    for child in (module, inner_module(module, "_orig_mod")):
         for base in type(child).__mro__:
             if base.__name__ in _WRAPPERS:
                 return _WRAPPERS[base.__name__]
@@ -273,9 +328,9 @@ def class_name(module: Any) -> str:
 def unwrapped(module: Any) -> Any:
     """The user's model inside the wrappers of compile and parallelism."""
     for _ in range(4):
-        inner = getattr(module, "_orig_mod", None)
+        inner = inner_module(module, "_orig_mod")
         if inner is None and type(module).__name__ in _INNER:
-            inner = getattr(module, "module", None)
+            inner = inner_module(module, "module")
         if inner is None:
             break
         module = inner
@@ -290,7 +345,7 @@ def optimizer_facts(optimizer: Any, modules: list[Any]) -> dict[str, Any]:
     missing = [
         name
         for module in modules
-        for name, parameter in unwrapped(module).named_parameters()
+        for name, parameter in parameters(unwrapped(module)).items()
         if parameter.requires_grad and id(parameter) not in held
     ]
     return {

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
 from .clearing import Clearing
 from .clock import PROBE
+from .graphs import Graphs
 from .late import PATIENCE, Late
+from .losses import Losses
 from .parameters import Parameters
 from .places import Place, where
 from .readings import Readings
@@ -24,6 +27,8 @@ from .table import AT
 if TYPE_CHECKING:
     from .probe import Probe
 
+_GROUPS = 64
+"""Parameter groups of which the rate is read in a step."""
 _LOSS, _LR, _NORM, _SCALE = (AT[name] for name in ("loss", "lr", "grad_norm", "scale"))
 _SMALL = 1 << 16
 """Elements of a gradient that is summed every step."""
@@ -35,6 +40,8 @@ _FORCED = 16
 """Readings that badness may ask for."""
 SHARE = 0.0015
 """Share of the time for readings of all gradients."""
+_kept: list[Any] = []
+"""Buffers of a parent's device, in a forked child: who frees pinned memory there dies."""
 BURST, DEAREST = 26, 0.25
 """The first readings are by steps, so many and so many seconds of them."""
 
@@ -54,10 +61,13 @@ class Numerics:
 
     def renew(self) -> None:
         """In a new process, or at the start."""
+        _kept.append(self.__dict__.get("_late"))
         self.budget = Budget(SHARE)
         self.parameters = Parameters(self._probe)
         self.readings = Readings(self._probe, self)
-        self.clearing = Clearing()
+        self.clearing = Clearing(self.parameters.plain)
+        self.graphs = Graphs()
+        self.losses = Losses(self._probe, self.read_all, self._tell)
         self.delay = 0.0
         """Seconds that rows wait for their numbers."""
         self._late: dict[Any, Late] = {}
@@ -91,13 +101,19 @@ class Numerics:
         return bool(self._late) or self._always_late
 
     def _capturing(self, tensor: Any) -> bool:
-        """While a CUDA graph is captured, whatever is called becomes part of it."""
-        return bool(tensor.is_cuda and self._torch.cuda.is_current_stream_capturing())
+        return self._captures(tensor.device)
+
+    def _captures(self, device: Any) -> bool:
+        """While a graph is captured, whatever is called becomes part of it."""
+        module = self._torch.get_device_module(device)
+        capturing = getattr(module, "is_current_stream_capturing", None)
+        return capturing is not None and bool(capturing())
 
     def _of(self, device: Any) -> Late:
         late = self._late.get(device)
         if late is None:
             late = self._late[device] = Late(self._torch, device)
+            self._probe.device_clock.on(device)
             self.delay = 3 * PATIENCE
         return late
 
@@ -110,7 +126,7 @@ class Numerics:
 
     def scaled(self, outputs: Any) -> None:
         """`GradScaler.scale` was called on these: the loss as it was before."""
-        self._raw = outputs
+        self._raw = weakref.ref(outputs) if type(outputs) is self._tensor else None
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
@@ -120,9 +136,22 @@ class Numerics:
     def _read_loss(self, roots: Any) -> None:
         root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
         if self._raw is not None:
-            root, self._raw = self._raw, None
+            unscaled, self._raw = self._raw(), None
+            root = root if unscaled is None else unscaled
         if type(root) is self._tensor and root.numel() == 1:
             step = self._steps.index
+            if self.graphs.look(root):
+                graphs = self.graphs
+                self._tell(
+                    "normalised",
+                    {
+                        "step": step,
+                        "losses": graphs.losses,
+                        "made_by": [list(item) for item in graphs.found.items()],
+                    },
+                )
+            if not self._clock.light:
+                self.losses.look(root)
             self.read(root, lambda value: self._loss(value, step))
 
     def light_loss(self, root: Any) -> None:
@@ -164,6 +193,11 @@ class Numerics:
         """An outermost optimizer is about to make its step."""
         groups = optimizer.param_groups
         rate = groups[0].get("lr") if groups else None
+        if len(groups) > 1:  # the greatest: the first group may be a frozen part's
+            for group in groups[1:_GROUPS]:
+                other = group.get("lr")
+                if type(other) is float and (type(rate) is not float or other > rate):
+                    rate = other
         if type(rate) is float:
             self._clock.row[_LR] = rate
         self.clearing.before_step(optimizer)
@@ -202,31 +236,34 @@ class Numerics:
 
     def ended(self) -> None:
         """A step has ended."""
-        for late in self._late.values():
-            late.poll()
+        for device, late in self._late.items():
+            if not self._captures(device):  # an event that is asked then breaks the capture
+                late.poll()
 
     def _canary(self, optimizer: Any) -> None:
         """Look at one early gradient."""
-        parameter = self._canaries.get(id(optimizer))
+        reference = self._canaries.get(id(optimizer))
+        parameter = reference() if reference is not None else None
         if parameter is None:
-            parameter = self._canaries[id(optimizer)] = self._choose(optimizer)
+            parameter = self._choose(optimizer)
+            if parameter is not None:
+                self._canaries[id(optimizer)] = weakref.ref(parameter)
         gradient = parameter.grad if parameter is not None else None
         if gradient is None or type(gradient) is not self._tensor:
             self._canaries.pop(id(optimizer), None)
             return
-        with self._torch.no_grad():
-            total = gradient.sum()
+        total = gradient.detach().sum()
         step = self._steps.index
         self.read(total, lambda value: self._sung(value, step))
 
     def _choose(self, optimizer: Any) -> Any:
-        """The first small parameter of an optimizer with a plain gradient (held by the optimizer anyway)."""
+        """The first small parameter of an optimizer with a plain gradient."""
         torch = self._torch
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                gradient = parameter.grad
-                plain = type(gradient) is self._tensor and gradient.layout is torch.strided
-                if plain and gradient.numel() <= _SMALL and gradient.dtype is not torch.float16:
+                gradient: Any = parameter.grad if self.parameters.plain(parameter) else None
+                strided = type(gradient) is self._tensor and gradient.layout is torch.strided
+                if strided and gradient.numel() <= _SMALL and gradient.dtype is not torch.float16:
                     return parameter
         return None
 
@@ -306,6 +343,7 @@ class Numerics:
         self.ended()
         self.readings.tell()
         self.clearing.tell(self._probe)
+        self.losses.tell()
         steps = self._steps
         if steps.optimizers and not steps.optimizer_calls and steps.backwards >= _UNUSED:
             self._tell("unstepped", {"step": steps.index, "backwards": steps.backwards})

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .models import unwrapped
+from .models import class_name, parameters, unwrapped
 
 if TYPE_CHECKING:
     from .probe import Probe
 
 SAMPLE = 64
 """Elements of a parameter that are compared before and after a step."""
+
+_TURN = 7919
+"""A prime: turns begin all over the room that a sample leaves."""
 
 
 class Parameter:
@@ -23,7 +27,7 @@ class Parameter:
 
     def __init__(self, name: str, parameter: Any, held: bool) -> None:
         self.name = name
-        self.layer = name.rpartition(".")[0]
+        self.layer = _layer(name)
         self.reference = weakref.ref(parameter)
         self.numel = int(parameter.numel())
         self.held = held
@@ -41,15 +45,30 @@ class Parameter:
         """Steps that did not although they should have."""
 
 
+def _layer(name: str) -> str:
+    """The module that a parameter belongs to by its name.
+
+    The two matrices of a LoRA adapter are one layer: the second begins at zero, and with it the gradient of the
+    first.
+    """
+    before, adapter, _ = name.partition(".lora_")
+    return before if adapter else name.rpartition(".")[0]
+
+
 class Parameters:
     """Those of the models that train and of the optimizers."""
 
     def __init__(self, probe: Probe) -> None:
+        self._kinds = (probe.torch.Tensor, probe.torch.nn.Parameter)
         self._models = probe.models
         self._evaluation = probe.evaluation
         self.list: list[Parameter] = []
         self._known: dict[int, Parameter] = {}
         self._version = -1
+
+    def plain(self, tensor: Any) -> bool:
+        """Whether a tensor may be asked: a subclass of the program's sees every question, but for shards."""
+        return type(tensor) in self._kinds or type(local(tensor)) in self._kinds
 
     def refresh(self) -> None:
         """Look for models and optimizers that have come since."""
@@ -64,16 +83,25 @@ class Parameters:
         found: list[Parameter] = []
         seen: set[int] = set()
         for module in modules:
-            for name, parameter in unwrapped(module).named_parameters():
-                if parameter.requires_grad and id(parameter) not in seen:
+            for name, parameter in parameters(unwrapped(module)).items():
+                if id(parameter) not in seen and self.plain(parameter) and parameter.requires_grad:
                     seen.add(id(parameter))
                     found.append(self._of(name, parameter, id(parameter) in held))
         for optimizer in optimizers if not found else ():  # a model that is no module
             for number, group in enumerate(optimizer.param_groups):
                 for place, parameter in enumerate(group["params"]):
-                    if id(parameter) not in seen and parameter.requires_grad:
+                    if id(parameter) not in seen and self.plain(parameter) and parameter.requires_grad:
                         seen.add(id(parameter))
                         found.append(self._of(f"group {number} parameter {place}", parameter, True))
+        # What an optimizer has and a module holds that is called without gradients only is trained by nothing.
+        # What no called module holds may be a copy's, by mistake: that is told by what the steps leave alone.
+        for module in self._models.untrained() if found and held - seen else ():
+            name_of = class_name(unwrapped(module))
+            for name, parameter in parameters(unwrapped(module)).items():
+                if id(parameter) in held and id(parameter) not in seen and self.plain(parameter):
+                    seen.add(id(parameter))
+                    if parameter.requires_grad:
+                        found.append(self._of(f"{name_of}.{name}", parameter, True))
         self.list = found
         self._known = {id(entry.reference()): entry for entry in found}
 
@@ -100,14 +128,22 @@ class Parameters:
 
 def local(tensor: Any) -> Any:
     """The part of a distributed tensor that is here (asking for the whole would be a collective)."""
-    return getattr(tensor, "_local_tensor", tensor)
+    return tensor._local_tensor if hasattr(type(tensor), "_local_tensor") else tensor
 
 
-def sample(tensor: Any) -> Any:
-    """A few elements of a tensor, spread over it, as a new one; None where that is not a plain view."""
+def sample(tensor: Any, turn: int = 0) -> Any:
+    """A few elements of a tensor, spread over it, as a new one; None where that is not a plain view.
+
+    Others in every `turn`. The stride has no factor in common with any dimension: else all could be the same
+    corner of every kernel, which on small maps has no gradient.
+    """
     tensor = local(tensor.detach())
     if not tensor.is_contiguous() or not tensor.numel():
         return None
     flat = tensor.view(-1)
-    stride = max(1, flat.numel() // SAMPLE)
-    return flat[::stride][:SAMPLE].clone()
+    size = flat.numel()
+    stride = max(1, size // SAMPLE)
+    while stride > 1 and math.gcd(stride, size) > 1:
+        stride -= 1
+    begin = turn * _TURN % max(1, size - (SAMPLE - 1) * stride)
+    return flat[begin::stride][:SAMPLE].clone()

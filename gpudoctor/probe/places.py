@@ -8,6 +8,8 @@ import sysconfig
 from types import CodeType, FrameType
 from typing import Any, Optional, Tuple
 
+from .stacks import Spot, calls_module, line_of
+
 Place = Tuple[Optional[str], Optional[int], Optional[str]]
 """Path, line and function; all None where they are not known."""
 
@@ -15,6 +17,10 @@ PROBE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 _DEPTH = 60
 """Frames that are looked at, innermost first."""
+_CALLERS = 4
+"""The user's own functions above the innermost one that a look remembers."""
+_ABOVE = 200
+"""Frames above the innermost one of the user's in which callers are looked for."""
 
 FRAMEWORKS = frozenset(
     {
@@ -43,15 +49,17 @@ class Places:
         paths = sysconfig.get_paths()
         roots = {paths.get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib")}
         self._roots = tuple(os.path.join(root, "") for root in roots if root)
-        self._known: dict[CodeType, bool] = {}
-        self._instruments: dict[CodeType, bool] = {}
+        self._known: dict[str, bool] = {}
+        self._instruments: dict[str, bool] = {}
+        # By path: equal functions of two files are equal as `code`.
         self._own = ""
 
     def is_user(self, code: CodeType) -> bool:
         """Whether a function is the user's."""
-        known = self._known.get(code)
+        path = code.co_filename
+        known = self._known.get(path)
         if known is None:
-            known = self._known[code] = self._judge(code.co_filename)
+            known = self._known[path] = self._judge(path)
         return known
 
     def is_own(self, path: str) -> bool:
@@ -73,14 +81,14 @@ class Places:
             self._own = _installed_program() or "-"
         return "" if self._own == "-" else self._own
 
-    def user_frame(self, frame: FrameType | None, depth: int = _DEPTH) -> FrameType | None:
+    def user_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame of the user's, from here outward; None where there is none."""
         known = self._known
-        for _ in range(depth):
+        for _ in range(_DEPTH):
             if frame is None:
                 return None
             code = frame.f_code
-            found = known.get(code)
+            found = known.get(code.co_filename)
             if found is None:
                 found = self.is_user(code)
             if found:
@@ -88,21 +96,40 @@ class Places:
             frame = frame.f_back
         return None
 
-    def instrument(self, frame: FrameType, outer: FrameType | None) -> FrameType | None:
-        """The innermost frame inside `outer`, from here outward, that measures the program, or None."""
+    def user_index(self, stack: list[Spot]) -> int | None:
+        """Where in a stack the user's innermost function is; None where there is none."""
+        return next((at for at, (code, _) in enumerate(stack) if self.is_user(code)), None)
+
+    def callers(self, stack: list[Spot], user: int) -> tuple[bool, tuple[Spot, ...]]:
+        """Whether a module's call contains the user's innermost function, and what leads to it.
+
+        That are the user's functions outside of all modules, innermost first.
+        """
+        inside = False
+        found: list[Spot] = []
+        for spot in stack[user + 1 : user + 1 + _ABOVE]:
+            if self.is_user(spot[0]):
+                if len(found) < _CALLERS:
+                    found.append(spot)
+            elif calls_module(spot[0]):
+                inside = True
+                found.clear()
+        return inside, tuple(found)
+
+    def instrument(self, stack: list[Spot]) -> CodeType | None:
+        """The innermost function of a stack that measures the program, or None."""
         known = self._instruments
-        current: FrameType | None = frame
-        for _ in range(_DEPTH):
-            if current is None or current is outer:
-                return None
-            code = current.f_code
-            found = known.get(code)
+        for code, _ in stack[:_DEPTH]:
+            path = code.co_filename
+            found = known.get(path)
             if found is None:
-                path = code.co_filename.replace(os.sep, "/")
-                found = known[code] = any(part in path for part in _INSTRUMENTS)
+                # A project may lie in a folder called `coverage`: what leads to it says nothing of its files.
+                beside = _program_folder()
+                below = path[len(beside) - 1 :] if path.startswith(beside) else path
+                slashed = below.replace(os.sep, "/")
+                found = known[path] = any(part in slashed for part in _INSTRUMENTS)
             if found:
-                return current
-            current = current.f_back
+                return code
         return None
 
 
@@ -110,14 +137,19 @@ def _framework(path: str) -> bool:
     """Whether a file is part of an imported framework that lies elsewhere: an editable install, a folder on
     the path. What lies beside the program is the program's, whatever it is called.
     """
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if path.startswith(os.path.join(os.path.dirname(os.path.abspath(main)), "") if main else "\0"):
+    if path.startswith(_program_folder()):
         return False
     for part in FRAMEWORKS.intersection(path.split(os.sep)):
         home = getattr(sys.modules.get(part), "__file__", None)
         if home and path.startswith(os.path.join(os.path.dirname(home), "")):
             return True
     return False
+
+
+def _program_folder() -> str:
+    """The folder of the script that runs, with a separator at its end; no file's path if there is none."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.join(os.path.dirname(os.path.abspath(main)), "") if main else "\0"
 
 
 def _generated() -> bool:
@@ -142,16 +174,19 @@ def where(frame: FrameType | None) -> Place:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
-def stack_of(frame: FrameType | None, limit: int = 64) -> list[list[Any]]:
-    """`[path, line, function]` of a stack without our own frames, outermost first."""
-    rows: list[list[Any]] = []
-    while frame is not None and len(rows) < limit:
-        code = frame.f_code
-        if not code.co_filename.startswith(PROBE):
-            rows.append([code.co_filename, frame.f_lineno, code.co_name])
+def stack_of(frame: FrameType | None) -> list[list[Any]]:
+    """`[path, line, function]` of this thread's stack without our own frames, outermost first."""
+    stack: list[Spot] = []
+    while frame is not None and len(stack) < 2 * _DEPTH:
+        stack.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
-    rows.reverse()
-    return rows
+    return rows_of(stack)
+
+
+def rows_of(stack: list[Spot], limit: int = 64) -> list[list[Any]]:
+    """`[path, line, function]` of a stack without our own functions, outermost first."""
+    shown = [spot for spot in stack if not spot[0].co_filename.startswith(PROBE)][:limit]
+    return [[spot[0].co_filename, line_of(spot), spot[0].co_name] for spot in reversed(shown)]
 
 
 class Site:

@@ -9,10 +9,13 @@ from typing import Any
 from .clock import Clock
 from .compiling import Compiling
 from .deaths import Deaths
+from .device_clock import DeviceClock
 from .evaluation import Evaluation
+from .faults import Faults
 from .frames import FrameFile
 from .guard import Guard
 from .identity import Identity
+from .masking import mask_cut
 from .memory import Memory
 from .models import Models
 from .numerics import Numerics
@@ -43,17 +46,18 @@ class Probe:
         self.table = StepTable()
         self.places = Places()
         self.sites = Sites(self.places)
-        self.guard = Guard(self.clock, self._lost, self.settings)
-        self.guard.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", self.guard.compiling)
+        self.guard = Guard(torch, self.clock, self._lost, self.settings)
         self.steps = Steps(self)
         self.evaluation = Evaluation(self)
         self.models = Models(self)
         self.numerics = Numerics(self)
+        self.device_clock = DeviceClock(self)
         self.pace = Pace(self)
         self.memory = Memory(self)
         self.compiling = Compiling(self)
         self.sampler = Sampler(self)
         self.deaths = Deaths(self)
+        self.faults = Faults(self)
         self.loaders: Any = None
         self.windows: Any = None
         self.worker: Any = None
@@ -76,7 +80,7 @@ class Probe:
         self._begin_file({})
         self.sampler.start()
         if self.guard.wanted("ends"):
-            self.guard.safely("ends", self.deaths.watch_faults)()
+            self.guard.safely("ends", self.faults.watch)()
 
     def _begin_file(self, more: dict[str, Any]) -> None:
         assert self.file is not None
@@ -94,7 +98,7 @@ class Probe:
             self._backlog.append((type, t, fields))
 
     def _lost(self, hook: str, error: BaseException) -> None:
-        self.record("lost", {"hook": hook, "error": f"{type(error).__name__}: {error}"[:300]})
+        self.record("lost", {"hook": hook, "error": mask_cut(f"{type(error).__name__}: {error}", 300)})
 
     # -- modules that are imported later
 
@@ -122,8 +126,10 @@ class Probe:
         self._backlog = []
         self._ended = False
         self.deaths.renew()
+        self.faults.renew()
         self.identity.renew()
         self.clock.renew()
+        self.device_clock.renew()
         self.steps.renew()
         self.numerics.renew()
         self.pace.renew()
@@ -169,11 +175,11 @@ class Probe:
             return
         self.sampler.last()
         self.guard.safely("ends", self.deaths.tell_exit)()
-        self.deaths.close()
-        self.guard.safely("numerics", self.numerics.end)()
-        self.guard.safely("modes", self.models.tell_modes)()
-        self.guard.safely("ddp", self.models.tell_ddp)()
-        self.guard.safely("memory", self.memory.end)()
+        self.faults.close()
+        self.guard.reading("numerics", self.numerics.end)()
+        self.guard.reading("modes", self.models.tell_modes, subclasses=True)()
+        self.guard.reading("ddp", self.models.tell_ddp, subclasses=True)()
+        self.guard.reading("memory", self.memory.end)()
         self.guard.safely("compile", self.compiling.look)()
         if self.windows is not None:
             self.guard.safely("windows", self.windows.end)()

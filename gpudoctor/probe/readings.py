@@ -33,10 +33,13 @@ class Readings:
         """Between `before` and `after`."""
         self.cost = 0.0
         self.count = 0
-        self._samples: list[tuple[Parameter, Any, Any, Any]] = []
+        self._samples: list[tuple[Parameter, Any, Any]] = []
         self._window = 0
-        self._pairs: list[tuple[Parameter, Any]] = []
+        self._entries: list[Parameter] = []
+        """Parameters of the reading that is open; not their tensors, which a failing step would keep."""
         self._told = 0.0
+        self._still: set[str] = set()
+        """Kinds of parameters that were written down last: those that join later are taken back."""
         self._rates: list[float] = []
         self._rate = 0.0
         self._adaptive = False
@@ -49,15 +52,15 @@ class Readings:
         torch = self._torch
         self.open = True
         self.count += 1
-        with torch.no_grad():
-            self._pairs = pairs
-            self._read_norms(pairs)
-            rates = [group.get("lr") for group in optimizer.param_groups]
-            still = all(isinstance(rate, (int, float)) and rate == 0 for rate in rates)
-            plain = all(type(parameter) in (torch.Tensor, torch.nn.Parameter) for _, parameter in pairs[:4])
-            self._samples = self._take(pairs) if plain and not still else []
-            self._rate = max((rate for rate in rates if isinstance(rate, float)), default=0.0)
-            self._adaptive = not isinstance(optimizer, torch.optim.SGD)
+        # Everything is detached, so that no mode has to be set: Ctrl-C may come in between.
+        self._entries = [entry for entry, _ in pairs]
+        self._read_norms(pairs)
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        still = all(isinstance(rate, (int, float)) and rate == 0 for rate in rates)
+        plain = all(type(parameter) in (torch.Tensor, torch.nn.Parameter) for _, parameter in pairs[:4])
+        self._samples = self._take(pairs) if plain and not still else []
+        self._rate = max((rate for rate in rates if isinstance(rate, float)), default=0.0)
+        self._adaptive = not isinstance(optimizer, torch.optim.SGD)
 
     def _read_norms(self, pairs: list[tuple[Parameter, Any]]) -> None:
         """Ask for the norm of every gradient; what is asked for is judged when it is known."""
@@ -70,7 +73,9 @@ class Readings:
                 entry.nones += 1
                 entry.zeros += 1
                 continue
-            gradient = local(gradient)
+            gradient = local(gradient).detach()
+            if type(gradient) is not torch.Tensor:
+                continue
             if gradient.layout is torch.strided and gradient.numel():
                 groups.setdefault((gradient.device, gradient.dtype), []).append((entry, gradient))
         parts: dict[Any, list[Any]] = {}
@@ -104,7 +109,8 @@ class Readings:
 
     def bad_weights(self) -> list[str]:
         """Weights that are not finite, while a reading is open on the CPU."""
-        pairs = [(entry, local(parameter.detach())) for entry, parameter in self._pairs]
+        found = [(entry, entry.reference()) for entry in self._entries]
+        pairs = [(entry, local(weight.detach())) for entry, weight in found if weight is not None]
         if not pairs or not all(weight.is_cpu for _, weight in pairs):
             return []
         sums = self._torch.stack([weight.float().sum() for _, weight in pairs]).tolist()
@@ -131,44 +137,45 @@ class Readings:
 
     # -- weights
 
-    def _take(self, pairs: list[tuple[Parameter, Any]]) -> list[tuple[Parameter, Any, Any, Any]]:
+    def _take(self, pairs: list[tuple[Parameter, Any]]) -> list[tuple[Parameter, Any, Any]]:
         """A few elements of some weights, before the step; only of those that have a gradient."""
-        taken: list[tuple[Parameter, Any, Any, Any]] = []
+        taken: list[tuple[Parameter, Any, Any]] = []
         size = len(pairs)
         for offset in range(min(WINDOW, size)):
             entry, parameter = pairs[(self._window + offset) % size]
             if parameter.grad is not None and parameter.is_floating_point():
-                before = sample(parameter)
+                before = sample(parameter, self.count)
                 if before is not None:
-                    taken.append((entry, parameter, before, self._pull(parameter, before)))
+                    taken.append((entry, before, self._pull(parameter, before)))
         self._window = (self._window + WINDOW) % size if size > WINDOW else 0
         return taken
 
     def _pull(self, parameter: Any, before: Any) -> Any:
         """The gradient of these elements: rows of an embedding that no token asked for have none."""
         gradient = local(parameter.grad)
-        pull = sample(gradient) if gradient.layout is self._torch.strided else None
+        pull = sample(gradient, self.count) if gradient.layout is self._torch.strided else None
         return pull if pull is not None and pull.shape == before.shape else before
 
     def after(self) -> None:
         """Compare weights with what they were before the step."""
         self.open = False
-        self._pairs = []
+        self._entries = []
         samples, self._samples = self._samples, []
         if samples:
-            with self._torch.no_grad():
-                self._compare(samples)
+            self._compare(samples)
         if self.count in TOLD:
             self.tell()
 
-    def _compare(self, samples: list[tuple[Parameter, Any, Any, Any]]) -> None:
+    def _compare(self, samples: list[tuple[Parameter, Any, Any]]) -> None:
         torch = self._torch
         by_device: dict[Any, list[tuple[Parameter, Any, Any, Any]]] = {}
-        for member in samples:
-            by_device.setdefault(member[2].device, []).append(member)
+        for entry, taken, pull in samples:
+            parameter = entry.reference()
+            if parameter is not None:
+                by_device.setdefault(taken.device, []).append((entry, parameter, taken, pull))
         for members in by_device.values():
             before = [taken.float() for _, _, taken, _ in members]
-            after = [sample(parameter).float() for _, parameter, _, _ in members]
+            after = [sample(parameter, self.count).float() for _, parameter, _, _ in members]
             pulls = torch._foreach_norm([pull.float() for _, _, _, pull in members])
             changes = torch._foreach_norm(torch._foreach_sub(after, before))
             entries = [entry for entry, _, _, _ in members]
@@ -206,18 +213,38 @@ class Readings:
         if not elements:
             return
         dead = [entry for entry in entries if entry.zeros == entry.looked]
-        if dead:
+        if self._changed("dead", dead):
             none = [entry.name for entry in dead if entry.nones == entry.looked]
-            self._tell_some("dead", dead, elements, min(entry.looked for entry in dead), none=none[:_NAMES])
+            self._tell_some(
+                "dead",
+                dead,
+                elements,
+                min((entry.looked for entry in dead), default=self.count),
+                none=none[:_NAMES],
+                of=len(entries),
+                front=len(none) == len(dead) and dead == entries[: len(dead)],
+            )
         # What has no gradient in it does not move either, and is told as dead.
         frozen = [entry for entry in entries if entry.stood and not entry.moved and entry.zeros < entry.looked]
-        if frozen:
+        if self._changed("frozen", frozen):
             unheld = sum(not entry.held for entry in frozen)
-            self._tell_some("frozen", frozen, elements, min(entry.stood for entry in frozen), unheld=unheld)
+            self._tell_some(
+                "frozen",
+                frozen,
+                elements,
+                min((entry.stood for entry in frozen), default=self.count),
+                unheld=unheld,
+            )
         if self._rates:
             middle = sorted(self._rates)[len(self._rates) // 2]
             self._rates = []
             self._record("updates", {"ratio": middle})
+
+    def _changed(self, kind: str, some: list[Parameter]) -> bool:
+        """Whether there is something to write: parameters of a kind, or that there are none any more."""
+        before = kind in self._still
+        (self._still.add if some else self._still.discard)(kind)
+        return bool(some) or before
 
     def _tell_some(self, kind: str, some: list[Parameter], elements: int, steps: int, **more: Any) -> None:
         count = sum(entry.numel for entry in some)

@@ -1,24 +1,29 @@
-"""The probe's one thread: it looks at the training thread's stack, writes what waits, shows that we live."""
+"""The probe's one thread: it looks at the training thread's stack, writes what waits, shows that we live.
+
+`threading` does not know it: a program that joins all threads, or waits until only its own are left, does not
+wait for ours. So nothing here may call `threading.current_thread()`, which would enter it into that list.
+"""
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
-import threading
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from .clock import DATA_WAIT, NAMES
 from .draws import Draws
 from .live import Heart, Live
-from .places import PROBE, where
-from .stacks import phase_of
+from .places import PROBE, Place
+from .stacks import line_of, phase_of, stack_of_thread
 from .table import OTHER
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from collections.abc import Callable
 
     from .probe import Probe
+    from .stacks import Spot
 
 INTERVAL = 0.02
 """Seconds between two looks at the stack."""
@@ -40,10 +45,12 @@ MEMORY = 0.1
 """Seconds between two readings of the resident memory (15 µs each): a leak is to be seen in 50 steps."""
 LINES = ((4, 1.0), (1024, 5.0), (2048, 20.0), (3072, 120.0), (1 << 30, 600.0))
 """Up to so many records of lines, one every so many seconds."""
-_DEPTH = 500
-"""Frames of a stack that are looked at (imports are deep)."""
+COUNTED_LATE = sys.version_info >= (3, 13)
+"""Whether `os.fork` counts threads when its hooks have run."""
 _MOST = 100
 """Lines of one record, the most frequent first."""
+_CHAINS = 3
+"""Ways to a line that one record tells apart."""
 
 
 class Sampler:
@@ -52,8 +59,9 @@ class Sampler:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._interval = float(probe.settings.get("interval", INTERVAL))
-        self._thread: threading.Thread | None = None
-        self._paused = False
+        self._thread: Thread | None = None
+        self.paused = False
+        """Whether a fork has stopped the thread."""
         self._tick = probe.guard.safely("sampler", self._look)
         self._write = probe.guard.safely("writer", self._write_all)
         self._flush = probe.guard.safely("writer", probe.flush)
@@ -64,7 +72,7 @@ class Sampler:
     def renew(self) -> None:
         """In a new process: there is no thread yet, and nothing was seen."""
         self._thread = None
-        self._wake = threading.Event()
+        self.paused = False
         self._seen = self._written = self._read = self._flushed = perf_counter()
         self._trains = 0.0
         self.lines = Lines(self._probe)
@@ -75,25 +83,30 @@ class Sampler:
     def start(self) -> None:
         """Start the thread, if it does not run."""
         if self._thread is None and self._probe.guard.wanted("sampler"):
-            self._wake = threading.Event()
-            self._thread = threading.Thread(target=self._run, name="gpudoctor", daemon=True)
-            self._thread.start()
+            self._thread = Thread(self._run)
 
     def stop(self) -> None:
         """Stop it and wait for it."""
         thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
-            self._wake.set()
-            thread.join(1.0)
+        if thread is not None:
+            thread.stop(1.0)
 
     def pause(self) -> None:
         """Before a fork: Python 3.12 and later warn when there are threads."""
-        self._paused = self._thread is not None
+        self.paused = self.paused or self._thread is not None
         self.stop()
 
     def resume(self) -> None:
-        """After a fork, in the parent."""
-        if self._paused:
+        """After a fork, in the parent: at once, or where Python counts threads after that, at the next call of
+        a hook.
+        """
+        if not COUNTED_LATE:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Start the thread that a fork has stopped."""
+        if self.paused:
+            self.paused = False
             self.start()
 
     def last(self) -> None:
@@ -102,21 +115,21 @@ class Sampler:
         self.lines.write()
         self._live.remove()
 
-    def _run(self) -> None:
+    def _run(self, wake: Any) -> None:
         before = sys.getswitchinterval()
         if before > SWITCH:
             sys.setswitchinterval(SWITCH)
         try:
-            self._sample()
+            self._sample(wake)
         finally:
             if abs(sys.getswitchinterval() - SWITCH) < SWITCH / 2:  # the program may have set its own meanwhile
                 sys.setswitchinterval(before)
 
-    def _sample(self) -> None:
-        wake, interval = self._wake, self._interval
+    def _sample(self, wake: Any) -> None:
+        interval = self._interval
         self._seen = perf_counter()
         looks, cost = 0, 0.0
-        while not wake.wait(interval):
+        while not wake.acquire(True, interval):
             begin = thread_time()
             self._tick()
             looks += 1
@@ -151,8 +164,8 @@ class Sampler:
         worker = probe.worker
         clock = probe.clock
         ident = worker.ident if worker is not None else clock.ident
-        frame = sys._current_frames().get(ident)
-        if frame is None:
+        stack = stack_of_thread(ident)
+        if not stack:
             return
         if worker is not None:
             phase = worker.phase
@@ -161,12 +174,12 @@ class Sampler:
         else:
             number = clock.phase
             if clock.blind and number == OTHER:
-                number = phase_of(frame)
-            if number == OTHER and self._draws.draws(frame):
+                number = phase_of(stack)
+            if number == OTHER and self._draws.draws(stack):
                 probe.steps.drawn += spent
                 number = DATA_WAIT
             phase = NAMES[number]
-        self.lines.add(phase, frame, spent / self._interval)
+        self.lines.add(phase, stack, spent / self._interval)
 
     def _write_all(self) -> None:
         probe = self._probe
@@ -187,6 +200,39 @@ class Sampler:
         self._probe.deaths.look()
 
 
+class Thread:
+    """A thread of the interpreter's that is in no list of `threading`'s; it ends with the process."""
+
+    def __init__(self, run: Callable[[Any], None]) -> None:
+        self._wake = _thread.allocate_lock()
+        self._wake.acquire()
+        joinable = getattr(_thread, "start_joinable_thread", None)  # Python 3.13
+        self._handle = None
+        if joinable is not None:
+            self._handle = joinable(lambda: run(self._wake), daemon=True)
+        else:
+            self._started = _thread.allocate_lock()
+            self._started.acquire()
+            self._sentinel: Any = None
+            _thread.start_new_thread(self._run, (run,))
+            self._started.acquire()
+
+    def _run(self, run: Callable[[Any], None]) -> None:
+        # Released by the interpreter when the thread's state is gone, as `threading.Thread` has it.
+        self._sentinel = getattr(_thread, "_set_sentinel")()  # noqa: B009 - gone in Python 3.13
+        self._sentinel.acquire()
+        self._started.release()
+        run(self._wake)
+
+    def stop(self, seconds: float) -> None:
+        """Wake it, and wait until it has ended, so many seconds at most. Not from the thread itself."""
+        self._wake.release()
+        if self._handle is not None:
+            self._handle.join(seconds)
+        else:
+            self._sentinel.acquire(True, seconds)
+
+
 class Lines:
     """Counts of looks by phase and by the user's line."""
 
@@ -194,41 +240,51 @@ class Lines:
         self._probe = probe
         self._written = perf_counter()
         self._records = 0
-        self._counts: dict[tuple[str, CodeType | None, int], list[Any]] = {}
-        self._open: dict[tuple[str, CodeType | None, int], list[Any]] = {}
+        self._counts: dict[tuple[Any, ...], list[Any]] = {}
+        self._open: dict[tuple[Any, ...], list[Any]] = {}
         """Those of a step that has not ended: after the last one, what is no step at all."""
         self._step = 0
 
-    def add(self, phase: str, frame: FrameType, weight: float) -> None:
+    def add(self, phase: str, stack: list[Spot], weight: float) -> None:
         """One look; `weight` is in intervals of the sampler."""
-        user = self._probe.places.user_frame(frame, _DEPTH)
-        key = (phase, user.f_code, user.f_lineno) if user is not None else (phase, None, 0)
+        places = self._probe.places
+        user = places.user_index(stack)
+        place: Place = (None, None, None)
+        if user is not None:
+            code = stack[user][0]
+            place = (code.co_filename, line_of(stack[user]), code.co_name)
+        key = (phase, *place)
         if self._step != self._probe.steps.index:
             self._close()
         entry = self._open.get(key)
         if entry is None:
             if len(self._open) >= 4 * _MOST:
                 return
-            entry = self._open[key] = [where(user), 0.0, {}]
+            entry = self._open[key] = [place, 0.0, {}, {}]
         entry[1] += weight
-        if frame is not user:
-            shown = self._probe.places.instrument(frame, user) or frame
-            below = (shown.f_code.co_filename, shown.f_code.co_name)
+        callers = places.callers(stack, user) if user is not None else (False, ())
+        if callers[1] and (callers in entry[3] or len(entry[3]) < _MOST):
+            # Two callers may share a line (a policy that acts and learns): its time is told apart by them.
+            entry[3][callers] = entry[3].get(callers, 0) + weight
+        if user != 0:
+            shown = places.instrument(stack[:user]) or stack[0][0]
+            below = (shown.co_filename, shown.co_name)
             entry[2][below] = entry[2].get(below, 0) + weight
 
     def _close(self) -> None:
         """The step that the looks fell into is over. (The other thread may be adding: it gets a new table.)"""
         self._step = self._probe.steps.index
         opened, self._open = self._open, {}
-        for key, (place, weight, below) in list(opened.items()):
+        for key, (place, weight, below, above) in list(opened.items()):
             entry = self._counts.get(key)
             if entry is None:
                 if len(self._counts) < 4 * _MOST:
-                    self._counts[key] = [place, weight, below]
+                    self._counts[key] = [place, weight, below, above]
                 continue
             entry[1] += weight
-            for leaf, share in list(below.items()):
-                entry[2][leaf] = entry[2].get(leaf, 0) + share
+            for known, more in ((entry[2], below), (entry[3], above)):
+                for name, share in list(more.items()):
+                    known[name] = known.get(name, 0) + share
 
     def due(self) -> bool:
         """Whether it is time for a record."""
@@ -249,21 +305,26 @@ class Lines:
                 self._records += 1
                 self._write(counts, more)
 
-    def _write(self, counts: dict[tuple[str, CodeType | None, int], list[Any]], more: dict[str, Any]) -> None:
+    def _write(self, counts: dict[tuple[Any, ...], list[Any]], more: dict[str, Any]) -> None:
         rows: list[list[Any]] = []
         leaves: list[list[Any]] = []
-        for (phase, _, _), (place, weight, below) in sorted(counts.items(), key=lambda item: -item[1][1])[
+        callers: list[list[Any]] = []
+        for (phase, *_), (place, weight, below, above) in sorted(counts.items(), key=lambda item: -item[1][1])[
             :_MOST
         ]:
             for (path, name), share in sorted(below.items(), key=lambda item: -item[1])[:2]:
                 if not path.startswith(PROBE):
                     leaves.append([len(rows), path, name, round(share, 1)])
+            for (inside, chain), share in sorted(above.items(), key=lambda item: -item[1])[:_CHAINS]:
+                shown = [[spot[0].co_filename, line_of(spot), spot[0].co_name] for spot in chain]
+                callers.append([len(rows), inside, shown, round(share, 1)])
             rows.append([phase, *place, round(weight, 1)])
         fields: dict[str, Any] = {
             "samples": round(sum(entry[1] for entry in list(counts.values())), 1),
             "interval": INTERVAL,
             "counts": rows,
             "leaves": leaves[:_MOST],
+            "callers": callers[:_MOST],
             **more,
         }
         self._probe.record("lines", fields)

@@ -7,19 +7,24 @@ import os
 import sys
 from typing import Any
 
-from .hooks import backward, calls, ends, forward, loader, modes, optimizer, reads, windows, workers
+from .compiling import DYNAMO, leave_us_out
+from .hooks import backward, calls, ends, files, forward, loader, modes, optimizer, reads, windows, workers
+from .instrument import forget_sources
 from .permit import permit
+from .places import PROBE
 from .probe import Probe
 
-HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, windows, calls, ends)
+HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, windows, calls, files, ends)
 
 
 def begin(waiting: Any) -> Probe:
     """Install everything in this process."""
+    _forget_start()
     probe = Probe(sys.modules["torch"], waiting)
     for module in HOOKS:
         probe.guard.safely(f"{module.__name__.rpartition('.')[2]} (install)", module.install)(probe)
     probe.guard.safely("permit", permit)(probe.settings)
+    probe.when_imported(DYNAMO, leave_us_out)
     end = probe.guard.safely("end", probe.end)
     if hasattr(os, "register_at_fork"):
         # Python 3.12 and later warn at a fork beside threads; and a child must not write into our file.
@@ -29,17 +34,25 @@ def begin(waiting: Any) -> Probe:
         if util is not None:  # a child of multiprocessing ends without atexit
             util.register_after_fork(probe, lambda _: util.Finalize(None, end, exitpriority=-1000))
     probe.steps.before.append(probe.guard.safely("memory", probe.memory.fill))
-    probe.steps.after.append(probe.guard.safely("numerics", probe.numerics.ended))
-    probe.steps.after.append(probe.guard.safely("memory", probe.memory.ended))
+    probe.steps.after.append(probe.guard.reading("numerics", probe.numerics.ended))
+    probe.steps.after.append(probe.guard.reading("memory", probe.memory.ended))
     if probe.windows is not None:
         probe.steps.after.append(probe.guard.safely("windows", probe.windows.ended))
-    probe.steps.after.append(probe.guard.safely("facts", Facts(probe).stepped))
+    probe.steps.after.append(probe.guard.reading("facts", Facts(probe).stepped, subclasses=True))
     atexit.register(end)
+    forget_sources()
     if os.environ.get("GPUDOCTOR_OVERRIDES"):
         from . import overrides  # only in a trial
 
         overrides.install(probe)
     return probe
+
+
+def _forget_start() -> None:
+    """Our sitecustomize has done its work; without one of its own the program has no module of that name."""
+    started = sys.modules.get("sitecustomize")
+    if str(getattr(started, "__file__", "")).startswith(PROBE):
+        del sys.modules["sitecustomize"]
 
 
 class Facts:

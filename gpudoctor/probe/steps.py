@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import BACKWARD, DATA_WAIT, EVALUATION
 from .cycles import Cycles
+from .frames import private
 from .places import where
 from .table import AT, EMPTY, NAN, OTHER, merge
 
@@ -216,10 +217,14 @@ class Steps:
 
     def close(self, frame: FrameType | None) -> None:
         """The step in the making is over."""
-        pace = self._probe.pace
+        pace, sampler = self._probe.pace, self._probe.sampler
         row = self._clock.row
+        if sampler.paused:
+            sampler.go_on()
         if self._clock.light:
             pace.timed_ended(row, self._close())
+            if self._clock.device is not None:
+                self._clock.device.ended(self._clock.phase, self.index - 1)
             return
         began = perf_counter()
         for call in self.before:
@@ -232,6 +237,8 @@ class Steps:
         for call in self.after:
             call()
         pace.ended(duration, own)
+        if self._clock.device is not None:
+            self._clock.device.ended(self._clock.phase, self.index - 1)
 
     def _close(self) -> float:
         """It ends now; returns its seconds."""
@@ -286,9 +293,9 @@ class Steps:
         """The row in the making is complete, if a step has ended in it."""
         row = self._clock.row
         if row[_COUNT]:
+            self._clock.row = [*EMPTY]  # first: an exception of a signal handler may come between any two
             row.pop()  # what no phase owns is the rest of the duration
             self._table.push(row)
-            self._clock.row = [*EMPTY]
 
     def _remember(self, frame: FrameType | None) -> None:
         stack: dict[Any, int] = {}
@@ -310,7 +317,8 @@ class Steps:
         self._stop_after = 0
         identity = self._probe.identity
         if identity.rank in (None, 0):
-            with open(os.path.join(identity.folder, "stop"), "w", encoding="utf-8") as stream:
+            path = os.path.join(identity.folder, "stop")
+            with open(path, "w", encoding="utf-8", opener=private) as stream:
                 stream.write(str(steps))
 
 

@@ -12,11 +12,11 @@ PHASES = (
 )  # fmt: skip
 _DEVICE = (
     "device_transfer", "device_forward", "device_backward", "device_optimizer", "device_collective",
-    "device_busy",
+    "device_busy", "device_idle",
 )  # fmt: skip
 _COUNTS = (
     "backwards", "batches", "samples", "tokens", "padding", "reads", "logs", "saves", "flushes", "syncs",
-    "collectives",
+    "collectives", "starts",
 )  # fmt: skip
 _STATES = (
     ("allocated", "d"), ("reserved", "d"), ("peak", "d"), ("rss", "d"), ("loss", "f"), ("grad_norm", "f"),

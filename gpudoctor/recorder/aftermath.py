@@ -3,7 +3,7 @@
 import re
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.redaction import mask_cut
 from gpudoctor.recorder.host import control_group
 from gpudoctor.vitals.kernel_log import read_kernel_log
 
@@ -29,7 +29,7 @@ def kernel_lines(seconds: float) -> tuple[str, ...]:
     except Unavailable:
         return ()
     lines = [
-        mask_text(message.text[:_LONGEST])
+        mask_cut(message.text, _LONGEST)
         for message in log.messages
         if message.age is not None and message.age <= seconds + _BEFORE and _TELLING.search(message.text)
     ]

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
-from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_text
+from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 
 SCHEMA = "gpudoctor.recording/1"
 MANIFEST, END, MACHINE = "recording.json", "end.json", "machine.gdr"
@@ -27,6 +27,7 @@ _KEPT = re.compile(
     r"LD_PRELOAD|MALLOC_[A-Z_]*|GOMP_CPU_AFFINITY)$"
 )
 """Variables that matter to training; no other is written down."""
+_LARGEST_FAULT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class Ending:
     """Bytes of machine samples that could not be written."""
     problems: tuple[str, ...] = field(default=())
     """What failed on our side meanwhile, a sentence each."""
+    signals: tuple[tuple[str, float], ...] = field(default=())
+    """Signals that we sent to end it, with the seconds since the start."""
 
 
 def state_folder() -> Path:
@@ -64,7 +67,8 @@ def new_folder(chosen: str | None) -> tuple[Path, str]:
         name = f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
         with suppress(OSError, RuntimeError):  # RuntimeError: no home at all
             folder = state_folder() / name
-            folder.mkdir(mode=0o700, parents=True)
+            for place in (folder.parent.parent, folder.parent, folder):
+                place.mkdir(mode=0o700, parents=True, exist_ok=place is not folder)
             _try(folder)
             return folder, ""
         return _temporary(f"gpudoctor-{name}-"), ""
@@ -81,6 +85,11 @@ def new_folder(chosen: str | None) -> tuple[Path, str]:
         reason = error.strerror or str(error)
         return instead, f"gpudoctor: --recording {chosen}: cannot be written ({reason}); recording to {instead}"
     return folder, ""
+
+
+def _private(path: str, flags: int) -> int:
+    """An `opener`: nobody else may read a recording, whatever the umask."""
+    return os.open(path, flags, 0o600)
 
 
 def _try(folder: Path) -> None:
@@ -105,7 +114,7 @@ def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, 
             "schema": SCHEMA,
             "gpudoctor": __version__,
             "command": list(mask_arguments(command)),
-            "cwd": os.getcwd(),
+            "cwd": mask_text(os.getcwd()),
             "started": datetime.now(timezone.utc).astimezone().isoformat(timespec="milliseconds"),
             "node": platform.node(),
             "python": sys.version.split()[0],
@@ -117,23 +126,32 @@ def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, 
 
 def kept_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Variables that matter to training, secrets masked."""
-    return {
-        name: MASK if is_secret_name(name) else mask_text(value)
-        for name, value in sorted(variables.items())
-        if _KEPT.match(name)
-    }
+    return {name: mask_value(name, value) for name, value in sorted(variables.items()) if _KEPT.match(name)}
 
 
 def write_end(folder: Path, ending: Ending) -> None:
     """end.json, when the command has ended."""
     _write(folder / END, asdict(ending))
+    _mask_faults(folder)
+
+
+def _mask_faults(folder: Path) -> None:
+    """What the interpreter wrote of fatal signals names files; a path may hold a token."""
+    for path in folder.glob("fault-*.txt"):
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size <= _LARGEST_FAULT:
+                text = path.read_text(encoding="utf-8", errors="replace")
+                masked = mask_text(text)
+                if masked != text:
+                    path.write_text(masked, encoding="utf-8")
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:
     """A file whole or not at all; a disk that fills up later costs the file, never the run."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        with open(temporary, "w", encoding="utf-8", opener=_private) as stream:
+            stream.write(json.dumps(value, indent=2) + "\n")
         os.replace(temporary, path)
     except OSError:
         with suppress(OSError):

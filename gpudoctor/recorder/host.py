@@ -44,17 +44,26 @@ class HostMeter:
         return taken
 
     def facts(self) -> dict[str, Any]:
-        """Counts and limits: `cpus` that the command may use of `machine_cpus`, `memory` and `cgroup_memory`
-        (bytes), `disks`.
+        """Counts and limits: `cpus` that affinity and quota leave the command of `machine_cpus`, `memory` and
+        `cgroup_memory` (bytes), `disks`.
         """
         import psutil
 
         total, every = psutil.virtual_memory().total, os.cpu_count()
+        cpus: float | None = every
         with suppress(OSError, AttributeError):
             cpus = len(os.sched_getaffinity(0))
-            return {"cpus": cpus, "machine_cpus": every, "memory": total,
-                    "cgroup_memory": self._group.memory(total).limit, "disks": _disks()}  # fmt: skip
-        return {"cpus": every, "machine_cpus": every, "memory": total, "cgroup_memory": None, "disks": _disks()}
+        quota = self._group.cpu_quota()
+        if cpus is not None and quota is not None:
+            cpus = min(cpus, quota)
+        memory = self._group.memory(total).limit
+        return {
+            "cpus": cpus,
+            "machine_cpus": every,
+            "memory": total,
+            "cgroup_memory": memory,
+            "disks": _disks(),
+        }
 
 
 def control_group() -> ControlGroup:

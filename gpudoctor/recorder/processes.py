@@ -47,16 +47,31 @@ def usage(pid: int) -> Usage | None:
     )
 
 
+def born(pid: int) -> float | None:
+    """The moment of a process's birth, to tell it from a later one of the same number; None when it is gone."""
+    if sys.platform != "linux":
+        import psutil
+
+        try:
+            return psutil.Process(pid).create_time()
+        except psutil.Error:
+            return None
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read(4096)
+        return float(text[text.rfind(b")") + 2 :].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def tree(root: int) -> list[int]:
     """Process ids of a process and all that descend from it, parents first."""
     children: dict[int, list[int]] = {}
     for pid, parent in _parents().items():
         children.setdefault(parent, []).append(pid)
-    found, queue = [], [root]
-    while queue:
-        pid = queue.pop(0)
-        found.append(pid)
-        queue += sorted(children.get(pid, ()))
+    found = [root]
+    for pid in found:  # it grows while it is walked
+        found += sorted(children.get(pid, ()))
     return found
 
 

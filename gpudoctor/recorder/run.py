@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.recorder.aftermath import kernel_lines, memory_kills
 from gpudoctor.recorder.folder import Ending, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
 from gpudoctor.recorder.machine import Sampler
 from gpudoctor.recorder.signals import Post, stop_like
 from gpudoctor.recorder.start import probed, start
-from gpudoctor.recorder.stop import Stopper
+from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
 from gpudoctor.recorder.watch import STOP, Now, look
 
 TICK = 0.25
@@ -28,6 +29,13 @@ _STOPS = tuple(
 _ENDS = tuple(
     int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
+_PRESSES = 3
+_APART = 0.5
+"""Seconds between two Ctrl-C that are meant: a key that is held down repeats faster."""
+_WAITED = 10.0
+_HOW = f"(SIGTERM, {LAST:g} s later SIGKILL; --grace S does it S seconds after the first)"
+
+Handler = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +46,9 @@ class Plan:
     folder: Path
     steps: int | None = None
     seconds: float | None = None
+    grace: float | None = None
+    """Seconds from the request to end to SIGTERM. None: `GRACE` after `steps` and `seconds`, and all the time
+    that the command takes after somebody else's signal."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """For the probe: `hang_after` and the like."""
 
@@ -46,10 +57,23 @@ Observer = Callable[[Now, float], None]
 """Called about once a second with the run as it is and the seconds since its start."""
 
 
-def record(plan: Plan, observe: Observer, before_stop: Callable[[], None] | None = None) -> Ending:
+def _silent(_text: str) -> None:
+    """Nobody listens."""
+
+
+def record(
+    plan: Plan,
+    observe: Observer,
+    before_stop: Callable[[], None] | None = None,
+    *,
+    tell: Tell = _silent,
+    afterwards: Handler | None = None,
+) -> Ending:
     """Run the command to its end and record it; returns how it ended.
 
-    `before_stop` is called before Ctrl-Z stops us: the terminal belongs to the shell then.
+    `before_stop` is called before Ctrl-Z stops us: the terminal belongs to the shell then. `tell` gets a
+    sentence for each step of an ending that is ours. `afterwards` handles the signals that ask for the end
+    once the command has ended: no signal falls into a gap.
 
     Raises `CommandError` when it cannot be started. Nothing that goes wrong with the recording reaches it.
     """
@@ -57,9 +81,9 @@ def record(plan: Plan, observe: Observer, before_stop: Callable[[], None] | None
     kills = memory_kills()
     started = time.monotonic()
     post = Post()
-    with post.open():
+    with post.open(dict.fromkeys(_ENDS, afterwards) if afterwards is not None else {}):
         child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
-        vigil = _Vigil(plan, child, post, observe, before_stop)
+        vigil = _Vigil(plan, child, post, observe, before_stop, tell)
         with _beside(plan.folder, child.pid, started, vigil) as samples:
             code = vigil.keep(started)
             seconds = time.monotonic() - started
@@ -73,6 +97,7 @@ def record(plan: Plan, observe: Observer, before_stop: Callable[[], None] | None
         kernel=kernel_lines(seconds) if code and vigil.stopped_by is None else (),
         lost_bytes=samples.lost_bytes,
         problems=tuple(vigil.problems),
+        signals=tuple(vigil.sent),
     )
     write_end(plan.folder, ending)
     return ending
@@ -127,10 +152,13 @@ class _Vigil:
         post: Post,
         observe: Observer,
         before_stop: Callable[[], None] | None,
+        tell: Tell,
     ) -> None:
         self._plan, self._child, self._post = plan, child, post
-        self._observe, self._before_stop = observe, before_stop
-        self._stopper = Stopper(child.pid)
+        self._observe, self._before_stop, self._tell = observe, before_stop, tell
+        grace = GRACE if plan.grace is None else plan.grace
+        self._stopper = Stopper(child.pid, str(plan.folder), grace, tell)
+        self._presses = Presses()
         self.problems: list[str] = []
         """What failed on our side, a sentence each."""
         self.stopped_by_us: str | None = None
@@ -143,10 +171,21 @@ class _Vigil:
         """Who ended it, if anybody did: `steps`, `seconds`, `interrupt`."""
         return self.stopped_by_us or ("interrupt" if self.interrupted else None)
 
+    @property
+    def sent(self) -> list[tuple[str, float]]:
+        """Signals of ours that were to end it."""
+        return self._stopper.sent
+
     def keep(self, started: float) -> int:
-        """The command's exit code, negative when a signal killed it."""
+        """The command's exit code, negative when a signal killed it.
+
+        Where the end is ours, no process of it is left. One that SIGKILL cannot end is, and is a problem.
+        """
         observed = started
-        while (code := self._child.poll()) is None:
+        while (code := self._child.poll()) is None or self._stopper.left():
+            if self._stopper.given_up:
+                self.problems.append("processes of the command are left that SIGKILL did not end")
+                break
             for number in self._note(self._post.wait(TICK)):
                 self._pass_on(number)
             now = time.monotonic()
@@ -157,7 +196,7 @@ class _Vigil:
                 with self.unharmed("the live line"):
                     self._observe(look(self._plan.folder), now - started)
         self._note(self._post.wait(0))  # what came with the end
-        return code
+        return -int(getattr(signal, "SIGKILL", signal.SIGTERM)) if code is None else code
 
     @contextlib.contextmanager
     def unharmed(self, what: str) -> Iterator[None]:
@@ -171,7 +210,16 @@ class _Vigil:
 
     def _note(self, numbers: list[int]) -> list[int]:
         """The same signals, once it is known whether one asks for the end."""
-        self.interrupted = self.interrupted or any(number in _ENDS for number in numbers)
+        asked = any(number in _ENDS for number in numbers)
+        self.interrupted = self.interrupted or asked
+        if asked and self._plan.grace is not None:
+            self._stopper.expect(self._plan.grace)
+        if int(signal.SIGINT) in numbers and self._child.returncode is None:
+            words = self._presses.press(time.monotonic())
+            if self._presses.enough:
+                self._stopper.hurry()
+            if words:
+                self._tell(words)
         return numbers
 
     def _pass_on(self, number: int) -> None:
@@ -186,14 +234,49 @@ class _Vigil:
             stop_like(number)
 
     def _stop_when_due(self, seconds: float) -> None:
-        if not self._stopper.asked:
+        if self.stopped_by_us is None and self._child.returncode is None:
             if self._plan.steps is not None and (self._plan.folder / STOP).exists():
                 self.stopped_by_us = "steps"
+                self._stopper.ask(f"{self._plan.steps:,} steps are made")
             elif self._plan.seconds is not None and seconds >= self._plan.seconds:
                 self.stopped_by_us = "seconds"
-            if self.stopped_by_us:
-                self._stopper.ask()
+                self._stopper.ask(f"{duration(self._plan.seconds)} are over")
         self._stopper.look()
+        if not self._stopper.ours and (words := self._presses.waiting(time.monotonic())):
+            self._tell(words)
+
+
+class Presses:
+    """Counts Ctrl-C by hand: the command has the first two for itself, the third ends it."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._told = False
+
+    @property
+    def enough(self) -> bool:
+        """Whether the user has insisted."""
+        return len(self._times) >= _PRESSES
+
+    def press(self, now: float) -> str:
+        """One Ctrl-C; a sentence where there is something to say. A key that is held down counts once."""
+        if self._times and now - self._times[-1] < _APART:
+            return ""
+        self._times.append(now)
+        if len(self._times) == _PRESSES - 1:
+            self._told = True
+            return f"gpudoctor: the command has Ctrl-C for the second time; the third ends it. {_HOW}"
+        return ""
+
+    def waiting(self, now: float) -> str:
+        """A sentence, once, where the command still runs a while after the first."""
+        if self._told or not self._times or now - self._times[0] < _WAITED:
+            return ""
+        self._told = True
+        return (
+            f"gpudoctor: the command still runs {_WAITED:g} s after Ctrl-C, and has the time that it takes; "
+            f"the third Ctrl-C ends it. {_HOW}"
+        )
 
 
 def _name(number: int) -> str:

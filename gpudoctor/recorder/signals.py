@@ -12,9 +12,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
+Handler = Callable[[int, Any], None]
 _OWN = ("SIGKILL SIGSTOP SIGCHLD SIGPIPE SIGSEGV SIGBUS SIGFPE SIGILL SIGABRT SIGTRAP SIGSYS SIGTTIN SIGTTOU "
         "SIGWINCH SIGURG SIGXFSZ SIGEMT SIGSTKFLT")  # fmt: skip
 """Not passed on: faults of the process itself, what cannot be caught, and what only a terminal sends."""
@@ -47,8 +49,8 @@ class Post:
         self._witness = None if _WINDOWS else _Witness(self.numbers)
 
     @contextmanager
-    def open(self) -> Iterator["Post"]:
-        """Handlers are ours while the body runs."""
+    def open(self, afterwards: Mapping[int, Handler] | None = None) -> Iterator["Post"]:
+        """Handlers are ours while the body runs; then some are given to others, the rest is as it was."""
         before = {}
         for number in [*self.numbers, *([] if _WINDOWS else [int(signal.SIGCHLD)])]:
             with suppress(OSError, ValueError):  # one that the system keeps for itself
@@ -61,7 +63,7 @@ class Post:
             if not _WINDOWS:
                 signal.set_wakeup_fd(-1)
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, (afterwards or {}).get(number, handler))
             self.close()
 
     def wait(self, seconds: float) -> list[int]:

@@ -87,6 +87,15 @@ def _as_a_shell_would(numbers: list[int], mask: set[int]) -> Callable[[], None]:
     return prepare
 
 
+def die_with_parent() -> None:
+    """End with the process that forked this one."""
+    prctl, parent = _prctl(), os.getppid()
+    if prctl is not None:
+        prctl(_PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
 def _prctl() -> Callable[..., int] | None:
     """The C function, looked up before the fork; None elsewhere than on Linux."""
     if sys.platform != "linux":

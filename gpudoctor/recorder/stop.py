@@ -1,58 +1,141 @@
-"""Stops a command gracefully: it gets what Ctrl-C would send, and time to save what it wants to save."""
+"""Ends a command within a stated time: SIGINT as by Ctrl-C, then SIGTERM, then SIGKILL to all of it."""
 
 import os
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 
-from gpudoctor.recorder.processes import takes, tree, usage
+from gpudoctor.recorder.ending import alive, kill, marked, send
+from gpudoctor.recorder.processes import born, takes, tree, usage
 
-PATIENCE = 60.0
-"""Seconds after which a command that still runs gets SIGTERM as well; a checkpoint takes its time."""
+GRACE = 30.0
+"""Seconds after SIGINT at which a command that still runs gets SIGTERM (`--grace`)."""
+LAST = 5.0
+"""Seconds after SIGTERM at which it gets SIGKILL, and seconds after SIGKILL that we wait for its processes."""
+
+Tell = Callable[[str], None]
 
 
 class Stopper:
-    """Sends SIGINT to the command's processes as a terminal would, later SIGTERM to it; never SIGKILL."""
+    """Ends the processes of one command, step by step. Each step is told, and noted in `sent`."""
 
-    def __init__(self, root: int) -> None:
-        self._root = root
-        self._asked: float | None = None
+    def __init__(self, root: int, folder: str, grace: float, tell: Tell) -> None:
+        self._root, self._folder, self._grace, self._tell = root, folder, grace, tell
+        self._reaped = False
+        self._began = time.monotonic()
+        self._insist_at: float | None = None
+        self._kill_at: float | None = None
+        self._over_at: float | None = None
+        """When to wait no longer, even where a process is left."""
         self._insisted = False
+        self._known: dict[int, float] = {}
+        """Processes of the command by id, with the moment of their birth."""
+        self.sent: list[tuple[str, float]] = []
+        """Names of the signals that we sent, with the seconds since the start."""
 
     @property
-    def asked(self) -> bool:
-        """Whether the command has been told."""
-        return self._asked is not None
+    def ours(self) -> bool:
+        """Whether we end the command: then nothing of it is left behind."""
+        return self._kill_at is not None
 
-    def ask(self) -> None:
-        """Tell the command, once."""
-        if self.asked:
+    def ask(self, why: str) -> None:
+        """SIGINT to the command's processes as a terminal would send it, once."""
+        if self.ours:
             return
-        self._asked = time.monotonic()
+        self._expect(self._grace)
         if not hasattr(signal, "SIGKILL"):
             os.kill(self._root, signal.SIGTERM)  # Windows: there is no other way to one process
             return
+        grace = f"{self._grace:g} s later SIGTERM, {LAST:g} s after that SIGKILL"
+        self._tell(f"gpudoctor: {why}: the command gets SIGINT, as by Ctrl-C; where it runs on, {grace}.")
+        self._note("SIGINT")
         # A terminal's Ctrl-C reaches the foreground group: the command's processes that are in it, and us.
         # Our own group may hold more than that (a shell script that started us), which is to live on.
         group = os.getpgrp()
         for pid in tree(self._root):
             found = usage(pid)
             if found is not None and found.group == group:
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGINT)
+                send(pid, signal.SIGINT)
+        for pid in self._everyone():  # one that is stopped could not act on it
+            send(pid, signal.SIGCONT)
         if not takes(self._root, signal.SIGINT):  # started in the background: Ctrl-C never reaches it
-            self.insist()
+            self._insist("it ignores SIGINT")
 
-    def insist(self) -> None:
-        """SIGTERM to the command, once."""
-        if not self._insisted:
-            self._insisted = True
-            with suppress(OSError):
-                os.kill(self._root, signal.SIGTERM)
+    def expect(self, seconds: float) -> None:
+        """The command was asked by somebody else: it gets SIGTERM after so many seconds, 0 for at once."""
+        if not self.ours:
+            self._expect(seconds)
 
-    def look(self) -> bool:
-        """Insist when patience is at its end; whether this call did."""
-        if self._asked is None or self._insisted or time.monotonic() - self._asked < PATIENCE:
+    def hurry(self) -> None:
+        """SIGTERM at the next look, SIGKILL soon after."""
+        now = time.monotonic()
+        self._insist_at = min(now, self._insist_at or now)
+        self._kill_at = min(now + LAST, self._kill_at or now + LAST)
+
+    def look(self) -> None:
+        """Do what is due."""
+        if self._insist_at is None or self._kill_at is None or self._over_at is not None:
+            return
+        now = time.monotonic()
+        self._remember(tree(self._root) if not self._reaped else ())
+        if not self._insisted and now >= self._insist_at:
+            self._insist("it still runs")
+        if now >= self._kill_at:
+            self._over_at = now + LAST
+            killed = kill(self._everyone)
+            if killed:
+                self._tell(f"gpudoctor: SIGKILL to what is left of the command ({_processes(len(killed))}).")
+                self._note("SIGKILL")
+
+    def left(self) -> bool:
+        """Whether processes are left of a command that has ended, and we wait for them to end."""
+        if not self.ours:
             return False
-        self.insist()
-        return True
+        if not self._reaped:
+            self._reaped = True
+            self._remember(marked(self._folder))
+        return not self.given_up and any(True for _ in self._living())
+
+    @property
+    def given_up(self) -> bool:
+        """Whether even SIGKILL has not ended it: a process inside a driver's call."""
+        return self._over_at is not None and time.monotonic() >= self._over_at
+
+    def _expect(self, seconds: float) -> None:
+        now = time.monotonic()
+        self._insist_at, self._kill_at = now + seconds, now + seconds + LAST
+        self._remember(tree(self._root))
+
+    def _insist(self, why: str) -> None:
+        self._insisted = True
+        found = list(self._everyone())
+        if found:
+            self._tell(f"gpudoctor: SIGTERM to the command ({_processes(len(found))}): {why}.")
+            self._note("SIGTERM")
+        for pid in found:
+            send(pid, signal.SIGTERM)
+        for pid in found:
+            send(pid, signal.SIGCONT)
+
+    def _everyone(self) -> Iterator[int]:
+        """Every process of the command that lives: descendants, known ones, those with its environment."""
+        self._remember(tree(self._root) if not self._reaped else ())
+        self._remember(marked(self._folder))
+        yield from self._living()
+
+    def _living(self) -> Iterator[int]:
+        for pid, birth in list(self._known.items()):
+            if alive(pid) and born(pid) == birth:
+                yield pid
+
+    def _remember(self, pids: "Iterator[int] | list[int] | tuple[int, ...]") -> None:
+        for pid in pids:
+            if pid not in self._known and (birth := born(pid)) is not None:
+                self._known[pid] = birth
+
+    def _note(self, name: str) -> None:
+        self.sent.append((name, round(time.monotonic() - self._began, 3)))
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"

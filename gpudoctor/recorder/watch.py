@@ -1,12 +1,14 @@
 """What the parent sees of a run while it lasts: the ranks' live files, and the file `stop`."""
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from gpudoctor.model.doors import load_json, read_text
+from gpudoctor.model.limits import SMALL_JSON
 
 STOP = "stop"
 """A file that rank 0 makes once the steps that were asked for are done."""
@@ -52,9 +54,9 @@ def look(folder: Path) -> Now:
     """Read the live files; one that is being written or makes no sense is left out."""
     found: dict[int, RankNow] = {}
     for path in sorted(folder.glob("live-*.json")):
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             age = time.time() - path.stat().st_mtime
-            rank = _rank(path, json.loads(path.read_text(encoding="utf-8")), age)
+            rank = _rank(path, load_json(read_text(path, SMALL_JSON)), age)
             before = found.get(rank.rank)
             if before is None or before.age > rank.age:  # a rank that was started again has a second file
                 found[rank.rank] = rank

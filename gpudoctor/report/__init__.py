@@ -29,10 +29,15 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 """Name of a format and the module that renders it."""
 
 
-def render(report: "Report", format: str) -> str:
+_BY_SEVERITY = frozenset({"junit"})
+"""Formats that say which findings make the run fail."""
+
+
+def render(report: "Report", format: str, fail_on: str = "error") -> str:
     """The report in a format of `FORMATS`, ending in a line feed; secrets are masked whatever the format.
 
-    Raises `UsageError` for a format that nobody renders.
+    `fail_on` is the lowest severity that makes the exit code 1. Raises `UsageError` for a format that nobody
+    renders.
     """
     from gpudoctor.report.strings import presentable
 
@@ -41,4 +46,5 @@ def render(report: "Report", format: str) -> str:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"unknown format {format!r}{hint} (formats: text, {', '.join(FORMATS)})")
     module = importlib.import_module(FORMATS[format])
-    return cast(str, module.render(presentable(report)))
+    further = (fail_on,) if format in _BY_SEVERITY else ()
+    return cast(str, module.render(presentable(report), *further))

@@ -8,6 +8,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.report.estimate_words import GIB, card_text, parameters_text
+from gpudoctor.report.printable import printable
 
 WIDTH, HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 120, 64, 58
@@ -29,7 +30,7 @@ def draw_svg(answer: Answer) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + bottom}" width="{WIDTH}" '
         f'height="{HEIGHT + bottom}" font-family="sans-serif" font-size="12" role="img">',
-        f"<title>{escape(_title(answer, key))}</title>",
+        f"<title>{escape(printable(_title(answer, key)))}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT + bottom}" fill="#ffffff"/>',
         _text(_LEFT - 40, 24, _title(answer, key), size=14),
         _text(_LEFT - 40, 46, "GiB allocated on one GPU", colour="#555555"),
@@ -204,5 +205,5 @@ def _text(
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">'
-        f"{escape(text)}</text>"
+        f"{escape(printable(text))}</text>"
     )

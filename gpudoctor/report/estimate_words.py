@@ -3,7 +3,7 @@
 Imports nothing of the report on findings: an estimate has to be there in a tenth of a second.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import Answer, label
@@ -12,6 +12,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.stack import stack
+from gpudoctor.model.amounts import duration, joined
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -109,11 +110,11 @@ def traced_text(traced: "Traced") -> str:
     """What was traced, and how the rest was found."""
     depths = [f"{depth:,}" for depth in traced.depths]
     if not traced.depths or traced.depths[0] == traced.layers:
-        return f"followed whole in {traced.seconds:.1f} s"
+        return f"followed whole in {duration(traced.seconds)}"
     check = ""
     if traced.residue is not None:
         check = "; the third depth is on the line" if not traced.residue else f"; off by {gib(traced.residue)}"
-    return f"followed at {joined(depths)} of {traced.layers:,} blocks in {traced.seconds:.1f} s{check}"
+    return f"followed at {joined(depths)} of {traced.layers:,} blocks in {duration(traced.seconds)}{check}"
 
 
 def verdict_text(verdict: Verdict | None) -> str:
@@ -144,11 +145,6 @@ def headline(answer: Answer) -> str:
 
 def _start(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def joined(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def room_text(room: Room, job: TrainingJob) -> str:
@@ -208,7 +204,7 @@ def measured_text(compared: "Comparison") -> list[str]:
         what = "the CPU, " if found.machine.kind == "cpu" else ""
         rows.append(
             f"Measured on {what}{found.machine.name}: {len(found.steps)} steps with random weights in "
-            f"{found.seconds:.0f} s ({versions})"
+            f"{duration(found.seconds)} ({versions})"
         )
     if found.said:
         most = f"; {found.most:,} bytes were allocated by then" if found.most is not None else ""

@@ -1,7 +1,7 @@
 """Annotations of a GitHub workflow: a command a line, shown beside the code of a pull request."""
 
 from gpudoctor.model import Crashed, Finding, Report, Setting, Severity, SourceSpan
-from gpudoctor.report.strings import one_line
+from gpudoctor.report.printable import one_line
 from gpudoctor.report.units import remedy_facts
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}

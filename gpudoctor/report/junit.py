@@ -2,14 +2,19 @@
 
 import xml.etree.ElementTree as ET
 
+from gpudoctor.engine.exit_codes import at_least
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
 from gpudoctor.report.closed import assert_never
-from gpudoctor.report.strings import one_line
+from gpudoctor.report.printable import one_line
 from gpudoctor.report.units import evidence_content, evidence_place, plural, remedy_facts
 
 
-def render(report: Report) -> str:
-    """The document; ASCII with character references, so that it is well-formed in any encoding."""
+def render(report: Report, fail_on: str = "error") -> str:
+    """The document; ASCII with character references, so that it is well-formed in any encoding.
+
+    A failure is what makes the exit code 1: findings from `fail_on` on. The others are output of their case.
+    What could not be examined is an error of a case of its own.
+    """
     placed: dict[str, list[Ranked]] = {}
     for item in report.findings:
         placed.setdefault(str(item.finding.code), []).append(item)
@@ -26,9 +31,11 @@ def render(report: Report) -> str:
                 "time": "0",
             },
         )
-        _fill(case, outcome, placed.get(str(outcome.code), []))
+        _fill(case, outcome, placed.get(str(outcome.code), []), fail_on)
     if report.problems:
-        ET.SubElement(suite, "system-err").text = "\n".join(report.problems)
+        case = ET.SubElement(suite, "testcase", {"classname": "gpudoctor", "name": "examination", "time": "0"})
+        error = ET.SubElement(case, "error", {"message": one_line(report.problems[0]), "type": "incomplete"})
+        error.text = "\n".join(report.problems)
     root = ET.Element("testsuites", {"name": "gpudoctor"})
     for element in (root, suite):
         _count(element, suite)
@@ -57,14 +64,18 @@ def _count(element: ET.Element, suite: ET.Element) -> None:
     element.set("time", "0")
 
 
-def _fill(case: ET.Element, outcome: Outcome, findings: list[Ranked]) -> None:
+def _fill(case: ET.Element, outcome: Outcome, findings: list[Ranked], fail_on: str) -> None:
     match outcome:
         case Passed():
             if outcome.silenced:
                 ET.SubElement(case, "system-out").text = f"{plural(outcome.silenced, 'finding')} silenced"
         case Found():
-            if findings:
-                _failure(case, findings)
+            failing = [item for item in findings if at_least(item.finding.severity, fail_on)]
+            if failing:
+                _failure(case, failing)
+            below = [item for item in findings if item not in failing]
+            if below:
+                ET.SubElement(case, "system-out").text = "\n\n".join(_details(item) for item in below)
         case Skipped():
             ET.SubElement(case, "skipped", {"message": one_line(outcome.reason)})
         case Crashed():

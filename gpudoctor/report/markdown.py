@@ -3,9 +3,9 @@
 import re
 
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.run_words import phase_rows, run_facts
 from gpudoctor.report.steps import is_code
-from gpudoctor.report.strings import one_line
 from gpudoctor.report.synthetic_words import job_words, memory_heading, memory_rows, speed_words
 from gpudoctor.report.units import (
     confidence_text,
@@ -20,6 +20,7 @@ from gpudoctor.report.units import (
 LONGEST = 60_000
 """Characters: GitHub refuses a comment above 65,536."""
 _CELL = 200
+_SENTENCE = 60
 """Characters of a message in the table; the whole of it stands in the section below."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 
@@ -76,12 +77,12 @@ def _run(report: Report) -> str:
 
 def escape(text: str) -> str:
     """Text on one line that Markdown shows as it is: no cell ends, nobody is mentioned, no issue is linked."""
-    return _SPECIAL.sub(r"\\\1", one_line(text)).replace("@", "@&#8203;")
+    return _SPECIAL.sub(r"\\\1", one_line(printable(text))).replace("@", "@&#8203;")
 
 
 def code(text: str) -> str:
     """A code span on one line, fenced by more backticks than it holds; safe inside a table."""
-    line = one_line(text).replace("|", "\\|")
+    line = one_line(printable(text)).replace("|", "\\|")
     if not line:
         return ""
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
@@ -108,7 +109,14 @@ def _in_file(evidence: Evidence) -> bool:
 
 def _shortened(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= _CELL else line[: _CELL - 3] + "..."
+    if len(line) <= _CELL:
+        return line
+    sentence = line.rfind(". ", 0, _CELL)
+    if sentence >= _SENTENCE:
+        return line[: sentence + 1]
+    return (
+        line[: _CELL - 3].rpartition(" ")[0] + "..." if " " in line[: _CELL - 3] else line[: _CELL - 3] + "..."
+    )
 
 
 def _section(item: Ranked) -> str:

@@ -1,7 +1,7 @@
 """One status line with performance data, and the 0/1/2/3 of the monitoring world."""
 
 from gpudoctor.model import Crashed, Report, Severity
-from gpudoctor.report.strings import one_line
+from gpudoctor.report.printable import one_line
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")

@@ -1,4 +1,4 @@
-"""The `run` of the JSON report: DESIGN's keys and some more; null where something was not recorded."""
+"""The `run` of the JSON report: the keys of the schema; null where something was not recorded."""
 
 import dataclasses
 
@@ -37,6 +37,7 @@ def run_object(run: RunSummary) -> JsonObject:
         "phases": dict(run.phases),
         "memory": _plain(run.memory),
         "gpus": [_plain(gpu) for gpu in run.gpus],
+        "device_idle": run.device_idle,
         "samples": run.samples,
         "lost_samples": run.lost_samples,
         "lines": [_plain(line) for line in run.lines],

@@ -36,9 +36,15 @@ _DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
 
 
 def render(report: Report) -> str:
-    """One run with a rule for each registered check and a result for each finding, silenced ones included."""
-    rules = [_rule(check) for check in report.checks]
-    places = {str(check.code): index for index, check in enumerate(report.checks)}
+    """One run with a result for each finding, silenced ones included, and a rule for each check that found one.
+
+    The manual pages of all checks are 300 KB, which nobody wants to upload for each commit.
+    """
+    found = {str(item.finding.code) for item in report.findings}
+    found |= {str(item.finding.code) for item in report.silenced}
+    told = [check for check in report.checks if str(check.code) in found]
+    rules = [_rule(check) for check in told]
+    places = {str(check.code): index for index, check in enumerate(told)}
     prints: Counter[str] = Counter()
     results = [_result(item.finding, item, None, report, places, prints) for item in report.findings]
     results += [_result(item.finding, None, item, report, places, prints) for item in report.silenced]

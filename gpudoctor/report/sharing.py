@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpudoctor.model import Evidence, LogLine, Report, Setting, SourceSpan
-from gpudoctor.report.strings import printable, rewrite, texts
+from gpudoctor.report.printable import printable
+from gpudoctor.report.strings import rewrite, texts
 
 USER, HOST, SECRET_ID, ADDRESS = "<user>", "<host>", "<id>", "<address>"
 
@@ -32,17 +33,17 @@ _ASSIGNED = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)(\s*[=:]\s*)(\"[^\"\n]*\"|'[^
 
 _SEGMENT = r"[^\s/\\'\"`<>|:*?,;()\[\]{}=]+"
 _PUBLIC_URL = re.compile(r"https?://[^\s'\"`<>)\]]+", re.IGNORECASE)
-_OTHER_URL = re.compile(
-    rf"\b([a-z][a-z0-9+.-]*)://[^\s'\"`<>]*?({_SEGMENT})/?(?=[\s'\"`<>,;)\]]|$)", re.IGNORECASE
-)
+_OTHER_URL = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30})://([^\s'\"`<>,;)\]]+)", re.IGNORECASE)
 _QUOTED_PATH = re.compile(r"(['\"`])((?:/|~[\w.-]*/|[A-Za-z]:[\\/]|\\\\)[^'\"`\n]*)\1")
 _WINDOWS_PATH = re.compile(rf"(?:\\\\|(?<![A-Za-z])[A-Za-z]:[\\/]+)(?:{_SEGMENT}[\\/]+)*({_SEGMENT})?[\\/]*")
 _HOME_PATH = re.compile(r"~[\w.-]*(?:/[^\s'\"`<>|:*?,;()\[\]{}=]+)+/?")
 _ABSOLUTE_PATH = re.compile(rf"(?<![\w.<>/\\~-])/+(?:{_SEGMENT}/+)*({_SEGMENT})/*")
-_RELATIVE_FILE = re.compile(
-    rf"(?<![\w/.-])(?:\.{{1,2}}/+|{_SEGMENT}/+)+({_SEGMENT}\."
-    r"(?:py|pyi|ipynb|json|jsonl|ya?ml|toml|ini|cfg|conf|txt|csv|log|sh|sbatch|slurm|out|err|pt|pth|ckpt|bin|so|whl|"
-    r"safetensors|parquet|h5|npz?|tar|gz|zip|lock|md|env))\b"
+_RELATIVE = re.compile(
+    r"(?<![^\s\\'\"`<>|:*?,;()\[\]{}=])[^\s\\'\"`<>|:*?,;()\[\]{}=/]+/[^\s\\'\"`<>|:*?,;()\[\]{}=]+"
+)
+_FILE = re.compile(
+    r".\.(?:py|pyi|ipynb|json|jsonl|ya?ml|toml|ini|cfg|conf|txt|csv|log|sh|sbatch|slurm|out|err|pt|pth|ckpt|bin|so|whl|"
+    r"safetensors|parquet|h5|npz?|tar|gz|zip|lock|md|env)\b"
 )
 _SYSTEM = re.compile(
     r"^/(?:dev/(?:shm|null|infiniband|nvidia[\w-]*|dri|kfd)\b|proc\b|sys\b|etc\b|run\b|tmp/?$|s?bin\b|"
@@ -57,7 +58,7 @@ _HOME = re.compile(
     re.IGNORECASE,
 )
 _TILDE_USER = re.compile(r"(?<![\w/])~([a-z_][\w.-]*)/")
-_EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\b")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\b")
 _SYSLOG_HOST = re.compile(
     r"^(?:[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,+Z-]+) "
     r"([A-Za-z0-9][\w.-]*) (?=[\w./-]+(?:\[\d+\])?:)",
@@ -68,8 +69,8 @@ _SHORT_UUID = re.compile(
     r"\b(GPU|MIG)-(?:GPU-)?(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-[0-9a-f]*)*(?:/\d+/\d+)?\b", re.IGNORECASE
 )
 _SERIAL = re.compile(
-    r"\b(serial(?:[ _-]?(?:number|no\.?|num))?|s/n|board[ _-]?id|asset[ _-]?tag)(\s*(?:is|[:=#])?\s*)"
-    r"(?=[\w-]*\d)([A-Z0-9][A-Z0-9-]{4,})",
+    r"\b(serial(?:[ _-]?(?:number|no\.?|num))?|s/n|board[ _-]?id|asset[ _-]?tag)(\s{0,8}(?:is|[:=#])?\s{0,8})"
+    r"(?=[\w-]{0,60}\d)([A-Z0-9][A-Z0-9-]{4,})",
     re.IGNORECASE,
 )
 _SERIAL_KEY = re.compile(r"serial|uuid|asset|machine.?id|guid", re.IGNORECASE)
@@ -163,7 +164,7 @@ class _Scrubber:
         return self._without_names(text)
 
     def _without_paths(self, text: str) -> str:
-        text = _OTHER_URL.sub(lambda match: f"{match[1]}://.../{match[2]}", text)
+        text = _OTHER_URL.sub(_address_end, text)
         text = _QUOTED_PATH.sub(lambda match: match[1] + _base(match[2]) + match[1], text)
         if self._paths:
             text = self._paths.sub(lambda match: _base(match[0]), text)
@@ -172,7 +173,7 @@ class _Scrubber:
         text = _WINDOWS_PATH.sub(lambda match: match[1] or "", text)
         text = _HOME_PATH.sub(lambda match: _base(match[0]), text)
         text = _ABSOLUTE_PATH.sub(lambda match: _base(match[0]), text)
-        return _RELATIVE_FILE.sub(lambda match: match[1], text)
+        return _RELATIVE.sub(_file_name, text)
 
     def _without_names(self, text: str) -> str:
         if self._hosts:
@@ -252,6 +253,18 @@ def _assignment(match: re.Match[str]) -> str:
     if _SERIAL_KEY.search(key) and any(map(str.isdigit, value)):
         return key + between + SECRET_ID
     return match[0]
+
+
+def _address_end(match: re.Match[str]) -> str:
+    """An address with its scheme and its last part."""
+    last = re.split(r"[/\\|:*?({}=\[]", match[2].rstrip("/"))[-1]
+    return f"{match[1]}://.../{last}"
+
+
+def _file_name(match: re.Match[str]) -> str:
+    """A path to a file without its folders; other words with a slash in them are no path."""
+    name = match[0].rpartition("/")[2]
+    return name if _FILE.search(name) else match[0]
 
 
 def _url_without_user(url: str) -> str:

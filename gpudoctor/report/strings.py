@@ -21,6 +21,7 @@ from gpudoctor.model import (
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.replay import Replay
 from gpudoctor.model.run import RunSummary, Series
+from gpudoctor.report.printable import printable
 
 IDENTITIES: frozenset[tuple[type, str]] = frozenset(
     {
@@ -74,40 +75,6 @@ def texts(report: Report) -> Iterator[str]:
 def presentable(report: Report) -> Report:
     """The report as any format may show it: secrets masked, nothing that a terminal chokes on."""
     return rewrite(report, lambda text: mask_text(printable(text)))
-
-
-def printable(text: str) -> str:
-    """The text without control characters: a source line or a log may hold escape sequences or broken bytes.
-
-    Line feeds and tabs stay. A control character becomes its Python escape, a lone surrogate (a file name that
-    is no UTF-8) the escape of its byte.
-    """
-    return text if _is_plain(text) else "".join(map(_visible, text.replace("\r\n", "\n")))
-
-
-def one_line(text: str) -> str:
-    """The text on one line: every run of white space is one space."""
-    return " ".join(text.split())
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and all(character.isprintable() or character in "\n\t" for character in text)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if character in "\n\t" or character.isprintable():
-        return character
-    if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode's way to keep a byte that is no UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code in (
-        0x200C,
-        0x200D,
-    ):  # joiners shape scripts; other format characters can reorder what a reader sees
-        return character
-    if character.isspace() and code >= 0xA0:
-        return " "
-    return f"\\x{code:02x}" if code < 0x100 else character.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types are those of the model

@@ -1,4 +1,4 @@
-"""A synthetic job as plain data: the report's `synthetic` (DESIGN 6)."""
+"""A synthetic job as plain data: the report's `synthetic`."""
 
 from gpudoctor.model import Json
 from gpudoctor.model.synthetic import SyntheticSummary

@@ -1,4 +1,4 @@
-"""Proofs and trials as plain data (DESIGN 6)."""
+"""Proofs and trials as plain data."""
 
 import math
 
@@ -63,6 +63,8 @@ def trial_object(trial: TrialSummary) -> JsonObject:
         "protection_level": trial.protection_level or None,
         "not_sent": list(trial.not_sent),
         "kept_out": list(trial.kept_out),
+        "changed": list(trial.changed),
+        "compared": trial.compared or None,
         "patch": trial.patch or None,
         "patch_path": trial.patch_path or None,
         "kept": list(trial.kept),

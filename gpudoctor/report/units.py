@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
+from gpudoctor.model.amounts import duration, short
 from gpudoctor.report.closed import assert_never
 
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -30,27 +31,13 @@ def bytes_text(count: float) -> str:
     size = abs(count)
     for step, unit in _BYTE_STEPS:
         if size >= step:
-            return f"{_short(count / step)} {unit}"
+            return f"{short(count / step)} {unit}"
     return f"{count:,.0f} B"
 
 
 def seconds_text(seconds: float) -> str:
     """Seconds in the unit that reads best: 0.0239 -> "23.9 ms", 8040 -> "2h14m"."""
-    if not math.isfinite(seconds):
-        return "unknown"
-    size = abs(seconds)
-    sign = "-" if seconds < 0 else ""
-    if size >= 3600:
-        hours, minutes = divmod(round(size / 60), 60)
-        return f"{sign}{hours:,}h{minutes:02d}m" if minutes else f"{sign}{hours:,} h"
-    if size >= 120:
-        minutes, rest = divmod(round(size), 60)
-        return f"{sign}{minutes}m{rest:02d}s" if rest else f"{sign}{minutes} min"
-    if size >= 1 or size == 0:
-        return f"{_short(seconds)} s"
-    if size >= 1e-3:
-        return f"{_short(seconds * 1e3)} ms"
-    return f"{_short(seconds * 1e6)} µs"
+    return duration(seconds)
 
 
 def share_text(share: float) -> str:
@@ -201,11 +188,3 @@ def _factor_text(effect: Effect) -> str:
     if low == high:
         return f"{high}x{what}"
     return f"up to {high}x{what}" if low == "1" else f"{low}x to {high}x{what}"
-
-
-def _short(value: float) -> str:
-    """Three significant digits, without an exponent: 7.25, 41.2, 1,240."""
-    size = abs(value)
-    digits = 0 if size >= 100 or value == round(value) else 1 if size >= 10 else 2
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bounded import Bounded, Enough, Finished, Watching, run_bounded, unwatched
@@ -166,7 +167,7 @@ def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[
 def _ended(finished: Finished) -> str:
     """Why a run did not end as it should."""
     if finished.stopped_by == "seconds":
-        return f"no end within {finished.seconds:.0f} s"
+        return f"no end within {duration(finished.seconds)}"
     if finished.failed:
         words = finished.last_words()
         return f"it ended with exit code {finished.exit_code}" + (f": {words[:200]}" if words else "")

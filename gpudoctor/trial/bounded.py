@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.folder import Ending, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
 from gpudoctor.recorder.machine import Sampler
 from gpudoctor.recorder.start import CommandError, probed
-from gpudoctor.trial.processes import Held, die_with_us, end_all
+from gpudoctor.trial.processes import Held, die_with_us
 
 ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"

@@ -89,6 +89,11 @@ class Guard:
         return WORDS[self.level]
 
     @property
+    def promised(self) -> bool:
+        """Whether the kernel holds every program back, everywhere."""
+        return self.level is not Level.WRITERS and not (self.level is Level.OVERLAY and self._redirected)
+
+    @property
     def kept_out(self) -> tuple[str, ...]:
         """Files that the runs wrote, changed or deleted: none of it reached the user's."""
         return tuple(self._found)[:_LISTED]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.model import Ranked
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.replay import Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.trial.arm import Arm
@@ -56,7 +57,7 @@ def replay(
     nothing = Replay(code=bad.code, step=bad.step, reproduced=False)
     limit = _SPARE + _SLOWER * bad.seconds
     if limit > seconds:
-        need = f"step {bad.step} comes after {bad.seconds:.0f} s: a replay needs a longer --budget"
+        need = f"step {bad.step} comes after {duration(bad.seconds)}: a replay needs a longer --budget"
         return replace(nothing, reason=need)
     doing(f"replay of step {bad.step}")
     found = _watched(bench, bad, limit, began + seconds)

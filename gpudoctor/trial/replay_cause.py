@@ -9,7 +9,7 @@ from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.recording import Recording
 
 GROWN = 10.0
-"""Growth of weights or gradients from which on the rate is to blame (CATALOGUE NUM003)."""
+"""Growth of weights or gradients from which on the rate is to blame (the threshold of NUM003)."""
 _LOSS_GROWN = 100.0
 """Growth of the loss above its lowest before the bad step, likewise: single batches vary."""
 _EMPTY = {"empty", "masked", "spread"}

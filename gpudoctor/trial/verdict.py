@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpudoctor.engine.claims import CURED, PROVEN
 from gpudoctor.model import Ranked, Remedy, Report
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
 from gpudoctor.trial.session import Attempt, Session
@@ -20,8 +21,9 @@ def proven_report(report: Report, session: Session, trial: TrialSummary) -> Repo
     marked = [_marked(item, tried) for item in report.findings]
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
     findings = tuple(_placed(item, place, gains.get(item.rank)) for place, item in enumerate(marked, start=1))
-    verdict = verdict_words(trial, report.summary.verdict, session.stopped)
-    return replace(report, findings=findings, summary=replace(report.summary, verdict=verdict), trial=trial)
+    summary = report.summary
+    verdict = verdict_words(trial, summary.verdict, session.stopped, promise=summary.promise)
+    return replace(report, findings=findings, summary=replace(summary, verdict=verdict), trial=trial)
 
 
 def _marked(item: Ranked, tried: Sequence[Attempt]) -> Ranked:
@@ -68,24 +70,44 @@ def _placed(item: Ranked, place: int, gain: float | None) -> Ranked:
 
 _WHOLE = 100.0
 """Samples a second from which on a fraction of one is noise."""
+_IN_VAIN = (Conclusion.UNCLEAR, Conclusion.SLOWER)
 _NO_TRIAL = (Conclusion.NOT_TRIED, Conclusion.MEASURED, Conclusion.TOO_MUCH)
 
 
-def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "") -> str:
-    """One to three sentences: what is cured and proven first; the diagnosis where nothing is."""
+def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, promise: str = "") -> str:
+    """One to three sentences: what is cured and proven first; the diagnosis where nothing is.
+
+    `promise` is the sentence of the diagnosis that a trial without success takes back.
+    """
     tried = [row for row in trial.rows if row.conclusion not in _NO_TRIAL]
     early = f" The trials ended early: {stopped}." if stopped else ""
     found = _search_words(trial)
     cured, faster = _cured_words(tried), _faster_words(tried, trial)
     if cured or faster:
         return " ".join(part for part in (cured, faster + early if faster else early.strip(), found) if part)
-    diagnosis = " ".join([diagnosis, *_ailment_words(trial)])
+    if tried and promise:
+        diagnosis = diagnosis.replace(promise, "").replace("  ", " ").strip()
+    diagnosis = " ".join(part for part in (diagnosis, *_ailment_words(trial)) if part)
     if not tried:
         return f"{found or diagnosis}{early}"
     count = f"{len(tried)} change" + ("" if len(tried) == 1 else "s")
     signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
     helps = "cures it or makes it clearly faster" if signs else "makes it clearly faster"
-    return f"{found or diagnosis} Nothing that was tried {helps} ({count} tried).{early}"
+    vain = f"Nothing that was tried {helps} ({count} tried{_measured_words(tried)})."
+    return f"{found or diagnosis} {vain}{early}".strip()
+
+
+def _measured_words(tried: Sequence[TrialRow]) -> str:
+    """What the best of the trials measured: `; num_workers=2: 0.86x as fast`."""
+    ratios = [
+        (row.proof.ratio, row.title)
+        for row in tried
+        if row.conclusion in _IN_VAIN and row.proof and math.isfinite(row.proof.ratio)
+    ]
+    if not ratios:
+        return ""
+    ratio, title = max(ratios)
+    return f"; {title}: {ratio:.2f}x as fast"
 
 
 def _ailment_words(trial: TrialSummary) -> list[str]:
@@ -108,14 +130,14 @@ def _cured_words(tried: Sequence[TrialRow]) -> str:
     parts = []
     for row in tried:
         cure = row.proof.cure if row.proof else None
-        if row.conclusion is Conclusion.CURED and cure is not None:
+        if cure is not None and row.conclusion is Conclusion.CURED and not CURED.lacks(row):
             parts.append(f"{cure.name} with {row.title} ({cure.words})")
     return f"Cured: {'; '.join(parts)}." if parts else ""
 
 
 def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     """The best that is proven to be faster."""
-    proven = [row for row in tried if row.conclusion is Conclusion.PROVEN]
+    proven = [row for row in tried if row.conclusion is Conclusion.PROVEN and not PROVEN.lacks(row)]
     if not proven:
         return ""
     best, together = proven[0], trial.together

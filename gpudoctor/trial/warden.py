@@ -70,7 +70,7 @@ def stand(scratch: str) -> None:
             runs[int(number)] = folder
         elif word == "end":
             runs.pop(int(number), None)
-    from gpudoctor.trial.processes import end_all
+    from gpudoctor.recorder.ending import end_all
     from gpudoctor.trial.scratch import remove_scratch
 
     for pid, folder in runs.items():

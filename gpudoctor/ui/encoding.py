@@ -2,6 +2,8 @@
 
 from typing import TextIO
 
+from gpudoctor.report.printable import printable
+
 _ASCII = str.maketrans(
     {
         "·": "-",
@@ -42,7 +44,11 @@ def fit_encoding(text: str, encoding: str | None) -> str:
     return text.translate(_ASCII).encode(codec, "backslashreplace").decode(codec)
 
 
-def write_text(text: str, stream: TextIO) -> None:
-    """Write the text to a stream, whatever its encoding, and flush it. `BrokenPipeError` passes through."""
-    stream.write(fit_encoding(text, stream.encoding))
+def write_text(text: str, stream: TextIO, *, rendered: bool = False) -> None:
+    """Write the text to a stream, whatever its encoding, and flush it. `BrokenPipeError` passes through.
+
+    Control characters are written as escapes. A renderer has done so itself with what it shows (`rendered`):
+    its colours are control characters, too.
+    """
+    stream.write(fit_encoding(text if rendered else printable(text), stream.encoding))
     stream.flush()

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
+from gpudoctor.model.amounts import joined
 from gpudoctor.report import estimate_words as words
+from gpudoctor.report.printable import printable
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -58,7 +60,7 @@ class Page:
     def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Wrapped prose."""
         self.lines += textwrap.wrap(
-            _printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
+            printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
             break_long_words=False, break_on_hyphens=False,
         ) or [""]  # fmt: skip
 
@@ -68,7 +70,7 @@ class Page:
 
     def table(self, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
         """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
-        rows = [[_printable(cell) for cell in row] for row in rows]
+        rows = [[printable(cell) for cell in row] for row in rows]
         sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             cells = [
@@ -92,13 +94,6 @@ class Page:
             for verdict, start in _COLOURS.items():
                 whole = whole.replace(verdict.value, f"{start}{verdict.value}\x1b[0m")
         return whole
-
-
-def _printable(text: str) -> str:
-    """The text without control characters: a path or a config may hold escape sequences."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _heading(page: Page, answer: Answer) -> None:
@@ -150,7 +145,7 @@ def _breakdown(page: Page, answer: Answer) -> None:
         rows.append((line.kind, words.gib(line.bytes), f"{share:.0%}", _FULL * round(size * line.bytes / most)))
     rows.append(("allocated", words.gib(shown.peak.bytes), "", _against(shown, size)))
     page.table(rows, right=(1, 2))
-    beside = words.joined([line.kind for line in shown.card.lines if line.bytes])
+    beside = joined([line.kind for line in shown.card.lines if line.bytes])
     of = f" of {words.gib(answer.device.bytes)}" if answer.device is not None else ""
     page.say(f"the card will show {words.interval_text(shown)}{of} (with {beside})", indent=2, hang=2)
     page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)

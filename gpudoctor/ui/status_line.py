@@ -8,8 +8,10 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TextIO
 
+from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.units import seconds_text, share_text
 from gpudoctor.ui.encoding import fit_encoding
 
@@ -38,7 +40,7 @@ class StatusLine:
             if rows < _FEWEST_ROWS or columns < _FEWEST_COLUMNS:
                 return
             parts = [] if rows == self._rows else [self._margin(rows)]
-            line = fit_encoding(text, self._stream.encoding)[: columns - 1]
+            line = fit_encoding(one_line(printable(text)), self._stream.encoding)[: columns - 1]
             parts += [_SAVE, f"\x1b[{rows};1H", _ERASE, line, _RESTORE]
             self._write("".join(parts))
         except (OSError, ValueError):
@@ -67,14 +69,25 @@ class StatusLine:
 
 
 def status_text(
-    seconds: float, *, step: int, step_seconds: float, phases: Mapping[str, float], ranks: int, still: float
+    seconds: float,
+    *,
+    step: int,
+    ranks: int,
+    step_seconds: float = math.nan,
+    phases: Mapping[str, float] = MappingProxyType({}),
+    still: float = 0.0,
+    ended: bool = False,
 ) -> str:
-    """What the line says: step, time a step, speed, the largest phases; `still` seconds without a step."""
+    """What the line says: step, seconds of a step, speed, the largest phases; `still` seconds without a step;
+    or that the ranks have `ended`, while the command goes on.
+    """
     parts = ["gpudoctor", seconds_text(float(round(seconds)))]
     if not ranks:
         return " · ".join([*parts, "no training step seen yet"])
     parts.append(f"step {step:,}")
-    if still > 0:
+    if ended:
+        parts.append("the training has ended")
+    elif still > 0:
         parts.append(f"no step for {seconds_text(float(round(still)))}")
     elif math.isfinite(step_seconds) and step_seconds > 0:
         parts += [f"{seconds_text(step_seconds)} a step", f"{1 / step_seconds:.3g} steps/s"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import one_line
+from gpudoctor.report.printable import one_line, printable
 
 _PHASES = 4
 _GIB = 1 << 30
@@ -20,8 +20,8 @@ def plain_line(tick: Tick, before: str = "") -> str:
     cpu = sum(rank.cpu for rank in window.ranks if rank.cpu == rank.cpu)
     rss = sum(rank.tree_rss.last for rank in window.ranks if rank.tree_rss.values)
     parts.append(f"cpu {cpu:.1f}  rss {rss / _GIB:.1f} GiB")
-    line = "  ".join(part for part in parts if part)
-    verdict = one_line(tick.report.summary.verdict)
+    line = printable("  ".join(one_line(part) for part in parts if part))
+    verdict = one_line(printable(tick.report.summary.verdict))
     return line if verdict == before else f"{line}\n  {verdict}"
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory import MemoryForecast
     from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+    from gpudoctor.model.signs.project import ProjectVersions
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.model.signs.source import Source
 
@@ -83,6 +84,7 @@ def admit(admission: Admission) -> Patient:
             packages=_limited("the packages", readers.packages, FILES_LIMIT),
             torch=_limited("torch", readers.torch, FILES_LIMIT),
             argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
+            project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
             job=Sign("the job", readers.job),
             source=readers.source,
             configs=readers.configs,
@@ -199,6 +201,18 @@ class _Readers:
 
         return read_argument_fields(self._packages.take())
 
+    def project_versions(self) -> "ProjectVersions":
+        from gpudoctor.vitals.project import read_project_versions
+
+        paths: list[str] = []
+        with suppress(Unavailable):
+            paths += [script.path for script in self.source.take().scripts]
+        with suppress(Unavailable):
+            paths += [file.path for file in self.configs.take().files]
+        if not paths:
+            raise Unavailable("no script and no config was given")
+        return read_project_versions(paths)
+
     def job(self) -> Job:
         return self._job.take()
 
@@ -267,6 +281,7 @@ class _Readers:
             self._admission.command,
             ranks=self._admission.ranks,
             gpus=self._admission.gpus,
+            card=self._admission.gpu,
         )
 
     def _scripts(self) -> tuple[list[Path], Mapping[str, Sequence[str]]]:
@@ -274,7 +289,7 @@ class _Readers:
         paths = self._targets.of(TargetKind.SCRIPT, TargetKind.FOLDER)
         arguments: dict[str, Sequence[str]] = {}
         if self._admission.arguments:
-            arguments |= {str(path): self._admission.arguments for path in paths if path.is_file()}
+            arguments |= {str(path): self._admission.arguments for path in paths if os.path.isfile(path)}
         if self._launched():
             for launch in self._job.take().launches:
                 script = _launched(launch.script, launch.module, launch.path)
@@ -294,7 +309,7 @@ def _launched(script: str | None, module: str | None, job_script: str | None) ->
     candidates = [folder / relative for folder in folders]
     if module:
         candidates += [folder / relative.with_suffix("") / "__main__.py" for folder in folders]
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if os.path.isfile(path)), None)
 
 
 def _interpreter(command: Sequence[str]) -> str | None:
@@ -305,7 +320,9 @@ def _interpreter(command: Sequence[str]) -> str | None:
     if re.fullmatch(r"python[\d.]*(\.exe)?", Path(program).name):
         return program
     beside = Path(program).with_name("python")
-    return str(beside) if beside.is_file() and (beside.parent.parent / "pyvenv.cfg").is_file() else None
+    return (
+        str(beside) if os.path.isfile(beside) and os.path.isfile(beside.parent.parent / "pyvenv.cfg") else None
+    )
 
 
 def _family(pid: int | None) -> frozenset[int]:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from gpudoctor.model import Unavailable
+from gpudoctor.model.doors import read_text
+from gpudoctor.model.limits import SCRIPT_CODE
 from gpudoctor.model.signs.packages import ArgumentFields, Packages
 
 _FILES: Final = {
@@ -12,8 +14,6 @@ _FILES: Final = {
     "peft": ("peft/config.py", "peft/tuners/lora/config.py"),
 }
 """Distribution to the files that define its argument classes."""
-_LARGEST: Final = 4 << 20
-"""Bytes; the largest of them, training_args.py, has 160 KB."""
 
 
 def read_argument_fields(packages: Packages) -> ArgumentFields:
@@ -39,10 +39,8 @@ def read_argument_fields(packages: Packages) -> ArgumentFields:
 def _classes(path: Path) -> dict[str, tuple[list[str], set[str]]]:
     """Each class of a file with its bases and its annotated fields; empty when it cannot be read."""
     try:
-        if path.stat().st_size > _LARGEST:
-            return {}
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError, RecursionError):
+        tree = ast.parse(read_text(path, SCRIPT_CODE))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
     found: dict[str, tuple[list[str], set[str]]] = {}
     for node in tree.body:

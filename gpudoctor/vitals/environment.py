@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.redaction import MASK, is_secret_name, mask_text
+from gpudoctor.model.redaction import mask_value
 from gpudoctor.model.signs.environment import Environment
 
 _LIBRARIES = ("libnccl.so", "libcudnn.so", "libcudart.so", "libcublas.so")
@@ -32,10 +32,7 @@ def read_environment(pid: int | None = None, *, proc: str = "/proc") -> Environm
 
 def masked(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables with values of secret names, and secrets inside other values, replaced."""
-    return {
-        _clean(name): MASK if value and is_secret_name(name) else mask_text(_clean(value))
-        for name, value in variables.items()
-    }
+    return {_clean(name): mask_value(name, _clean(value)) for name, value in variables.items()}
 
 
 def parse_environ(data: bytes) -> dict[str, str]:

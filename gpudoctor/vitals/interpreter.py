@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
+from gpudoctor.model.doors import read_text
+from gpudoctor.model.limits import PACKAGE_FILE
 
 ASK_SECONDS = 10.0
 """Longest wait for an interpreter that has to be asked; a cold start on a network disk takes seconds."""
@@ -60,14 +62,14 @@ def find_interpreter(python: str | None, environment: Mapping[str, str]) -> Inte
 
 def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
     path = Path(python).expanduser()
-    if os.sep not in python and not path.exists():
+    if os.sep not in python and not os.path.exists(path):
         found = next((p for p in _on_path(environment, (python,))), None)
         if found is None:
             raise Unavailable(f"there is no interpreter {python} on PATH")
         path = found
-    if not path.exists():
+    if not os.path.exists(path):
         raise Unavailable(f"there is no interpreter or environment {python}")
-    answer = _from_prefix(path) if path.is_dir() else _from_executable(path, environment)
+    answer = _from_prefix(path) if os.path.isdir(path) else _from_executable(path, environment)
     if answer is None:
         raise Unavailable(f"{python} is neither a Python interpreter nor an environment folder")
     return answer
@@ -78,7 +80,7 @@ def _on_path(environment: Mapping[str, str], names: tuple[str, ...] = ("python",
     for name in names:
         for folder in environment.get("PATH", "").split(os.pathsep):
             candidate = Path(folder, name)
-            if folder and os.access(candidate, os.X_OK) and candidate.is_file():
+            if folder and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
                 yield candidate
 
 
@@ -86,7 +88,7 @@ def _from_prefix(folder: Path) -> Interpreter | None:
     """An environment by its folder."""
     for name in ("python", "python3"):
         executable = folder / "bin" / name
-        if executable.exists():
+        if os.path.exists(executable):
             return _from_layout(executable)
     return None
 
@@ -108,12 +110,12 @@ def _behind_shim(executable: Path, environment: Mapping[str, str]) -> Path | Non
         if names:
             break
         try:
-            names = [line for line in place.read_text().split() if not line.startswith("#")]
+            names = [line for line in read_text(place, PACKAGE_FILE).split() if not line.startswith("#")]
         except (OSError, UnicodeDecodeError):
             continue
     for name in names:
         for candidate in (root / "versions" / name / "bin" / "python", *_series_of(root, name)):
-            if candidate.exists():
+            if os.path.exists(candidate):
                 return candidate
     return None
 
@@ -159,7 +161,7 @@ def _virtual(folder: Path, executable: Path, settings: Mapping[str, str]) -> Int
 
 def _pyvenv(path: Path) -> dict[str, str] | None:
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(path, PACKAGE_FILE, "replace").splitlines()
     except OSError:
         return None
     pairs = (line.partition("=") for line in lines if "=" in line)
@@ -181,7 +183,7 @@ def _version_of(prefix: Path, executable: Path) -> str | None:
     if Path(sys.base_prefix) == prefix and "{}.{}".format(*sys.version_info[:2]) == series:
         return "{}.{}.{}".format(*sys.version_info[:3])
     try:
-        header = (prefix / "include" / f"python{series}" / "patchlevel.h").read_text(errors="replace")
+        header = read_text(prefix / "include" / f"python{series}" / "patchlevel.h", PACKAGE_FILE, "replace")
     except OSError:
         return series
     stated = re.search(r'PY_VERSION\s+"(\d+\.\d+\.\d+)', header)

@@ -5,6 +5,7 @@ from threading import Thread
 from typing import TypeVar
 
 from gpudoctor.model import Unavailable
+from gpudoctor.model.amounts import duration
 
 T = TypeVar("T")
 
@@ -29,5 +30,5 @@ def within(seconds: float, reader: Callable[[], T], what: str) -> T:
     if error:
         raise error[0]
     if not result:
-        raise Unavailable(f"{what} could not be read within {seconds:g} s; a mount or a device may hang")
+        raise Unavailable(f"{what} could not be read within {duration(seconds)}; a mount or a device may hang")
     return result[0]

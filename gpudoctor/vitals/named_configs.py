@@ -1,9 +1,11 @@
 """Config files that a launch line or a script names: they belong to the patient without being listed."""
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from gpudoctor.model.limits import JOB_LINE
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.signs.source import Known, Source
@@ -24,7 +26,7 @@ def launch_configs(launches: Iterable[Launch]) -> Iterator[Path]:
         folders += [Path(launch.path).parent] if launch.path else []
         folders += [folder / Path(launch.script).parent for folder in folders] if launch.script else []
         try:
-            words = shlex.split(launch.text)
+            words = shlex.split(launch.text) if len(launch.text) <= JOB_LINE.most else launch.text.split()
         except ValueError:  # a quote that never ends
             words = launch.text.split()
         yield from word_configs(words or launch.arguments, folders)
@@ -45,7 +47,7 @@ def word_configs(words: Sequence[str], folders: Sequence[Path]) -> Iterator[Path
         if word.startswith("-"):
             option, word = name, value
         if word.endswith(_SUFFIXES) and _speaks_of_config(option):
-            found = next((folder / word for folder in folders if (folder / word).is_file()), None)
+            found = next((folder / word for folder in folders if os.path.isfile(folder / word)), None)
             if found is not None:
                 yield found
         option = ""
@@ -66,7 +68,7 @@ def source_configs(source: Source) -> Iterator[Path]:
                 value = call.argument(keyword) if keyword in call.keywords else None
                 text = value.value if isinstance(value, Known) else None
                 if isinstance(text, str) and text.endswith(_SUFFIXES):
-                    yield from (folder / text for folder in folders if (folder / text).is_file())
+                    yield from (folder / text for folder in folders if os.path.isfile(folder / text))
 
 
 def config_configs(configs: Configs) -> Iterator[Path]:
@@ -82,6 +84,6 @@ def config_configs(configs: Configs) -> Iterator[Path]:
                 continue
             own = Path(file.path)
             folders = [Path(), *list(own.parents)[:_LEVELS], *list(own.absolute().parents)[:_LEVELS]]
-            found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+            found = next((folder / name for folder in folders if os.path.isfile(folder / name)), None)
             if found is not None:
                 yield found

@@ -1,13 +1,14 @@
 """What compiled packages of the training stack were built against, read from their files; nothing is loaded."""
 
 import ast
-import json
 import mmap
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gpudoctor.model.doors import load_json, open_file, read_text
+from gpudoctor.model.limits import PACKAGE_FILE, SCRIPT_CODE, SMALL_JSON
 from gpudoctor.model.signs.packages import NativeBuild
 
 _SYMBOL = b"torchCheckFailEPKcS2_jRK"
@@ -26,7 +27,7 @@ def read_native_build(name: str, version: str, site: Path, metadata: Path) -> Na
 def plain_assignments(path: Path) -> dict[str, str | None]:
     """Names bound to a plain string or None at the top of a Python file, parsed and never run."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+        tree = ast.parse(read_text(path, SCRIPT_CODE, "replace"))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, str | None] = {}
@@ -47,7 +48,7 @@ def plain_assignments(path: Path) -> dict[str, str | None]:
 def search_library(path: Path, find: Callable[[mmap.mmap], bytes | None]) -> bytes | None:
     """The result of a search in a mapped file; None when it cannot be read."""
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return find(data)
     except (OSError, ValueError):
         return None
@@ -98,7 +99,7 @@ def _flash_attention(version: str, site: Path, metadata: Path) -> NativeBuild:
     """flash-attn names torch, CUDA and ABI in its wheel's file name, and shows the ABI in its library."""
     url = ""
     try:
-        stated = json.loads((metadata / "direct_url.json").read_text(encoding="utf-8", errors="replace"))
+        stated = load_json(read_text(metadata / "direct_url.json", SMALL_JSON, "replace"))
         url = str(stated.get("url", "")) if isinstance(stated, dict) else ""
     except (OSError, ValueError):
         pass
@@ -120,7 +121,7 @@ def _bitsandbytes(_version: str, site: Path, _metadata: Path) -> NativeBuild:
     folder = site / "bitsandbytes"
     names = sorted(path.name for path in _files(folder, r"libbitsandbytes_.*\.so"))
     try:
-        loader = (folder / "cextension.py").read_text(encoding="utf-8", errors="replace")
+        loader = read_text(folder / "cextension.py", PACKAGE_FILE, "replace")
     except OSError:
         loader = ""
     return NativeBuild(libraries=tuple(names), nearest="same major" in loader, origin=str(folder))

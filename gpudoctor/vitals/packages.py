@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
+from gpudoctor.model.doors import open_file, read_text
+from gpudoctor.model.limits import PACKAGE_FILE
 from gpudoctor.model.signs.packages import Distribution, Packages
 from gpudoctor.vitals.interpreter import Interpreter, find_interpreter, own_interpreter
 from gpudoctor.vitals.native_build import read_native_build
 
-_LARGEST_PTH = 1 << 20
-"""Bytes; a path file is a few lines, anything bigger is none."""
 _LARGEST_METADATA = 8 << 20
 """Bytes; the headers of the largest known METADATA take 100 KB, its description a few megabytes."""
 
@@ -75,7 +75,7 @@ def site_folders(interpreter: Interpreter, environment: Mapping[str, str]) -> li
         folders += _path_files(site)
     unique: dict[str, Path] = {}
     for folder in folders:
-        if folder.is_dir():
+        if os.path.isdir(folder):
             unique.setdefault(os.path.realpath(folder), folder)
     return list(unique.values())
 
@@ -90,7 +90,7 @@ def _sites_of(prefix: Path, series: str) -> list[Path]:
         debian += [Path("/usr/lib/python3/dist-packages")]
         debian += [Path("/usr/lib") / name / "dist-packages" for name in names]
         folders = debian + [local / name / "site-packages" for name in names] + folders
-    return [folder for folder in folders if folder.is_dir()]
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _user_site(series: str, environment: Mapping[str, str]) -> list[Path]:
@@ -109,9 +109,7 @@ def _path_files(site: Path) -> Iterator[Path]:
         return
     for name in files:
         try:
-            if os.path.getsize(name) > _LARGEST_PTH:
-                continue
-            text = Path(name).read_text(encoding="utf-8", errors="replace")
+            text = read_text(name, PACKAGE_FILE, "replace")
         except OSError:
             continue
         for line in (item.strip() for item in text.splitlines()):
@@ -189,7 +187,7 @@ _WANTED = frozenset({"name", "version", "requires-dist"})
 def _headers(path: str) -> dict[str, list[str]] | None:
     """The headers that matter, names in lower case; None when the file cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             block = file.read(16384)
             while not _ends(block) and len(block) < _LARGEST_METADATA and (more := file.read(65536)):
                 block += more
@@ -211,8 +209,7 @@ def _ends(block: bytes) -> bool:
 def _egg_requires(path: str) -> Iterable[str]:
     """Requirements of an old egg, in the words of `Requires-Dist`."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file]
+        lines = [line.strip() for line in read_text(path, PACKAGE_FILE, "replace").splitlines()]
     except OSError:
         return
     extra = marker = ""

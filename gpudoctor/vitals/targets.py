@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.model.doors import read_head
 
 _HEAD = 4096
 _SCRIPTS = {".py", ".pyw", ".ipynb"}
@@ -61,7 +62,10 @@ def sort_targets(names: Sequence[str]) -> Targets:
     for name in dict.fromkeys(names):
         path = Path(name)
         try:
-            items.append(Target(name=name, path=path, kind=_kind(path)))
+            target = Target(name=name, path=path, kind=_kind(path))
+            items.append(target)
+            if target.kind is TargetKind.LOG:
+                problems.append(f"{name}: check does not read logs; name the script, config or job script")
         except _Unreadable as error:
             problems.append(str(error))
     return Targets(items=tuple(items), problems=tuple(problems))
@@ -138,8 +142,7 @@ def _kind_of_file(path: Path) -> TargetKind:
 
 def _head(path: Path) -> bytes:
     try:
-        with path.open("rb") as stream:
-            return stream.read(_HEAD)
+        return read_head(path, _HEAD)
     except PermissionError:
         raise _Unreadable(f"{path}: no permission to read it; run as its owner, or chmod +r") from None
     except OSError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.model import Absent, Reading, Unavailable
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.packages import Packages, TorchBuild
 from gpudoctor.vitals.native_build import cuda_of_local, cxx11_abi, plain_assignments, search_library
 
@@ -83,7 +84,11 @@ class TorchImport:
     """`torch.cuda.get_arch_list()`, when it succeeded."""
 
 
-_TRIAL = "import torch; print('ARCHES', *torch.cuda.get_arch_list()); print('TORCH', torch.__version__)"
+_TRIAL = (
+    "import sys; sys.path[:] = [place for place in sys.path if place]; "
+    "import torch; print('ARCHES', *torch.cuda.get_arch_list()); print('TORCH', torch.__version__)"
+)
+"""Without the working folder: a file `torch.py` in it is none."""
 
 
 def import_torch(packages: Packages, limit: float = 60.0) -> TorchImport:
@@ -111,7 +116,7 @@ def import_torch(packages: Packages, limit: float = 60.0) -> TorchImport:
         output, complaint = child.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         _end(child)
-        return TorchImport(succeeded=False, words=f"import torch did not return within {limit:g} s")
+        return TorchImport(succeeded=False, words=f"import torch did not return within {duration(limit)}")
     return _verdict(child.returncode, output, complaint)
 
 

@@ -8,8 +8,10 @@ import enum
 import importlib
 import math
 import pkgutil
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Mapping, Sequence, Set
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from gpudoctor.model import Json
 
@@ -65,12 +67,65 @@ def _object(kind: str, value: dict[str, Json]) -> Any:
         raise ValueError(f"an unknown kind of value: {kind}")
     if issubclass(made, enum.Enum):
         return made[str(value.get("v"))]
-    known = {item.name for item in dataclasses.fields(cast(Any, made)) if item.init}
+    known = hints(kind)
     fields = {name: decode(item) for name, item in value.items() if name in known}
+    for name, item in fields.items():
+        if not fits(item, known[name]):
+            raise ValueError(f"{kind}.{name} is {item!r:.60}, which it cannot be")
     try:
         return made(**fields)
     except TypeError as error:
         raise ValueError(f"{kind}: {error}") from None
+
+
+@cache
+def hints(kind: str) -> dict[str, Any]:
+    """Fields of a dataclass of the model that a file may fill, with their types."""
+    made = classes()[kind]
+    every = get_type_hints(made, localns={item.__name__: item for item in classes().values()})
+    return {
+        item.name: every[item.name]
+        for item in dataclasses.fields(cast(Any, made))
+        if item.init and item.compare
+    }
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says; what this does not know of annotations is let pass."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return all(fits(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    if origin is not None and isinstance(origin, type):
+        return _holds(value, origin, inner)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and not _far(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and not _far(value)
+    hint = getattr(hint, "__supertype__", hint)
+    return isinstance(value, hint) if isinstance(hint, type) else hint is not None or value is None
+
+
+def _holds(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
+    """Whether a value is a collection, and holds what it should."""
+    if issubclass(origin, Mapping):
+        pairs = value.items() if isinstance(value, dict) else ()
+        return isinstance(value, dict) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in pairs)
+    if issubclass(origin, Set):
+        return isinstance(value, frozenset) and all(fits(item, inner[0]) for item in value)
+    if issubclass(origin, Sequence):
+        return isinstance(value, tuple) and all(fits(item, inner[0]) for item in value)
+    return True
+
+
+def _far(value: float) -> bool:
+    """Whether a whole number is beyond all counts."""
+    return isinstance(value, int) and not -(1 << 63) <= value < 1 << 64
 
 
 @lru_cache(maxsize=1)

@@ -16,9 +16,7 @@ class Exporter:
         try:
             import prometheus_client as prometheus
         except ImportError:
-            raise UsageError(
-                "--prometheus needs prometheus_client: pip install 'gpudoctor[prometheus]'"
-            ) from None
+            raise UsageError("--prometheus needs prometheus_client: pip install prometheus-client") from None
         registry = prometheus.CollectorRegistry()
 
         def gauge(name: str, text: str, *labels: str) -> Any:

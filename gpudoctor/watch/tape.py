@@ -16,6 +16,8 @@ from typing import IO, Any, TypeVar, cast
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.model import Json, Report
+from gpudoctor.model.doors import Damaged, Refused, load_json, open_unpacked
+from gpudoctor.model.limits import GPUS, RANKS, TAPE_LINE, TAPE_LINES
 from gpudoctor.model.signs.process import GpuWindow, HostWindow, ProcessWindow, Rank, Series
 from gpudoctor.model.watch import Tick
 from gpudoctor.watch.codec import decode, encode
@@ -25,6 +27,7 @@ _POINTS = 480
 """Points that a series keeps when it is read back."""
 JsonObject = dict[str, Json]
 Part = TypeVar("Part", Rank, GpuWindow, HostWindow)
+Value = TypeVar("Value")
 
 
 class TapeWriter:
@@ -109,6 +112,8 @@ class TapeReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._number = 0
+        """Of the line that was read last."""
         self._whole: dict[str, JsonObject] = {}
         self._series: dict[tuple[str, str], list[tuple[float, float]]] = {}
         self._trails: dict[str, list[tuple[float, str]]] = {}
@@ -124,40 +129,46 @@ class TapeReader:
             return None
         try:
             return self._tick(line)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise IncompleteError(f"{self._path}: a line makes no sense ({error})") from error
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            raise IncompleteError(
+                f"{self._path}: line {self._number} makes no sense ({_words(error)})"
+            ) from error
 
     def pause(self, on: bool) -> None:
         """Nothing looks at anything here."""
 
     def _tick(self, line: JsonObject) -> Tick:
-        frame = cast(ProcessWindow, self._value("window", line["window"]))
+        frame = self._value("window", line["window"], ProcessWindow)
         ranks = [self._rank(f"rank {pid}", part, frame) for pid, part in _items(line["ranks"])]
-        gpus = [cast(GpuWindow, self._part(f"gpu {index}", part)) for index, part in _items(line["gpus"])]
-        host = cast(HostWindow, self._part("host", line["host"]))
+        gpus = [self._part(f"gpu {index}", part, GpuWindow) for index, part in _items(line["gpus"])]
+        host = self._part("host", line["host"], HostWindow)
+        if not ranks:
+            raise ValueError("it has no rank")
+        if len(ranks) > RANKS.most or len(gpus) > GPUS.most:
+            raise ValueError(f"it has {(RANKS if len(ranks) > RANKS.most else GPUS).beyond}")
         window = replace(frame, ranks=tuple(ranks), gpus=tuple(gpus), host=host)
         return Tick(
             window=window,
-            report=cast(Report, self._value("report", line["report"])),
+            report=self._value("report", line["report"], Report),
             number=int(str(line["number"])),
         )
 
     def _rank(self, key: str, part: Json, frame: ProcessWindow) -> Rank:
-        rank = cast(Rank, self._part(key, part))
+        rank = self._part(key, part, Rank)
         trail = self._trails.setdefault(key, [])
         newest = trail[-1][0] if trail else -1.0
         trail += [one for one in rank.trail if one[0] > newest]
         trail[:] = [one for one in trail if one[0] >= frame.t - frame.length]
         return replace(rank, trail=tuple(trail))
 
-    def _part(self, key: str, part: Json) -> object:
-        value = self._value(key, part)
+    def _part(self, key: str, part: Json, kind: type[Part]) -> Part:
+        value = self._value(key, part, kind)
         grown = {
             item.name: self._grown(key, item.name, getattr(value, item.name))
-            for item in fields(cast(Any, value))
+            for item in fields(value)
             if isinstance(getattr(value, item.name), Series)
         }
-        return replace(cast(Any, value), **grown)
+        return replace(value, **cast(Any, grown))
 
     def _grown(self, key: str, name: str, fresh: Series) -> Series:
         points = self._series.setdefault((key, name), [])
@@ -167,32 +178,46 @@ class TapeReader:
             points[:] = points[::2]
         return Series(t=tuple(t for t, _ in points), values=tuple(value for _, value in points))
 
-    def _value(self, key: str, changes: Json) -> object:
+    def _value(self, key: str, changes: Json, kind: type[Value]) -> Value:
         """The whole value: what the lines before said, with the changes."""
-        assert isinstance(changes, dict)
+        if not isinstance(changes, dict):
+            raise ValueError(f"{key} is no object")
         self._whole[key] = {**self._whole.get(key, {}), **changes}
-        return decode(self._whole[key])
+        value = decode(self._whole[key])
+        if not isinstance(value, kind):
+            raise ValueError(f"{key} is no {kind.__name__}")
+        return value
 
     def _read(self) -> Iterator[JsonObject]:
         try:
-            with _open(self._path, "rt") as file:
-                for text in file:
+            with open_unpacked(self._path) as file:
+                while text := file.readline(TAPE_LINE.most + 1):
+                    self._number += 1
+                    if len(text) > TAPE_LINE.most:
+                        raise Refused(f"line {self._number} is {TAPE_LINE.words}")
+                    if self._number > TAPE_LINES.most:
+                        raise Refused(f"it has {TAPE_LINES.words}")
                     try:
-                        line = json.loads(text)
+                        line = load_json(text)
                     except ValueError:
                         return  # cut short: what came before stands
                     if isinstance(line, dict):
                         yield line
         except FileNotFoundError:
             raise UsageError(f"{self._path}: no such file") from None
-        except (OSError, EOFError, UnicodeDecodeError) as error:
-            if not self._whole:
-                raise IncompleteError(f"{self._path}: cannot be read ({error})") from error
+        except OSError as error:
+            if not self._whole or (isinstance(error, Refused) and not isinstance(error, Damaged)):
+                raise IncompleteError(f"{self._path}: cannot be read ({error.strerror or error})") from error
 
 
 def _items(value: Json) -> Iterator[tuple[str, Json]]:
-    assert isinstance(value, dict)
+    if not isinstance(value, dict):
+        raise ValueError("ranks and gpus are objects")
     yield from value.items()
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def _open(path: Path, mode: str) -> IO[str]:

@@ -99,8 +99,7 @@ def test_identical_commands_are_seldom_called_faster(module, capsys):
 
 def test_the_page_shows_the_data(module):
     page = module("trials.page")
-    if page.PAGE.exists():
-        assert page.PAGE.read_text("utf-8") == page.page()
+    assert page.PAGE.read_text("utf-8") == page.page()
 
 
 def test_rows_of_the_page(module):

@@ -1,6 +1,7 @@
 """Bad input: a clear sentence, the right exit code, never a traceback, nothing half-written."""
 
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -156,7 +157,7 @@ def test_output_goes_to_the_file_and_a_summary_to_stderr(tmp_path):
 
 
 def test_closed_pipe():
-    command = f"{sys.executable} -m gpudoctor check --verbose; echo code $? >&2"
+    command = f"{shlex.quote(sys.executable)} -m gpudoctor check --verbose; echo code $? >&2"
     done = subprocess.run(
         ["bash", "-c", f"({command}) | head -c 10 > /dev/null"],
         capture_output=True,
@@ -170,7 +171,7 @@ def test_closed_pipe():
 
 def test_closed_standard_output():
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m gpudoctor check >&-"],
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -m gpudoctor check >&-"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -207,8 +208,9 @@ def test_ctrl_c(tmp_path):
 
 def test_a_folder_that_vanished():
     """The working folder is gone: still a sentence."""
+    python = shlex.quote(sys.executable)
     done = subprocess.run(
-        ["bash", "-c", f'd=$(mktemp -d) && cd "$d" && rmdir "$d" && {sys.executable} -m gpudoctor check train.py'],
+        ["bash", "-c", f'd=$(mktemp -d) && cd "$d" && rmdir "$d" && {python} -m gpudoctor check train.py'],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     refused(done, 2, "train.py")

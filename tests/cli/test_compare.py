@@ -44,7 +44,7 @@ def test_a_slower_run_is_slower_by_as_much_as_it_is():
     found = compared(run(), run(seed=1, data_wait=0.0012))
     assert found.change is Change.SLOWER
     assert found.time is not None
-    assert found.time.low < 1.1 < found.time.high or found.time.value == pytest.approx(1.1, abs=0.01)
+    assert found.time.value == pytest.approx(1.1, abs=0.01)
     assert found.phases[0].name == "data_wait"
     assert found.beyond(0.05) and not found.beyond(0.2)
     assert "slower" in found.verdict
@@ -116,8 +116,8 @@ def test_what_a_run_was_too_short_for_is_not_gone():
 def test_others_on_the_machine_are_told():
     machine = make_machine(30, cpu=2.0, tree_cpu=0.8)
     crowded = replace(run(), started="", machine=machine, machine_facts={"cpus": 2, "machine_cpus": 2})
-    assert "Other processes took 1.2 of the 2 CPUs beside the second run" in compared(run(), crowded).verdict
-    assert "Other processes" not in compared(run(), run()).verdict
+    assert "other processes took 1.2 of the 2 CPUs beside the second run" in compared(run(), crowded).verdict
+    assert "other processes" not in compared(run(), run()).verdict
 
 
 def test_losses_that_part_are_told():
@@ -195,7 +195,7 @@ def test_one_job_twice_has_nothing_to_remark():
 def test_two_jobs_are_told(changes, said):
     found = compared(job(), job(**changes))
     assert said in " ".join(found.other_job)
-    assert "They are two jobs, though" in found.verdict and said in found.verdict
+    assert "ut they are two jobs: " in found.verdict and said in found.verdict
     jsonschema.validate(json.loads(comparison_json(found, None)), SCHEMA)
 
 

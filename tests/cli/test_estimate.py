@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from command import gpudoctor
+from some import some
 
 import gpudoctor.estimate as api
 from gpudoctor.cli import estimate as command
@@ -239,8 +240,8 @@ def test_explain_prints_every_formula(ask, data):
     words = ("--model", "llama-3-8b", "--method", "lora", "--gpu", "24GiB")
     _, out, _ = ask(*words, "--explain")
     said = " ".join(out.split())
-    for instant in data(*words)["instants"]:
-        for line in instant["lines"]:
+    for instant in some(data(*words)["instants"]):
+        for line in some(instant["lines"]):
             assert " ".join(line["formula"].split()) in said
             assert f"from: {' '.join(line['source'].split())} (analytic)" in said
 

@@ -80,10 +80,13 @@ def test_three_real_steps_beside_the_estimate_and_a_calibration(ask, tmp_path):
     assert "is not used: it is of cpu, and the estimate is for 24GiB" in " ".join(out.split())
 
 
+def replaced(monkeypatch, code):
+    """Run this in the child instead."""
+    monkeypatch.setattr("gpudoctor.estimate.measure.launch.child_code", lambda _: code)
+
+
 def test_what_raises_in_the_child_is_one_sentence(ask, monkeypatch):
-    monkeypatch.setattr(
-        "gpudoctor.estimate.measure.launch._CODE", "raise SystemExit('the child is broken')  # {root}"
-    )
+    replaced(monkeypatch, "raise SystemExit('the child is broken')")
     code, out, err = ask(*TINY, "--method", "full", *MEASURE)
     assert (code, out) == (3, "")
     assert err.startswith("gpudoctor: --measure: ") and "the child is broken" in err and err.count("\n") == 1
@@ -95,8 +98,7 @@ def test_out_of_memory_says_what_was_reached(ask, monkeypatch):
         '{"event": "load", "bytes": 5000, "most": 6000}',
         '{"event": "ending", "ending": "out of memory", "said": "OutOfMemoryError: tried 2 GiB", "most": 7000}',
     )
-    code = f"import sys; sys.stdin.read(); print({chr(10).join(told)!r})  # {{root}}"
-    monkeypatch.setattr("gpudoctor.estimate.measure.launch._CODE", code.replace("{", "{{").replace("}", "}}"))
+    replaced(monkeypatch, f"import sys; sys.stdin.read(); print({chr(10).join(told)!r})")
     code, out, _ = ask(*TINY, "--method", "full", *MEASURE, "--write-calibration")
     said = " ".join(out.split())
     assert code == 1
@@ -110,13 +112,10 @@ def test_killed_by_the_system_and_the_time_limit(monkeypatch):
     from gpudoctor.estimate.measure import Ending, measure
 
     shape = lookup("tinyllama-1.1b").preset.shape
-    monkeypatch.setattr(
-        "gpudoctor.estimate.measure.launch._CODE",
-        "import os, sys; sys.stdin.read(); os.kill(os.getpid(), 9)  # {root}",
-    )
+    replaced(monkeypatch, "import os, sys; sys.stdin.read(); os.kill(os.getpid(), 9)")
     killed = measure(shape, TrainingJob(), device="cpu")
     assert killed.ending is Ending.OUT_OF_MEMORY and "signal 9" in killed.said
-    monkeypatch.setattr("gpudoctor.estimate.measure.launch._CODE", "import time; time.sleep(60)  # {root}")
+    replaced(monkeypatch, "import time; time.sleep(60)")
     slow = measure(shape, TrainingJob(), device="cpu", limit=0.5)
     assert slow.ending is Ending.TIME_LIMIT and slow.seconds < 10
 

@@ -115,7 +115,7 @@ def test_without_torch_it_says_what_to_install(ask, monkeypatch):
     monkeypatch.setattr(child, "_installed", lambda name: name != "torch")
     code, out, err = ask("--model", "7b", "--trace")
     assert (code, out) == (2, "")
-    assert "pip install 'gpudoctor[train]'" in err and "torch cannot be found" in err
+    assert "pip install torch transformers peft" in err and "torch cannot be found" in err
 
 
 def test_a_job_that_only_formulas_know(ask):

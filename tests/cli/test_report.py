@@ -1,6 +1,7 @@
 """`gpudoctor report`: verdicts on recordings of every kind, in every format."""
 
 import json
+import re
 import shutil
 import zipfile
 from dataclasses import replace
@@ -194,6 +195,23 @@ def test_what_findings_give_back_together_counts_no_time_twice(findings, gain):
     text = pronounce_run("train.py", recording, summarise(recording), ranked, ())
     assert gain in text, text
     assert text.startswith("The training waits for data 5")
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [
+        [("OBS004", 0.999)],  # phases and lines beside them, rounded up
+        [("OBS004", 0.92), ("OBS002", 0.3)],
+        [("OBS004", 0.9), ("PERF003", 0.3)],  # the passes take 7 %: this is a share of them
+    ],
+)
+def test_what_the_passes_take_remains_however_near_to_one_the_prices_are(findings):
+    recording = make_recording(make_process(make_steps(100, evaluation=0.12)))
+    run = summarise(recording)
+    passes = sum(run.phases[name] for name in ("forward", "backward", "optimizer"))
+    text = pronounce_run("train.py", recording, run, [costly(code, share) for code, share in findings], ())
+    gain = float(re.search(r"up to ([\d.]+)x", text)[1])
+    assert 0.8 / passes <= gain <= 1.6 / passes, text
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,14 @@ def test_a_fault_of_our_own_does_not_touch_the_commands_exit_code(tmp_path, scri
     assert main([*words, "0"]) == 0
     said = capsys.readouterr().err
     assert "TypeError: of our own" in said and "the recording is kept" in said
+
+
+def test_the_live_line_keeps_the_last_step_when_the_ranks_have_ended():
+    from gpudoctor.cli.run import _status
+    from gpudoctor.recorder.watch import Now, RankNow
+
+    rank = RankNow(rank=0, pid=7, step=512, seconds=0.01, phases={"forward": 0.6}, age=0.2)
+    seen, gone = Now(ranks=(rank,)), Now(ranks=())
+    assert "step 512" in _status(seen, seen, 8.0)
+    assert _status(gone, seen, 9.0) == "gpudoctor · 9 s · step 512 · the training has ended"
+    assert _status(gone, None, 9.0) == "gpudoctor · 9 s · no training step seen yet"

@@ -1,5 +1,7 @@
 """The generated pages are those that the code gives."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,3 +14,35 @@ def test_no_page_is_stale():
         [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_page_of_the_design_names_every_module_that_names_a_check():
+    codes = re.compile(r"(?:DATA|SYNC|OBS|MEM|NUM|LOOP|PERF|DIST|CFG|FAIL|ENV|GPU)[0-9]{3}")
+    own = ROOT / "gpudoctor"
+    naming = {
+        path.relative_to(own).as_posix()
+        for path in own.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and codes.fullmatch(node.value)
+    }
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    assert naming
+    assert naming == set(re.findall(r"`((?:engine|cli|trial|model|report|vitals|recorder)/\w+\.py)`", page))
+
+
+def test_the_device_clock_alone_fills_the_columns_of_the_device_as_the_page_says():
+    probe = ROOT / "gpudoctor" / "probe"
+    named = [
+        path.name for path in sorted(probe.rglob("*.py")) if "device_busy" in path.read_text(encoding="utf-8")
+    ]
+    assert named == ["device_clock.py", "table.py"]  # the second is the list of columns
+    page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
+    assert "by pooled events at the edges of phases" in page
+
+
+def test_nothing_refers_to_a_document_that_the_repository_lacks():
+    names = re.compile(r"\bCATALOGUE\b|\b(?:RE)?DESIGN\b(?!_)")
+    files = [path for folder in ("gpudoctor", "checks", "rules") for path in (ROOT / folder).rglob("*.py")]
+    files += [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    assert len(files) > 700
+    assert [path.name for path in files if names.search(path.read_text(encoding="utf-8"))] == []

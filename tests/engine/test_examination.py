@@ -6,7 +6,7 @@ import pytest
 from toys import Bad, Blind, Broken, Sick, Toy, Well, toy_registry
 
 from gpudoctor.engine.examination import Request, examine
-from gpudoctor.engine.exit_codes import exit_code
+from gpudoctor.engine.exit_codes import exit_code, named_strictly
 from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.engine.settings import Settings
@@ -28,7 +28,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.signs.source import Script, Source
-from gpudoctor.testing import make_patient
+from gpudoctor.testing import make_gpu, make_patient
 
 
 def request(*checks, select=(), ignore=(), settings=None, rules=None):
@@ -209,8 +209,19 @@ def test_exit_codes(checks, fail_on, strict, code):
         ((Bad, Sick), "This machine is not fit for training (1 error, 1 warning)."),
         ((Sick,), "This machine: one thing costs time or memory, always-sick."),
         ((Blind,), "This machine: nothing could be examined (1 check skipped)."),
-        ((Broken, Well), "This machine: nothing wrong was found, but 1 check crashed."),
+        ((Broken, Well), "This machine: nothing wrong was found (1 check passed), but 1 check crashed."),
     ],
 )
 def test_verdicts(checks, verdict):
-    assert examine(make_patient(), request(*checks)).summary.verdict == verdict
+    patient = make_patient(gpus=[make_gpu()])
+    assert examine(patient, request(*checks)).summary.verdict == verdict
+
+
+def test_strict_names_what_was_missing():
+    report = examine(make_patient(), request(Blind, Well))
+    assert named_strictly(report).problems == (
+        "--strict: 1 check lacked what they read: no NVIDIA GPU on this machine",
+    )
+    assert exit_code(named_strictly(report), "error", strict=False) == 3
+    whole = examine(make_patient(), request(Well))
+    assert named_strictly(whole) is whole

@@ -207,3 +207,15 @@ def test_the_order_does_not_depend_on_the_order_of_the_input(items, random):
     assert key(rank(items)) == key(rank(shuffled))
     breaks = [item.finding.cost.breaks is not None for item in rank(items)]
     assert breaks == sorted(breaks, reverse=True)
+
+
+def test_a_cause_stands_before_its_effect_and_in_its_place():
+    """An effect may look worse than what makes it: the memory that a tool takes, for instance."""
+    cause = Case(finding=finding("OBS001", cost=Cost(step_share=0.03)), remedies=())
+    effect = Case(finding=finding("MEM002", cost=Cost(breaks="full"), effect_of=Code("OBS001")), remedies=())
+    other = Case(finding=finding("DATA001", cost=Cost(step_share=0.5)), remedies=())
+    assert order(other, effect, cause) == ["OBS001", "MEM002", "DATA001"]
+    assert order(other, effect) == ["MEM002", "DATA001"]
+    dear = Case(finding=finding("OBS001", cost=Cost(step_share=0.8)), remedies=())
+    mild = Case(finding=finding("MEM002", effect_of=Code("OBS001")), remedies=())
+    assert order(other, mild, dear) == ["OBS001", "DATA001", "MEM002"]

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from some import some
 
 from gpudoctor.estimate import TrainingJob, Verdict, device, estimate_job, lookup
 from gpudoctor.estimate.fit import cuts, fits, largest, room, search, speed
@@ -37,15 +38,15 @@ def test_search_finds_what_fits_and_in_order():
     assert found.best
     speeds = [each.speed for each in found.best]
     assert speeds[0] == pytest.approx(1.0, abs=0.02)
-    assert speeds == sorted(speeds, reverse=True) or max(speeds) - min(speeds) < 0.5
-    for each in found.best:
+    assert len(speeds) > 1 and speeds == sorted(speeds, reverse=True)
+    for each in some(found.best):
         assert fits(each.estimate)
         assert fits(estimate_job(SHAPE, replace(TrainingJob(), **each.changes), CARD))
 
 
 def test_what_is_given_back_is_the_difference_at_the_batch_asked_for():
     asked = estimate_job(SHAPE, TrainingJob(), CARD)
-    for each in search(SHAPE, TrainingJob(), CARD).best:
+    for each in some(search(SHAPE, TrainingJob(), CARD).best):
         changed = replace(TrainingJob(), **{**each.changes, "batch": 1})
         assert each.gives_back == asked.total_bytes - estimate_job(SHAPE, changed, CARD).total_bytes
 
@@ -83,7 +84,7 @@ def test_changes_that_fit_together_when_none_does_alone():
     assert all(cut.verdict is not Verdict.FITS for cut in single)
     assert last.verdict is Verdict.FITS
     assert len(last.changes) > 1
-    for name in last.changes:
+    for name in some(last.changes):
         fewer = {key: value for key, value in last.changes.items() if key != name}
         assert not fits(estimate_job(SHAPE, replace(asked.job, **fewer), device("20GiB")))
 

@@ -148,9 +148,7 @@ def test_what_cannot_be_is_refused_with_what_can(fields, place, said):
 
 def test_a_missing_package_is_named_with_the_line_that_installs_it():
     job = TrainingJob(method="qlora")
-    with pytest.raises(
-        IncompleteError, match=r"--method qlora needs bitsandbytes.*pip install 'gpudoctor\[train\]'"
-    ):
+    with pytest.raises(IncompleteError, match=r"--method qlora needs bitsandbytes.*pip install bitsandbytes$"):
         need_packages(job, None, lambda name: name != "bitsandbytes")
     with pytest.raises(IncompleteError, match="--parallel zero2 needs deepspeed"):
         need_packages(

@@ -11,6 +11,8 @@ from tiny_models import TINY
 torch = pytest.importorskip("torch")
 need("transformers", "peft")
 
+import peft  # noqa: E402, F401  # in a fake world its defaults would be fake tensors, and traced
+
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.job import TrainingJob  # noqa: E402
 from gpudoctor.estimate.real.build import build  # noqa: E402

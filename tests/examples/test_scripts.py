@@ -1,9 +1,13 @@
 """The example scripts: one has what it says it has, its twin has nothing."""
 
+import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AILMENTS = {"DATA001", "MEM003", "OBS001", "OBS002", "OBS005", "SYNC001", "SYNC002"}
@@ -27,3 +31,33 @@ def test_the_sick_script_is_sick():
 
 def test_its_twin_is_well():
     assert codes("train_crops_well.py") == set()
+
+
+@pytest.mark.parametrize("job", ["slurm/train.sbatch", "torchrun/launch.sh", "kubernetes/train-job.yaml"])
+def test_the_job_scripts_that_the_readme_shows_are_accepted(job):
+    command = [sys.executable, "-m", "gpudoctor", "check", str(EXAMPLES / job), "--format", "json"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found = {(finding["code"], finding["severity"]) for finding in json.loads(result.stdout)["findings"]}
+    assert result.returncode == 0
+    # What the machine of the test lacks is not the example's.
+    assert {code for code, _ in found if not code.startswith(("GPU", "ENV001", "ENV002", "ENV003"))} == set()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch here")
+def test_the_twin_goes_on_where_it_was_stopped(tmp_path):
+    def run(epochs):
+        command = [sys.executable, str(EXAMPLES / "train_crops_well.py"), "--data", str(tmp_path), "--crops", "32"]
+        command += ["--size", "16", "--workers", "0", "--epochs", str(epochs), "--resume"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    assert [line[:8] for line in run(1).splitlines()[1:]] == ["epoch 0:"]
+    assert [line[:8] for line in run(2).splitlines()[1:]] == ["epoch 1:"]
+
+
+def test_no_page_sends_to_a_package_index_that_has_no_gpudoctor():
+    root = EXAMPLES.parent
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.*")]
+    pages += [path for folder in ("gpudoctor", "checks", "rules") for path in root.glob(f"{folder}/**/*.py")]
+    assert len(pages) > 500
+    asks = re.compile(r"(?:pip3? install|pipx (?:run|install)|uvx?(?: tool install)?) [^\n`&|;]*\bgpudoctor\b(?!/)")
+    assert [path.name for path in pages if path.name != "CHANGELOG.md" and asks.search(path.read_text("utf-8"))] == []

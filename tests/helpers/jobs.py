@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from gpudoctor.model import Patient, PatientKind, Sign
 from gpudoctor.model.signs.configs import Configs
@@ -76,7 +77,16 @@ def memory_patient(
     files: dict[str, str], gpu: str | None = "A100 80GB", gpus: int | None = None, **more: object
 ) -> Patient:
     """A patient of files whose jobs are meant for a card, as `gpudoctor check --gpu NAME --gpus N` makes it."""
-    patient = patient_of(files, **more)  # type: ignore[arg-type]
+    return with_memory(patient_of(files, **more), gpu, gpus)  # type: ignore[arg-type]
+
+
+MEMORY: WeakKeyDictionary[Patient, tuple[str | None, int | None]] = WeakKeyDictionary()
+"""The card and the number of GPUs that a patient's memory was asked for."""
+
+
+def with_memory(patient: Patient, gpu: str | None, gpus: int | None) -> Patient:
+    """The patient, with its memory worked out for a card when it is first asked for."""
     memory = Sign("the memory", lambda: read_memory(patient, gpu, gpus))
     patient.signs = replace(patient.signs, memory=memory)
+    MEMORY[patient] = (gpu, gpus)
     return patient

@@ -32,7 +32,7 @@ args = TrainingArguments(
     bf16=True,
     optim="adamw_torch",
 )
-Trainer(model=model, args=args, train_dataset=data).train()
+Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()
 """
 
 

@@ -32,7 +32,7 @@ UNKNOWN = (
     "samples", "tokens", "padding", "allocated", "reserved", "peak", "rss", "loss", "grad_norm", "scale", "lr",
 )  # fmt: skip
 COUNTS = {"backwards": 1.0, "batches": 1.0, "reads": 0.0, "logs": 0.0, "saves": 0.0, "flushes": 0.0, "syncs": 0.0,
-          "collectives": 0.0}  # fmt: skip
+          "collectives": 0.0, "starts": 0.0}  # fmt: skip
 
 
 def make_steps(

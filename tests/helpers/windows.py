@@ -151,6 +151,7 @@ def make_host_window(**changes: object) -> HostWindow:
     """A node of 32 cores with little to do."""
     made = HostWindow(
         cpus=32.0,
+        machine_cpus=32.0,
         cpu=series([3.0] * 60),
         io_wait=series([0.01] * 60),
         memory_total=256 * GIB,

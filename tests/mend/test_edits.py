@@ -112,3 +112,8 @@ def test_splices_that_meet():
 def test_chained_calls_cannot_be_told_apart_and_are_left():
     with pytest.raises(CannotMend, match="chains calls"):
         keywords("Trainer(a).train(b)", set=[("w", "1")])
+
+
+def test_of_two_insertions_at_one_place_the_first_named_comes_first():
+    assert splice("ab", [Splice(1, 1, "import x\n"), Splice(1, 1, "\nx.y = 1\n")]) == "aimport x\n\nx.y = 1\nb"
+    assert splice("ab", [Splice(1, 2, "c"), Splice(1, 1, "-")]) == "a-c"

@@ -8,7 +8,7 @@ import pytest
 from command import gpudoctor
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.mend.plan import make_plan
+from gpudoctor.mend.plan import make_plan, patch_of
 from gpudoctor.mend.write import write_plan
 from gpudoctor.model import (
     Applicability,
@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Confidence,
     Effort,
     Finding,
+    ImportEdit,
     KeywordEdit,
     Ranked,
     Remedy,
@@ -245,3 +246,28 @@ def test_flags_that_do_not_go_together(script, tmp_path, words, said):
     done = gpudoctor("check", *words, cwd=tmp_path)
     assert done.returncode == 2 and said in done.stderr
     assert script.read_text(encoding="utf-8") == SICK
+
+
+def test_a_line_that_needs_an_import_comes_behind_it(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("import os\n\nprint(os.name)\n")
+    line = TextEdit(
+        path=str(path),
+        line=2,
+        column=1,
+        end_line=2,
+        end_column=1,
+        new_text="torch.backends.cudnn.benchmark = True\n",
+        expected="",
+    )
+    remedy = Remedy(
+        id="X-line",
+        title="a line",
+        steps=("a line",),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        edits=(line, ImportEdit(path=str(path), statement="import torch")),
+    )
+    patch = patch_of(remedy)
+    assert patch is not None
+    assert patch.index("+import torch") < patch.index("+torch.backends")

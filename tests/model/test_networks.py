@@ -5,6 +5,7 @@ from scripts import read_script
 
 from gpudoctor.model.reading.networks import network
 from gpudoctor.model.reading.programs import training_programs
+from gpudoctor.vitals.source import read_source
 
 LOOP = """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -121,3 +122,114 @@ class Tree(nn.Module):
 model = Tree(40).cuda()
 """
     assert built(text).parameters >= 64
+
+
+MLP = """
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(5000, 5000)
+
+
+class Narrow(nn.Module):
+    def __init__(self, head=None):
+        super().__init__()
+        self.map = nn.Linear(2000, 1000)
+        self.head = head
+
+
+"""
+
+
+def test_the_network_is_the_one_that_the_optimizer_gets_and_the_step_calls():
+    found = built(MLP + "other = Wide()\nmodel = Narrow().cuda()\nmodel = nn.DataParallel(model)\n")
+    assert (found.name, found.parameters, found.certain) == ("Narrow", 2_000_000, True)
+    assert found.size_text == "Narrow (at least 2 M weights)"
+
+
+def test_networks_handed_to_a_constructor_are_parts_of_it():
+    found = built(MLP + "head = Wide()\nmodel = Narrow(head).cuda()\n")
+    assert (found.name, found.parameters) == ("Narrow", 27_000_000)
+
+
+def test_which_of_several_networks_trains_is_not_told():
+    text = MLP + "made = {'wide': Wide(), 'narrow': Narrow()}\nmodel = made[input()].cuda()\n"
+    found = built(text)
+    assert not found.certain and found.size_text == "The network"
+
+
+def test_a_library_network_that_only_listens_is_not_in_training():
+    text = """
+import torchvision
+def get_judge(kind):
+    judge = torchvision.models.resnet50()
+    return judge
+
+
+"""
+    step = "judge = get_judge('a')\nmodel = Narrow().cuda()\n"
+    assert built(text + MLP + step).name == "Narrow"
+    assert built(text + MLP + "net = get_judge('a')\nmodel = net.cuda()\n").library
+    weights = """
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(2000, 1000)
+
+    @classmethod
+    def copied(cls):
+        theirs = torchvision.models.resnet50()
+        return cls()
+
+
+model = Own.copied().cuda()
+"""
+    assert not built("import torchvision\n" + weights).library
+
+
+BRANCHES = """
+class Net(nn.Module):
+    def __init__(self, depth, size=1):
+        super().__init__()
+        if depth == 1:
+            self.body = nn.Linear(1000, 1000)
+        elif depth == 2:
+            self.body = nn.Linear(2000, 1000)
+        else:
+            self.body = nn.Linear(3000, 1000)
+        if size > depth:
+            self.more = nn.Linear(9000, 9000)
+
+
+"""
+
+
+@pytest.mark.parametrize(("given", "weights"), [("2", 2), ("7", 3), ("int(input())", 1)])
+def test_of_exclusive_branches_one_runs(given, weights):
+    assert built(BRANCHES + f"model = Net({given}).cuda()\n").parameters == weights * 1_000_000
+
+
+def test_a_kernel_with_two_sides():
+    text = "model = nn.Conv2d(64, 128, (5, 1)).cuda()\n"
+    assert built(text).parameters == 64 * 128 * 5
+
+
+def test_classes_of_one_name_in_two_files(tmp_path):
+    part = """
+from torch import nn
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(1000, {})
+class {}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(Block(), Block())
+"""
+    (tmp_path / "small.py").write_text(part.format(1000, "Small"))
+    (tmp_path / "large.py").write_text(part.format(9000, "Large"))
+    head = "import torch\nfrom torch import nn\nfrom small import Small\nfrom large import Large\n"
+    (tmp_path / "main.py").write_text(head + "old = Large()\nmodel = Small().cuda()\n" + LOOP)
+    [program] = training_programs(read_source([tmp_path / "main.py"]))
+    found = network(program)
+    assert found is not None and (found.name, found.parameters) == ("Small", 2_000_000)

@@ -1,12 +1,14 @@
 """Secrets are masked; what only looks like one stays readable."""
 
+import subprocess
+import sys
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_text
+from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_cut, mask_text, mask_value
 
 SECRET_NAMES = [
     "WANDB_API_KEY",
@@ -176,10 +178,73 @@ def test_no_secret_survives_in_quotes(name, secret):
     assert secret not in mask_text(f"{name.strip('-')}: '{secret}'")
 
 
-@pytest.mark.parametrize(
-    "piece", ["token=", "x://", "--token ", "hf_", "login(", "sk-", "eyJ", "a:", "bearer a1"]
-)
-def test_long_rubbish_takes_linear_time(piece):
-    start = time.perf_counter()
-    mask_text(piece * 20000)
-    assert time.perf_counter() - start < 5
+SHAPES = [
+    "token=", "x://", "--token ", "hf_", "login(", "sk-", "sk-1", "eyJ", "a:", "bearer a1", "a@", "a:b@", "token=$",
+    "token='$", "token=[", "password=", "password: ", "password: |\n", "-----BEGIN RSA PRIVATE KEY-----", "key ",
+    "-----BEGIN ", "api key ", "secret\n", "wandb\n", "mysql -p", "curl -u ", "a", "A1", "/", "\\n", "\\", "'", '"',
+    "://a:b@", "https://hooks.slack.com/", "$2a$", "0:AA", "cookie:", "authorization: ", "basic dXNl ", "x-y-z_",
+    "password: Optional[", "'token', ", "{", "[(", "secrets:\n", "[secrets]\n", "tokens:", "MNO.", "sig=", "?key=",
+    "| token ", "name: TOKEN\n  value: ", "<password>", "\r\n", "é", "\x1b[31m", "Aa0", "pass", "%3D", "\u0130token=",
+]  # fmt: skip
+
+
+def cpu_seconds(text):
+    start = time.process_time()
+    mask_text(text)
+    return time.process_time() - start
+
+
+def test_no_text_of_120_kb_takes_long():
+    slow = {
+        shape: seconds
+        for shape in SHAPES
+        for text in (shape * (120_000 // len(shape)), "token='" + shape * (60_000 // len(shape)))
+        if (seconds := cpu_seconds(text)) > 3.0  # 0.1 to 0.2 s on a quiet machine; quadratic ones took 31
+    }
+    assert not slow
+
+
+@pytest.mark.parametrize("shape", ["x://", "sk-", "sig=", "cookie:", "curl -u ", "a", "loss 0.1 of step 3, "])
+def test_ten_times_the_text_takes_some_ten_times_as_long(shape):
+    short = min(cpu_seconds(shape * (100_000 // len(shape))) for _ in range(5))
+    long = min(cpu_seconds(shape * (1_000_000 // len(shape))) for _ in range(2))
+    assert long < 30 * max(short, 0.002)  # a square would take a hundred times as long
+
+
+def test_a_text_is_cut_before_it_is_masked():
+    start = time.process_time()
+    assert len(mask_cut("password=hunter22 " * 3_000_000, 300)) <= 300
+    assert time.process_time() - start < 0.2
+
+
+@pytest.mark.parametrize("put", ["{}", "password={}", 'api_key="{}"', "https://u:{}@h/", "Bearer {}"])
+@pytest.mark.parametrize("before", range(0, 60, 7))
+def test_a_cut_leaves_no_readable_head_of_a_secret(put, before):
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    text = "x " * 20 + "y" * before + " " + put.format(secret)
+    for whole in (text, text + " z" * 3000, text + "w" * 9000):
+        for longest in range(40, 160, 3):
+            shown = mask_cut(whole, longest)
+            assert len(shown) <= longest
+            assert not any(secret[at : at + 6] in shown for at in range(30))
+
+
+def test_the_head_of_a_secret_longer_than_what_is_read_is_not_shown():
+    block = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEAx7Jq2v9\n" * 4000
+    assert "MIIEow" not in mask_cut("x" * 50 + block, 400)
+    assert "hunter2x" not in mask_cut('password="' + "hunter2x " * 5000, 400)
+
+
+def test_the_value_of_a_reference_stays():
+    assert mask_value("HF_TOKEN", "$TOKEN") == "$TOKEN"
+    assert mask_value("HF_TOKEN", "abc") == MASK
+    assert mask_value("HF_HOME", "https://u:p4ss@h") == f"https://{MASK}@h"
+
+
+def test_the_masker_needs_nothing_else_of_the_probe():
+    program = (
+        "import sys, gpudoctor.model.redaction\n"
+        "print([n for n in sys.modules if n.startswith('gpudoctor.probe.') and '.masking' not in n])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

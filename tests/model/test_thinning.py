@@ -193,3 +193,24 @@ def cure_entered(text: str) -> str:
 )
 def test_a_period_leaves_a_fiftieth(share, now, watching, period):
     assert cheap_period(share, now, watching) == period
+
+
+def test_of_several_calls_that_lead_to_a_helper_the_most_frequent_is_thinned():
+    text = HEAD + (
+        "import argparse\n"
+        "parser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--probe-every", type=int, default=600)\n'
+        "options = parser.parse_args()\n"
+        "def say(words):\n    print(words)  # here\n"
+        "for i, x in enumerate(loader):\n"
+        "    if i % options.probe_every == 0:\n        say('probe')\n"
+        f"{STEP}    say('step')\n"
+    )
+    new = cure(text, "# here")
+    assert "default=600" in new
+    assert "    if i % 500 == 0:\n        say('step')\n" in new
+
+
+def test_what_is_seldom_already_is_left_alone():
+    text = HEAD + f"for i, x in enumerate(loader):\n{STEP}    if i % 900 == 0:\n        print(i)  # here\n"
+    assert not cure(text, "# here")

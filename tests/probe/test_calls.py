@@ -1,8 +1,10 @@
 """Calls that are a phase by themselves, reads of tensors, profilers: what they cost and where they are."""
 
+import textwrap
+
 import pytest
 from packages import need
-from probed import run_script
+from probed import PREFIX, run_script
 
 need("torch")
 
@@ -294,3 +296,46 @@ def test_what_comes_after_the_last_step_is_told_apart(tmp_path):
         if row[2] == run.line("after")
     ]
     assert after and all(after)
+
+
+FILES = """
+import os, pathlib, numpy, tempfile
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / "words").write_text("a")
+
+def helper(step):
+    numpy.savez(folder / f"{step}.npz", a=numpy.zeros(3))  # savez
+
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(8):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    helper(step)
+    (folder / "last").open("a").close()  # append
+    os.close(os.open(folder / "raw", os.O_WRONLY | os.O_CREAT))  # raw
+    (folder / "words").read_text()  # reads
+    open(os.devnull, "w").close()  # nothing
+    if step == 5:
+        (folder / "once").write_bytes(b"1")  # once
+"""
+
+
+def test_files_that_are_opened_for_writing_are_counted_by_the_users_line(tmp_path):
+    run = run_script(tmp_path, FILES)
+    found = {item["line"]: item for item in run.rank.of("site") if item["what"] == "open"}
+    assert set(found) == {run.line(mark) for mark in ("savez", "append", "raw", "once")}
+    assert found[run.line("savez")]["steps"] >= 7 and found[run.line("once")]["steps"] == 1
+
+
+def test_a_program_whose_own_audit_hook_forbids_another_goes_on(tmp_path):
+    forbids = """
+    import sys
+    def refuse(event, given):
+        if event == "sys.addaudithook":
+            raise PermissionError("no more hooks")
+    sys.addaudithook(refuse)
+    """
+    run = run_script(tmp_path, FILES, prefix=textwrap.dedent(forbids) + PREFIX, start=True)
+    assert run.rank.of("end")
+    assert not [item for item in run.rank.of("site") if item["what"] == "open"]

@@ -162,7 +162,13 @@ def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path):
 def test_secrets_are_masked(tmp_path):
     pytest.importorskip("torch")
     run = run_script(
-        tmp_path, "pass", "--api-key", "abcd1234", "--token=xyz98765", "hf_abcdefghijklmnop", "--lr=1"
+        tmp_path,
+        "pass",
+        "--api-key",
+        "abcd1234",
+        "--token=xyz98765",
+        "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",
+        "--lr=1",
     )
     assert run.rank.one("start")["argv"][-5:] == ["--api-key", "***", "--token=***", "***", "--lr=1"]
     assert b"abcd1234" not in run.rank.path.read_bytes()

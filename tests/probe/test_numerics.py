@@ -45,10 +45,31 @@ def test_a_healthy_training_has_norms_and_updates_and_nothing_else(tmp_path):
     assert norms[0]["norm"] == pytest.approx(math.hypot(norms[0]["first"], norms[0]["last"]), rel=1e-5)
     assert norms[0]["mean"] == pytest.approx(norms[0]["norm"] / math.sqrt(195), rel=1e-5)
     assert 1e-4 < numeric(told, "updates")[-1]["ratio"] < 1
-    assert {record["kind"] for record in told.of("numeric")} == {"norms", "updates"}
+    assert {record["kind"] for record in told.of("numeric")} == {"norms", "updates", "normalised", "labels"}
     read = [norm for norm in told.steps("grad_norm") if norm == norm]
     assert len(read) >= 12
     assert not told.of("lost")
+
+
+ADAPTED = """
+class Adapted(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.requires_grad_(False)
+        self.lora_A, self.lora_B = nn.Linear(sizes[0], 2, bias=False), nn.Linear(2, sizes[1], bias=False)
+        nn.init.zeros_(self.lora_B.weight)
+    def forward(self, x):
+        return super().forward(x) + self.lora_B(self.lora_A(x))
+"""
+
+
+def test_the_two_matrices_of_an_adapter_are_one_layer(tmp_path):
+    """The first has no gradient while the second is zero: that is how adapters begin, and vanishes nothing."""
+    told = train(
+        tmp_path, before=ADAPTED, model="nn.Sequential(Adapted(8, 16), nn.ReLU(), Adapted(16, 3))"
+    ).rank
+    first = numeric(told, "norms")[0]
+    assert (first["first_name"], first["last_name"]) == ("0", "2") and first["first"] > 1e-3
 
 
 def test_the_norm_is_the_gradients(tmp_path):
@@ -362,3 +383,121 @@ def test_rows_of_an_embedding_that_no_token_asks_for_stand_still(tmp_path):
         """,
     ).rank
     assert not numeric(told, "frozen")
+
+
+PARTS = """
+import torch, torch.nn.functional as F
+torch.manual_seed(0)
+model = torch.nn.ModuleDict({{"body": torch.nn.Linear(8, 16), "head": torch.nn.Linear(16, 2)}})
+optimizer = torch.optim.SGD({held}, lr=0.1)
+for step in range(60):
+    x, y = torch.randn(4, 8), torch.randint(0, 2, (4,))
+    with torch.set_grad_enabled({grad}):
+        seen = model["body"](x)
+    loss = F.cross_entropy(model["head"](seen), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_runs_without_gradients_and_is_in_the_optimizer_is_dead(tmp_path):
+    """No module was called that holds both parts."""
+    told = run_script(tmp_path, PARTS.format(held="model.parameters()", grad="False")).rank
+    dead = numeric(told, "dead")[-1]
+    assert dead["parameters"] == dead["none"] == ["Linear.weight", "Linear.bias"]
+    assert dead["share"] == pytest.approx(144 / 178)
+
+
+@pytest.mark.parametrize(
+    ("held", "grad"),
+    [
+        ("model['head'].parameters()", "False"),  # a probe on a fixed body
+        ("[p.requires_grad_(len(p) == 2) for p in model.parameters()]", "False"),
+        ("model.parameters()", "True"),
+        ("model.parameters()", "step > 20"),  # the body joins later
+    ],
+)
+def test_what_is_meant_to_stay_or_trains_later_is_not(tmp_path, held, grad):
+    told = run_script(tmp_path, PARTS.format(held=held, grad=grad)).rank
+    last = numeric(told, "dead")[-1:]
+    assert not any(record["parameters"] for record in last)
+
+
+@pytest.mark.parametrize(
+    "shape", [(64, 64, 3, 3), (32, 16, 7, 7), (1000,), (64, 3), (128, 256, 1, 1), (96, 96)]
+)
+def test_a_sample_is_of_every_part_of_a_tensor(shape):
+    """Every tap of a kernel, every column of a row: on small maps most of them have no gradient."""
+    import torch
+
+    from gpudoctor.probe.parameters import SAMPLE, sample
+
+    numbers = torch.arange(math.prod(shape)).view(shape)
+    taken = sample(numbers)
+    assert len(taken) == len(set(taken.tolist())) == min(SAMPLE, numbers.numel())
+    inner = math.prod(shape[2:]) if len(shape) > 2 else 1
+    assert len({int(item) % inner for item in taken}) == inner
+    turns = {int(item) for turn in range(40) for item in sample(numbers, turn)}
+    assert len(turns) > min(numbers.numel() // 2, 10 * SAMPLE)
+
+
+PROBABILITIES = """
+class Last(nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.fc, self.act = nn.Linear(8, 4), act
+
+    def forward(self, x):
+        return self.act(self.fc(x))
+
+def train(act, criterion, target):
+    model = Last(act)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss = 0.5 * criterion(model(torch.randn(6, 8)), target) + 1e-4 * model.fc.weight.pow(2).sum()
+        loss.backward()
+        optimizer.step()
+
+many, several = torch.randint(0, 4, (6,)), torch.rand(6, 4).round()
+train({})
+"""
+KNOWN = {
+    "nn.Softmax(-1), nn.CrossEntropyLoss(label_smoothing=0.1), many": ["softmax"],
+    "nn.LogSoftmax(1), F.cross_entropy, many": ["log_softmax"],
+    "nn.Sigmoid(), nn.BCEWithLogitsLoss(), several": ["sigmoid"],
+    "nn.Softmax(-1), lambda a, b: F.cross_entropy(a.view(3, 2, 4).flatten(0, 1), b), many": ["softmax"],
+    "nn.Identity(), nn.CrossEntropyLoss(), many": [],
+    "nn.Softmax(0), nn.CrossEntropyLoss(), many": [],
+    "nn.Sigmoid(), nn.CrossEntropyLoss(), many": [],
+    "lambda x: x.softmax(1) @ torch.ones(4, 4), nn.CrossEntropyLoss(), many": [],
+    "nn.LogSoftmax(1), nn.NLLLoss(), many": [],
+    "nn.Sigmoid(), nn.BCELoss(), several": None,
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_what_a_loss_that_normalises_is_given(tmp_path, case):
+    run = run_script(tmp_path, PROBABILITIES.replace("{}", case))
+    told = [item for item in run.rank.of("numeric") if item["kind"] == "normalised"]
+    expected = KNOWN[case]
+    assert [[name for name, _ in item["made_by"]] for item in told] == ([] if expected is None else [expected])
+
+
+FUNCTIONAL = """
+class Sparse(nn.Module):
+    def __init__(self, drop):
+        super().__init__()
+        self.drop, self.first, self.last = drop, nn.Linear(8, 16), nn.Linear(16, 3)
+    def forward(self, x):
+        return self.last(F.dropout(self.first(x), self.drop, training=self.training))
+"""
+
+
+@pytest.mark.parametrize(("rate", "kinds"), [("0.5", {"eval-training"}), ("0.0", set())])
+def test_dropout_without_a_module_depends_on_the_mode_too(tmp_path, rate, kinds):
+    told = train(tmp_path, before=FUNCTIONAL, model=f"Sparse({rate})", after="model.eval()").rank
+    modes = numeric(told, "mode")
+    assert {record["kind_of"] for record in modes} == kinds
+    assert all(record["affected"] == ["Dropout"] for record in modes)

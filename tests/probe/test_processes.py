@@ -2,10 +2,13 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from packages import need
 from probed import run_script
+
+from gpudoctor import probe
 
 need("torch")
 
@@ -32,10 +35,11 @@ def test_an_exception_is_told_with_its_place(tmp_path):
     path, line, function, text = died["frames"][died["user"]]
     assert (path, line, function) == (str(run.script), run.line("dies"), "forward")
     assert text == "return model(x)  # dies"
-    assert not [frame for frame in died["frames"] if "gpudoctor" in frame[0]]
+    ours = str(Path(probe.__file__).parent)
+    assert died["frames"] and not [frame for frame in died["frames"] if frame[0].startswith(ours)]
     assert run.rank.one("end")["clean"]
     assert run.result.stderr.splitlines()[-1].startswith("RuntimeError: mat1 and mat2")
-    assert "gpudoctor" not in run.result.stderr  # the traceback is as without us here
+    assert ours not in run.result.stderr  # the traceback is as without us here
 
 
 def test_an_interrupt_is_told(tmp_path):
@@ -115,8 +119,9 @@ def test_a_handler_of_the_users_is_his(tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
         """,
     )
-    assert run.result.stdout.split("\n") == ["0 0", "handled", ""] or "SIG_DFL" in run.result.stdout
-    assert "handled" in run.result.stdout
+    first, *rest = run.result.stdout.split("\n")
+    # Python 3.12 and newer print the names of the defaults.
+    assert first in {"0 0", "Handlers.SIG_DFL Handlers.SIG_DFL"} and rest == ["handled", ""]
     assert not list(run.folder.glob("fault-*"))
 
 
@@ -149,13 +154,13 @@ def test_forked_workers_are_measured(tmp_path):
     told = run.rank
     assert len(told.steps("index")) == 6
     assert len(told.one("worker")["pids"]) == 2
-    assert told.one("loader")["workers"] == 2
+    assert told.of("loader")[-1]["workers"] == 2
     assert len(run.workers) == 2
     for worker in run.workers:
         start, items = worker.one("start"), worker.of("items")[-1]
         assert start["ppid"] == told.one("start")["pid"]
         assert start["pid"] in told.one("worker")["pids"]
-        assert items["loader"] == told.one("loader")["id"]
+        assert items["loader"] == told.of("loader")[-1]["id"]
         assert (items["items"], items["batches"]) == (24, 3)
         assert items["fetch"] > 5 * items["collate"] > 0
         assert worker.one("end")

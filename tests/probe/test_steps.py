@@ -329,3 +329,42 @@ def test_the_rows_of_a_batch_are_what_its_parts_agree_on(tmp_path, parts, rows):
         """,
     ).rank
     assert set(told.steps("samples")) == {rows}
+
+
+CALLERS = """
+import time
+
+class Slow(nn.Module):
+    def forward(self, x):
+        time.sleep(0.03)  # inner
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.Sequential(Slow(), nn.Linear(8, 3))
+
+    def forward(self, x):
+        return self.parts(x)
+
+def guess(model, x):
+    return model(x)  # guess
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(30):
+    guess(model, torch.randn(4, 8)).sum().backward()  # loop
+    optimizer.step()
+"""
+
+
+def test_the_sampler_knows_who_called_the_model(tmp_path):
+    run = run_script(tmp_path, CALLERS)
+    found = {}
+    for item in run.rank.of("lines"):
+        for index, inside, chain, weight in item["callers"]:
+            key = item["counts"][index][2], inside, tuple(line for _, line, _ in chain)
+            found[key] = found.get(key, 0) + weight
+    inner, guess, loop = run.line("inner"), run.line("guess"), run.line("loop")
+    line, inside, callers = max(found, key=found.get)
+    assert (line, inside, callers[:2]) == (inner, True, (guess, loop)), found

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from recorded import Recorded, wait_for
 
+from gpudoctor.recorder.host import HostMeter
 from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _worker_pids
 from gpudoctor.recorder.processes import takes, tree, usage
+from gpudoctor.vitals.host.cgroup import GroupMemory
 from gpudoctor.vitals.recording import read_recording
 
 BUSY = """
@@ -180,3 +182,23 @@ def test_without_a_driver_there_are_no_gpus(tmp_path):
     finally:
         feed.close()
     assert Path(tmp_path).is_dir()
+
+
+class Quota:
+    """A control group with a quota on CPU time."""
+
+    def __init__(self, cpus):
+        self._cpus = cpus
+
+    def cpu_quota(self):
+        return self._cpus
+
+    def memory(self, installed):
+        return GroupMemory(limit=None, used=None, room=None)
+
+
+def test_a_quota_counts_among_the_cpus():
+    allowed = len(os.sched_getaffinity(0))
+    assert HostMeter(Quota(None)).facts()["cpus"] == allowed
+    assert HostMeter(Quota(0.5)).facts()["cpus"] == 0.5
+    assert HostMeter(Quota(1000.0)).facts()["cpus"] == allowed

@@ -1,6 +1,7 @@
 """Signals reach the command once each, as they would without us; its exit is ours."""
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -102,7 +103,7 @@ def test_kill_9_on_us_ends_the_command_as_it_would_have_without_us(tmp_path):
 
 def test_an_ignored_signal_stays_ignored(tmp_path):
     script = tmp_path / "outer.sh"
-    script.write_text(f"trap '' HUP\nexec {sys.executable} \"$@\"\n")
+    script.write_text(f"trap '' HUP\nexec {shlex.quote(sys.executable)} \"$@\"\n")
     path = tmp_path / "script.py"
     path.write_text("import signal\nprint(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)\n")
     folder = tmp_path / "rec"

@@ -131,6 +131,6 @@ def test_how_it_ended_is_written_whole(tmp_path):
 
     assert json.loads((tmp_path / "end.json").read_text()) == {
         "exit_code": 1, "signal": None, "seconds": 2.5, "stopped_by": None, "oom_kills": 0,
-        "kernel": ["Out of memory"], "lost_bytes": 0, "problems": [],
+        "kernel": ["Out of memory"], "lost_bytes": 0, "problems": [], "signals": [],
     }  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["end.json"]

@@ -3,20 +3,23 @@
 import dataclasses
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import jsonschema
 import pytest
 from sample_reports import full_report, healthy_report
 from sarif_schema import check_sarif, report_schema
 
-from gpudoctor.model import Crashed, Effect, EffectOrigin, Measurement, Passed, SourceSpan
+from gpudoctor.cli import main
+from gpudoctor.engine.exit_codes import exit_code as report_exit_code
+from gpudoctor.model import Crashed, Effect, EffectOrigin, Measurement, Passed, Severity, SourceSpan
 from gpudoctor.report import render
 from gpudoctor.report.github import command
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.nagios import exit_code
+from gpudoctor.report.printable import printable
 from gpudoctor.report.sarif import uri
 from gpudoctor.report.steps import is_code
-from gpudoctor.report.strings import printable
 from gpudoctor.report.units import (
     bytes_text,
     effect_text,
@@ -111,6 +114,25 @@ def test_sarif_tells_how_the_examination_went():
     assert _sarif(healthy_report())["invocations"][0]["executionSuccessful"] is True
 
 
+def test_sarif_has_the_rules_of_what_was_found_and_no_others():
+    report = full_report()
+    driver = _sarif(report)["tool"]["driver"]
+    found = {item.finding.code for item in (*report.findings, *report.silenced)}
+    registered = {str(check.code) for check in report.checks}
+    assert found and {rule["id"] for rule in driver["rules"]} == found & registered < registered
+    assert _sarif(healthy_report())["tool"]["driver"]["rules"] == []
+
+
+def test_sarif_of_a_real_script_takes_a_few_kb_a_finding(capsys):
+    script = Path(__file__).parents[2] / "examples" / "train_crops.py"
+    assert main(["check", str(script), "--format", "sarif"]) == 0
+    text = capsys.readouterr().out
+    [run] = json.loads(text)["runs"]
+    assert len(run["results"]) >= 5
+    assert len(text) < 12_000 + 8_000 * len(run["results"])
+    assert all(rule["help"]["markdown"] for rule in run["tool"]["driver"]["rules"])
+
+
 def test_sarif_suppresses_what_was_silenced():
     [silenced] = [result for result in _sarif(full_report())["results"] if "suppressions" in result]
     assert silenced["ruleId"] == "OBS001"
@@ -156,7 +178,7 @@ def test_paths_become_uris(path, reference):
 
 
 def test_junit_has_the_four_outcomes():
-    root = ET.fromstring(render(full_report(), "junit"))
+    root = ET.fromstring(render(full_report(), "junit", "note"))
     cases = {case.get("name").split()[0]: case for case in root.iter("testcase")}
     assert cases["DATA001"].find("failure").get("message").startswith("The loader decodes")
     assert cases["ENV003"].find("error") is not None
@@ -164,7 +186,31 @@ def test_junit_has_the_four_outcomes():
     assert list(cases["ENV001"]) == []
     assert cases["OBS001"].find("failure") is None
     suite = root.find("testsuite")
-    assert [suite.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["9", "4", "1", "2"]
+    assert [suite.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["10", "4", "2", "2"]
+
+
+@pytest.mark.parametrize("fail_on", ["error", "warning", "note", "never"])
+def test_junit_fails_where_the_exit_code_is_1(fail_on):
+    report = dataclasses.replace(full_report(), problems=())
+    failing = {
+        str(item.finding.code)
+        for item in report.findings
+        if fail_on != "never" and item.finding.severity.rank >= Severity(fail_on).rank
+    }
+    root = ET.fromstring(render(report, "junit", fail_on))
+    failed = {case.get("name").split()[0] for case in root.iter("testcase") if case.find("failure") is not None}
+    assert failed == failing
+    assert bool(failed) == (report_exit_code(report, fail_on, strict=False) == 1)
+    told = {
+        case.get("name").split()[0] for case in root.iter("testcase") if case.find("system-out") is not None
+    }
+    assert {str(item.finding.code) for item in report.findings} <= failed | told
+
+
+def test_junit_has_an_error_for_an_examination_that_is_incomplete():
+    report = dataclasses.replace(healthy_report(), problems=("x.py: unreadable", "y.py: binary"))
+    [error] = ET.fromstring(render(report, "junit")).iter("error")
+    assert error.get("message") == "x.py: unreadable" and "y.py: binary" in error.text
 
 
 def test_github_commands_are_escaped():
@@ -244,7 +290,7 @@ def test_bytes(count, text):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (2.4e-5, "24 µs"), (0.0239, "23.9 ms"), (1.5, "1.5 s"), (90, "90 s"), (150, "2m30s"), (8040, "2h14m"),
-     (7199.9, "2 h"), (3599.7, "60 min"), (86400, "24 h"), (float("inf"), "unknown")],
+     (7199.9, "2 h"), (3599.7, "1 h"), (86400, "24 h"), (float("inf"), "unknown")],
 )  # fmt: skip
 def test_seconds(seconds, text):
     assert seconds_text(seconds) == text

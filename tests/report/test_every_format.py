@@ -46,7 +46,7 @@ def test_any_report_is_valid_sarif(report):
 @given(report=reports)
 def test_any_report_is_well_formed_junit(report):
     root = ET.fromstring(render(report, "junit"))
-    assert len(root.findall("./testsuite/testcase")) == len(report.outcomes)
+    assert len(root.findall("./testsuite/testcase")) == len(report.outcomes) + bool(report.problems)
 
 
 @EXAMPLES
@@ -108,5 +108,5 @@ def test_a_secret_in_any_text_is_masked_in_every_format(format):
         if format == "text"
         else render(report, format)
     )
-    assert "downloads with" in text or format == "junit"
+    assert "downloads with" in text
     assert secret not in text and secret[3:20] not in text

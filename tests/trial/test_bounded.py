@@ -1,6 +1,7 @@
 """Bounded runs: where they end, and that nothing of them is left."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -112,7 +113,7 @@ def test_an_interrupt_leaves_nothing(folder):
 def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(folder):
     pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)
-    command = ("bash", "-c", f"{sys.executable} train.py; touch after")
+    command = ("bash", "-c", f"{shlex.quote(sys.executable)} train.py; touch after")
     done = run_bounded(Bounded(command=command, folder=folder, steps=40, overrides={"trial.seed": 3}))
     assert (done.stopped_by, done.left) == ("steps", ())
     assert not Path("after").exists()

@@ -2,6 +2,7 @@
 were, nothing goes on running, nothing is left in the scratch place."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -195,7 +196,7 @@ def test_ctrl_c_in_a_trial_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.start("--against", f"{sys.executable} other.py")
+    process = job.start("--against", f"{shlex.quote(sys.executable)} other.py")
     scratch = scratch_of(process)
     ready(process)
     until(lambda: (scratch / "lap-2").exists())
@@ -208,7 +209,7 @@ def test_a_trial_that_dies_of_memory_is_said_and_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(DIES, "other.py")
-    process = job.start("--against", f"{sys.executable} other.py")
+    process = job.start("--against", f"{shlex.quote(sys.executable)} other.py")
     scratch = scratch_of(process)
     _, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0 and "MemoryError" in errors, errors
@@ -219,7 +220,7 @@ def test_a_trial_that_hangs_until_the_time_is_up_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.start("--budget", "8s", "--against", f"{sys.executable} other.py")
+    process = job.start("--budget", "8s", "--against", f"{shlex.quote(sys.executable)} other.py")
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     job.nothing_is_left(place(said.partition("\n")[0]) if said else None)

@@ -23,6 +23,7 @@ def test_what_it_says():
     assert text(ranks=8).endswith(" · 8 ranks")
     assert text(ranks=0) == "gpudoctor · 75 s · no training step seen yet"
     assert text(still=42.0) == "gpudoctor · 75 s · step 1,240 · no step for 42 s"
+    assert text(ended=True) == "gpudoctor · 75 s · step 1,240 · the training has ended"
     assert text(step_seconds=math.nan) == "gpudoctor · 75 s · step 1,240"
 
 

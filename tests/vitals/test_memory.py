@@ -5,6 +5,7 @@ import json
 import pytest
 from jobs import launch_line, memory_patient
 from memory_jobs import config, script
+from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.cli import main
 from gpudoctor.model import Unavailable
@@ -26,7 +27,7 @@ model = prepare_model_for_kbit_training(model)
 model = get_peft_model(model, LoraConfig(r=32, target_modules=["q_proj", "v_proj"], lora_dropout=0.05))
 args = TrainingArguments("out", per_device_train_batch_size=2, bf16=True, gradient_checkpointing=True,
                          optim="paged_adamw_8bit")
-Trainer(model=model, args=args, train_dataset=data).train()
+Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()
 """
 LOOP = """
 import torch
@@ -127,7 +128,7 @@ def test_this_machines_smallest_card():
          "IA3Config"),
         ({"train.py": script() + "\nother = AutoModelForCausalLM.from_pretrained('gpt2')\n"}, "2 models"),
         ({"train.py": script().replace("AutoModelForCausalLM", "AutoModelForSequenceClassification")}, "head"),
-        ({"train.py": script().replace("Trainer(model=model, args=args, train_dataset=data).train()", "")},
+        ({"train.py": script().replace("Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()", "")},
          "no script trains"),
         ({"train.py": script().replace('"mistralai/Mistral-7B-v0.1", torch', "args.model, torch")}, "at the run"),
         ({"train.py": "print(1)\n"}, "no script trains"),
@@ -157,3 +158,16 @@ def test_a_deepspeed_file_that_a_config_names_from_the_projects_root(tmp_path, m
     main(["check", "sft.yaml", "--gpu", "H100", "--gpus", "8", "--select", "CFG004", "--format", "json"])
     [found] = json.loads(capsys.readouterr().out)["findings"]
     assert found["code"] == "CFG004"
+
+
+@pytest.mark.parametrize(("device", "told"), [("cuda", True), ("cpu", False)])
+def test_a_run_on_the_cpu_says_nothing_of_this_machines_cards(device, told):
+    survey = make_survey([make_gpu(name="NVIDIA L4", memory_total=23 << 30)])
+    run = make_recording(make_process(make_steps(4), records=[record("model", name="Net", device=device)]))
+    patient = memory_patient({"sft.yaml": config(batch=2)}, None, survey=survey, recording=run)
+    if told:
+        assert read_memory(patient).jobs
+        return
+    with pytest.raises(Unavailable, match="on the CPU"):
+        read_memory(patient)
+    assert read_memory(patient, "L4").jobs  # who names a card asks for it

@@ -1,6 +1,7 @@
 """Packages by their metadata: environments made by hand in a temporary folder."""
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -173,7 +174,7 @@ def test_a_shim_is_seen_through(tmp_path):
 
 def test_an_unknown_layout_is_asked_in_a_child(tmp_path):
     wrapper = tmp_path / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     wrapper.chmod(0o755)
     assert read_packages(str(wrapper), {}).prefix == sys.prefix
 

@@ -14,8 +14,10 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, in_a_test, training_arguments
-from gpudoctor.model.reading.trained import trainers
+from gpudoctor.model.reading.classes import built, declared_names
+from gpudoctor.model.reading.setups import in_a_test, read_by, training_arguments
+from gpudoctor.model.reading.trained import TRAINERS, trainers
+from gpudoctor.model.reading.versions import Meant, argument_fields, meant_version
 from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -34,14 +36,16 @@ class DeprecatedKey(Check):
     What it finds:
         `evaluation_strategy`, `no_cuda`, `per_gpu_train_batch_size`, `fp16_opt_level` and other former
         training arguments, in files, calls and launch lines; `torch_dtype` and `use_auth_token` in
-        `from_pretrained`, `tokenizer` in a Trainer; old keys of DeepSpeed, accelerate and axolotl configs.
+        `from_pretrained`, `tokenizer` in a Trainer; old keys of DeepSpeed, accelerate and axolotl configs;
+        `optim: adamw_hf` and other values that transformers no longer takes.
     Why it hurts:
         A key that is gone raises a TypeError when the script starts, or is ignored by a config's reader. A
         deprecated one warns now and fails after the next upgrade.
     How it knows:
         It compares with the fields of the installed version, read from its files: gone there is an error in a
         call, and a warning in a file. Without an installed version: gone within version 4 of transformers is a
-        warning, gone in 5 or only deprecated is a note.
+        warning, gone in 5 or only deprecated is a note. If the project's own files exclude the installed
+        version, gpudoctor compares with the newest release that they admit, and reports no error.
     False alarms:
         An environment that pins an old version and was not examined; a key of one's own with an old name.
     Remedies:
@@ -61,17 +65,18 @@ class DeprecatedKey(Check):
         configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
         if configs is None and source is None:
             raise Unavailable("no config and no script was given")
-        version = _version(patient)
         for setup in training_arguments(patient):
             if setup.kind is not ConfigKind.AXOLOTL:
-                yield from self._arguments(setup, version, _fields(patient, setup))
+                meant = meant_version(patient, "transformers", setup.path)
+                yield from self._arguments(setup, meant, _fields(patient, setup))
         for file in configs.files if configs is not None else ():
-            yield from self._file(file)
+            if read_by(file.kind, source):
+                yield from self._file(file, declared_names(source) if source is not None else frozenset())
         if source is not None:
-            yield from self._loading(source, version)
-            yield from self._trainers(source, version)
+            yield from self._loading(patient, source)
+            yield from self._trainers(patient, source)
 
-    def _arguments(self, setup: Setup, version: str | None, fields: frozenset[str] | None) -> Iterator[Finding]:
+    def _arguments(self, setup: Setup, meant: Meant, fields: frozenset[str] | None) -> Iterator[Finding]:
         if setup.call is not None and in_a_test(setup.call):
             return
         for row in rows("training-arguments"):
@@ -80,11 +85,13 @@ class DeprecatedKey(Check):
                 continue
             if fields is not None:
                 gone = row.key not in fields
-                if not gone and not reached(version, row.since):
+                if not gone and not reached(meant.version, row.since):
                     continue
                 called = gone and setup.call is not None
                 severity = Severity.ERROR if called else Severity.WARNING if gone else Severity.NOTE
-                yield self._found(row, (item,), severity, f"transformers {version}", gone, called, True)
+                yield self._found(row, (item,), severity, f"transformers {meant.version}", gone, called, True)
+            elif meant.asked is not None and not reached(meant.version, row.gone):
+                continue  # the project asks for a release that still has it
             elif row.gone and not (setup.kind is ConfigKind.LLAMA_FACTORY and row.gone.startswith(MAJOR)):
                 early = not row.gone.startswith(MAJOR)
                 severity = (
@@ -92,13 +99,31 @@ class DeprecatedKey(Check):
                 )
                 yield self._found(row, (item,), severity, f"transformers {row.gone}", True, False)
 
-    def _file(self, file: ConfigFile) -> Iterator[Finding]:
+        for row in rows("training-values"):
+            item = setup.items.get(row.key)
+            if item is None or not item.known or str(item.value) != row.value:
+                continue
+            if not (row.files_only and setup.call is not None):
+                yield from self._value(setup, meant, row, item)
+
+    def _value(self, setup: Setup, meant: Meant, row: Renamed, item: Written) -> Iterator[Finding]:
+        """A value that newer versions no longer take."""
+        if meant.version is not None and not reached(meant.version, row.gone):
+            return
+        called = setup.call is not None and meant.installed
+        sure = meant.version is not None or not row.gone.startswith(MAJOR)
+        severity = Severity.ERROR if called else Severity.WARNING if sure else Severity.NOTE
+        release = f"transformers {meant.version if meant.installed else row.gone}"
+        yield self._found(row, (item,), severity, release, True, called, meant.installed)
+
+    def _file(self, file: ConfigFile, declared: frozenset[str]) -> Iterator[Finding]:
         table = FILES.get(file.kind, "")
         for row in rows(table):
             entry = file.entries.get(row.key)
             if (
                 entry is not None
                 and entry.value is not None
+                and row.key not in declared
                 and not (row.key == "fp16" and entry.value is False)
             ):
                 severity = Severity.WARNING if row.gone else Severity.NOTE
@@ -113,7 +138,7 @@ class DeprecatedKey(Check):
                     item = from_entry(file, entry)
                     yield self._found(row, (item,), Severity.NOTE, f"transformers {row.since}", False, False)
 
-    def _loading(self, source: Source, version: str | None) -> Iterator[Finding]:
+    def _loading(self, patient: Patient, source: Source) -> Iterator[Finding]:
         """Arguments of from_pretrained: one finding a script and argument."""
         for script in source.scripts:
             loads = [
@@ -122,21 +147,29 @@ class DeprecatedKey(Check):
             for row in rows("from-pretrained"):
                 items = _passed(script, loads, row.key)
                 if items:
-                    yield from self._judged(row, items, version)
+                    yield from self._judged(row, items, meant_version(patient, "transformers", script.path))
 
-    def _trainers(self, source: Source, version: str | None) -> Iterator[Finding]:
+    def _trainers(self, patient: Patient, source: Source) -> Iterator[Finding]:
         own: dict[str, list[Call]] = {}
         for script, call in trainers(source):
-            if call.name.startswith("transformers."):
+            kind = built(source, script, call)
+            # A subclass with a constructor of its own may do with an argument what it likes.
+            if kind.of(frozenset({"transformers"}), TRAINERS) and not {row.key for row in rows("trainer")} & (
+                kind.declared
+            ):
                 own.setdefault(script.path, []).append(call)
         for script in source.scripts:
             for row in rows("trainer"):
                 items = _passed(script, own.get(script.path, []), row.key)
                 if items:
-                    yield from self._judged(row, items, version)
+                    yield from self._judged(row, items, meant_version(patient, "transformers", script.path))
 
-    def _judged(self, row: Renamed, items: tuple[Written, ...], version: str | None) -> Iterator[Finding]:
-        if version is None:
+    def _judged(self, row: Renamed, items: tuple[Written, ...], meant: Meant) -> Iterator[Finding]:
+        version = meant.version
+        if meant.asked is not None:
+            if reached(version, row.gone):
+                yield self._found(row, items, Severity.WARNING, f"transformers {row.gone}", True, False)
+        elif version is None:
             yield self._found(
                 row, items, Severity.NOTE, f"transformers {row.gone or row.since}", bool(row.gone), False
             )
@@ -157,16 +190,19 @@ class DeprecatedKey(Check):
     ) -> Finding:
         places: tuple[Evidence, ...] = tuple(item.place for item in items)
         first = items[0].place
+        what = f"{items[0].key}={row.value}" if row.value else items[0].key
+        fails = "transformers refuses the value" if row.value else "the call raises a TypeError"
         return self.finding(
-            f"{items[0].key} {'is gone from' if gone else 'is deprecated in'} {release}; now: {row.new}.",
+            f"{what} {'is gone from' if gone else 'is deprecated in'} {release}; now: {row.new}.",
             evidence=places,
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks="the call raises a TypeError") if called else None,
+            cost=Cost(breaks=fails) if called else None,
             subject=f"{first.path}:{first.line} {row.key}",
             facts=(
                 ("new", row.new.rpartition(".")[2] if row.same else row.new),
                 ("same", row.same),
+                ("value", row.value),
                 ("installed", installed),
             ),
         )
@@ -186,16 +222,11 @@ def _of_transformers(call: Call) -> bool:
     return call.name.startswith("transformers.") and "Config." not in call.name and "Tokenizer" not in call.name
 
 
-def _version(patient: Patient) -> str | None:
-    packages = optional(lambda: patient.packages)
-    return packages.version("transformers") if packages is not None else None
-
-
 def _fields(patient: Patient, setup: Setup) -> frozenset[str] | None:
-    """The installed version's own fields, where transformers is installed and its class is meant."""
-    fields = optional(lambda: patient.argument_fields)
-    if fields is None or "TrainingArguments" not in fields.fields:
+    """The installed version's own fields, where it counts for this file and its class is meant."""
+    fields = argument_fields(patient, setup.path, "transformers")
+    if "TrainingArguments" not in fields:
         return None
-    if setup.call is not None and setup.call.method in TRAINING_ARGUMENTS:
-        return fields.fields.get(setup.call.method)
-    return fields.fields.get("Seq2SeqTrainingArguments") or fields.fields["TrainingArguments"]
+    if setup.class_name.startswith("transformers."):
+        return fields.get(setup.class_name.rpartition(".")[2])
+    return fields.get("Seq2SeqTrainingArguments") or fields["TrainingArguments"]

@@ -21,6 +21,10 @@ class Renamed:
     """The release that deprecated it."""
     gone: str
     """The first release looked at without it; "" while it is there."""
+    value: str = ""
+    """The value that is meant, where the key itself is still there."""
+    files_only: bool = False
+    """Whether another check speaks of it where a call has it."""
 
 
 @cache
@@ -34,6 +38,8 @@ def rows(table: str) -> tuple[Renamed, ...]:
             same=bool(row.get("same")),
             since=row["since"],
             gone=row.get("gone", ""),
+            value=row.get("value", ""),
+            files_only=bool(row.get("files_only")),
         )
         for row in raw["tables"].get(table, ())
     )

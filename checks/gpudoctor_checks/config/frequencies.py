@@ -226,6 +226,7 @@ class Frequencies(Check):
                 ("run", declared.run or 0),
                 ("never", never),
                 ("literal", declared.origin == "literal"),
+                ("norm", self.limit(LIMITS[declared.kind])),
             ),
         )
 

@@ -25,6 +25,7 @@ from gpudoctor.model.reading.program import bound_to, switched_off
 from gpudoctor.model.reading.setup_links import links
 from gpudoctor.model.reading.setups import argument_calls, in_a_test
 from gpudoctor.model.reading.trained import trainers
+from gpudoctor.model.reading.versions import meant_version
 from gpudoctor.model.reading.written import Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -129,7 +130,7 @@ class LoraMisfit(Check):
                     (gather.place,),
                     cure="gather",
                 )
-        if source is not None and not _not_reentrant(patient):
+        if source is not None and not _not_reentrant(patient, source.scripts[0].path):
             yield from self._checkpointing(source)
 
     def _targets(self, adapter: Adapter) -> Iterator[Finding]:
@@ -312,10 +313,9 @@ def _is_lora(file: ConfigFile | None, source: Source | None) -> bool:
     )
 
 
-def _not_reentrant(patient: Patient) -> bool:
-    """Whether the installed transformers checkpoints without reentry."""
-    packages = optional(lambda: patient.packages)
-    version = packages.version("transformers") if packages is not None else None
+def _not_reentrant(patient: Patient, path: str) -> bool:
+    """Whether the transformers that a script is written for checkpoints without reentry."""
+    version = meant_version(patient, "transformers", path).version
     try:
         return version is not None and Version(version).major >= NON_REENTRANT
     except InvalidVersion:

@@ -75,7 +75,9 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
         if engine is None or not engine.known or engine.value is None:
             continue
         argument = _argument(link, name)
-        if argument is None and (default is None or not link.arguments.whole):
+        if argument is None and (
+            default is None or not (link.arguments.whole or _excluded(link, name, engine))
+        ):
             continue
         if argument is not None and not argument.known:
             continue
@@ -84,6 +86,13 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
         value = default if argument is None else argument.value
         if not same(engine.value, value):
             yield Mismatch(link=link, engine=engine, argument=argument, name=name, default=default)
+
+
+def _excluded(link: Link, name: str, engine: Written) -> bool:
+    """Whether a switch that is not written is off all the same: the other half precision is on, wherever the
+    rest of the arguments is written, and transformers takes only one."""
+    other = {"fp16": ("bf16", "pure_bf16"), "bf16": ("fp16",)}.get(name, ())
+    return _switch(engine.value) and link.arguments.on(*other) is not None
 
 
 def _argument(link: Link, name: str) -> Written | None:

@@ -119,7 +119,7 @@ class PrecisionConflict(Check):
                 f"{setup.title} switches on {amp.key} (Apex AMP) with ZeRO stage {stage.shown}.",
                 (amp, stage),
                 breaks="DeepSpeed cannot use AMP with ZeRO",
-                cure="amp-off",
+                cure="amp-to-bf16",
             )
 
     def _between(self, both: list[Mismatch]) -> Finding:

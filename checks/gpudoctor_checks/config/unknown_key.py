@@ -1,6 +1,6 @@
 """CFG005: a key that the reader of its file does not know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model import (
@@ -15,9 +15,16 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.reading.setups import EXTENDED, TRAINING_ARGUMENTS, in_a_test
+from gpudoctor.model.reading.classes import built, declared_names
+from gpudoctor.model.reading.setups import (
+    EXTENDED,
+    TRAINING_ARGUMENTS,
+    arguments_class,
+    in_a_test,
+    read_by,
+)
+from gpudoctor.model.reading.versions import argument_fields
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
-from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.deprecations import rows
@@ -35,6 +42,9 @@ COMMENTS = ("_", "#", "//", "comment", "?")
 
 MOST = 200
 """Unknown keys of one section; a file with more of them speaks a language of its own."""
+
+SMALL = 4
+"""Keys of a section up to which the share of unknown ones proves nothing: one slip of two is half."""
 
 CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
 
@@ -82,41 +92,47 @@ class UnknownKey(Check):
         configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
         if configs is None and source is None:
             raise Unavailable("no config and no script was given")
-        fields = optional(lambda: patient.argument_fields)
         for file in configs.files if configs is not None else ():
-            yield from self._in_file(file, fields)
+            if read_by(file.kind, source):
+                own = declared_names(source) if source is not None else frozenset()
+                yield from self._in_file(file, argument_fields(patient, file.path, "transformers"), own)
         if source is not None:
-            yield from self._in_source(source, fields)
+            yield from self._in_source(patient, source)
 
     # files
 
-    def _in_file(self, file: ConfigFile, fields: ArgumentFields | None) -> Iterator[Finding]:
+    def _in_file(
+        self, file: ConfigFile, fields: Mapping[str, frozenset[str]], own: frozenset[str]
+    ) -> Iterator[Finding]:
         names = KINDS.get(file.kind)
         if names is not None and not (
             file.kind is ConfigKind.PEFT and file.value("peft_type") not in {"LORA", None}
         ):
-            keys = known(names) | (_installed(fields) if "training-arguments" in names else frozenset())
+            keys = known(names) | own | (_installed(fields) if "training-arguments" in names else frozenset())
             yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
             for section, inside in tables()[names[0]].sections.items():
                 closed = section in tables()[names[0]].closed
                 refuses = f"DeepSpeed refuses keys that it does not know in {section}" if closed else ""
-                yield from self._level(file, section, inside, refuses, names[0])
+                yield from self._level(file, section, inside | own, refuses, names[0])
         elif file.kind is ConfigKind.LIGHTNING:
             for section in ("trainer", "fit.trainer"):
                 yield from self._level(
-                    file, section, tables()["lightning-trainer"].keys, "", "lightning-trainer"
+                    file, section, tables()["lightning-trainer"].keys | own, "", "lightning-trainer"
                 )
         elif file.kind is ConfigKind.FSDP:
             inside = tables()["accelerate"].sections["fsdp_config"]
             yield from self._level(
-                file, "", inside | {key.removeprefix("fsdp_") for key in inside}, "", "accelerate"
+                file, "", inside | own | {key.removeprefix("fsdp_") for key in inside}, "", "accelerate"
             )
 
     def _level(
         self, file: ConfigFile, section: str, keys: frozenset[str], refuses: str, table: str
     ) -> Iterator[Finding]:
-        unknown = [place for place in _keys_in(file, section) if place.name not in keys]
-        for place in unknown if len(unknown) <= MOST else ():
+        places = list(_keys_in(file, section))
+        unknown = [place for place in places if place.name not in keys]
+        # A reader that does not know most of the keys is not the reader of this file.
+        foreign = len(unknown) > MOST or 2 * len(unknown) > len(places) > SMALL
+        for place in unknown if not foreign else ():
             name = place.name
             if name.startswith(COMMENTS) or not name.isascii():
                 continue
@@ -151,21 +167,27 @@ class UnknownKey(Check):
 
     # source
 
-    def _in_source(self, source: Source, fields: ArgumentFields | None) -> Iterator[Finding]:
+    def _in_source(self, patient: Patient, source: Source) -> Iterator[Finding]:
         for script in source.scripts:
+            of_transformers = argument_fields(patient, script.path, "transformers")
+            of_peft = argument_fields(patient, script.path, "peft")
             for call in script.calls:
                 root = call.name.split(".", 1)[0]
-                if in_a_test(call):
+                known_call = call.method in CALLS and root in {"peft", "transformers"}
+                base = arguments_class(source, script, call) if call.method[:1].isupper() else ""
+                if not (base or known_call) or in_a_test(call):
                     continue
-                if call.method in TRAINING_ARGUMENTS and root == "transformers":
-                    own = fields.fields.get(call.method) if fields is not None else None
-                    keys = own or tables()["training-arguments"].keys
+                last = base.rpartition(".")[2]
+                if base.startswith("transformers.") and last in TRAINING_ARGUMENTS:
+                    declared = built(source, script, call).declared
+                    own = of_transformers.get(last)
+                    keys = (own or tables()["training-arguments"].keys) | declared
                     yield from self._call(script, call, keys, own is not None, "training-arguments")
-                elif call.method in EXTENDED and root == "trl":
-                    keys = known(("training-arguments", "trl"))
+                elif base.startswith("trl.") and last in EXTENDED:
+                    keys = known(("training-arguments", "trl")) | built(source, script, call).declared
                     yield from self._call(script, call, keys, False, "training-arguments")
-                elif call.method in CALLS and root in {"peft", "transformers"}:
-                    own = fields.fields.get(call.method) if fields is not None else None
+                elif known_call:
+                    own = of_peft.get(call.method)
                     keys = own or tables()[CALLS[call.method]].keys
                     strict = own is not None and call.method == "LoraConfig"
                     yield from self._call(script, call, keys, strict, CALLS[call.method])
@@ -196,12 +218,9 @@ class UnknownKey(Check):
             )
 
 
-def _installed(fields: ArgumentFields | None) -> frozenset[str]:
-    if fields is None:
-        return frozenset()
-    return fields.fields.get("TrainingArguments", frozenset()) | fields.fields.get(
-        "Seq2SeqTrainingArguments", frozenset()
-    )
+def _installed(fields: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    none: frozenset[str] = frozenset()
+    return fields.get("TrainingArguments", none) | fields.get("Seq2SeqTrainingArguments", none)
 
 
 def _keys_in(file: ConfigFile, section: str) -> Iterator[Place]:

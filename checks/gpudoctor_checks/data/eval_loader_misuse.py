@@ -49,6 +49,8 @@ class EvalLoaderMisuse(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         for loader in loaders(source):
+            if any(guard.never for guard in loader.call.guards):
+                continue
             if loader.role is LoaderRole.EVALUATION and not loader.engine and _certain(loader):
                 yield from self._from_source(source, loader)
 
@@ -56,7 +58,7 @@ class EvalLoaderMisuse(Check):
         wrong = []
         if _literally(loader, "shuffle") and not _cut_short(loader):
             wrong.append("shuffle")
-        if _literally(loader, "drop_last"):
+        if _literally(loader, "drop_last") and not _one_by_one(loader):
             wrong.append("drop_last")
         sampler = _sampler(loader)
         if sampler and not any(word in script.text for script in source.scripts for word in _HANDLED):
@@ -92,6 +94,12 @@ def _literally(loader: Loader, keyword: str) -> bool:
     return isinstance(value, Known) and value.value is True and value.origin in {"literal", "constant"}
 
 
+def _one_by_one(loader: Loader) -> bool:
+    """Whether every batch is one item, so that none is ever short."""
+    size = loader.argument("batch_size", 1)
+    return isinstance(size, Known) and size.value == 1
+
+
 def _cut_short(loader: Loader) -> bool:
     """Whether a loop leaves early, or only looks at the first batch: a random part of the set is wanted."""
     for script, loop in loader.loops:
@@ -102,7 +110,11 @@ def _cut_short(loader: Loader) -> bool:
             return True
         if any(word in loop.iterates for word in ("islice", "zip(", "range(", "next(")):
             return True
-    return any(f"iter({name})" in loader.script.text for name in loader.names)
+    if any(f"iter({name})" in loader.script.text for name in loader.names):
+        return True
+    drawn = [call.node.args[0] for call in loader.script.calls if call.method == "next" and call.node.args]
+    named = {ast.unparse(part) for node in drawn for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return bool(named & set(loader.names))
 
 
 def _sampler(loader: Loader) -> bool:

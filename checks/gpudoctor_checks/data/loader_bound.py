@@ -5,8 +5,8 @@ from statistics import median
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
+from gpudoctor.model.reading.loaders import Loader, LoaderRole
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged_by_share, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.recordings.statements import calling, heads_loop
 from gpudoctor.model.reading.recordings.waits import (
@@ -18,10 +18,10 @@ from gpudoctor.model.reading.recordings.waits import (
     without_loader,
     workers,
 )
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, loaders_as_run
 from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.signs.source import Known, Source
+from gpudoctor.model.signs.source import Known
 
 WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
 """What setting a number of workers would not mend: items that are only indexed one by one, batches that are
@@ -90,14 +90,14 @@ class LoaderBound(Check):
             name="share_noted",
             default=0.10,
             unit="1",
-            source="CATALOGUE DATA001; TraceML 10 %, XProf 5 %, train-doctor 15 %",
+            source="TraceML 10 %, XProf 5 %, train-doctor 15 %",
             meaning="Waiting for data for this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.20,
             unit="1",
-            source="CATALOGUE DATA001; TraceML and XProf 20 %",
+            source="TraceML and XProf 20 %",
             meaning="Waiting for data for this share of a recorded run is a warning.",
         ),
         Threshold(
@@ -126,17 +126,18 @@ class LoaderBound(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from loader_bound(self, window, lambda: self._in_source(patient.source))
+            yield from loader_bound(self, window, lambda: self._in_source(patient))
             return
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        run = judged_by_share(patient, self.limit("share_warned"), "data_wait")
+        suspected = suspicions(lambda: self._in_source(patient), run)
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         waits = [waiting(state.process) for state in run.states]
         share = median(wait.always for wait in waits)
         each = median(wait.per_step for wait in waits)
-        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
+        worth = run.worth(share)
+        severity = level(worth, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
         process = run.lead.process
@@ -164,7 +165,7 @@ class LoaderBound(Check):
             f"The training waits for its next batch {percent(share)} of the time, "
             f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
             f"{_how(loader, busy)}{at(spans[1:])}.",
-            share=share,
+            share=worth,
             spans=list(dict.fromkeys(spans)),
             severity=severity,
             run=run,
@@ -191,10 +192,11 @@ class LoaderBound(Check):
         least = self.limit("item_seconds") * (1.0 if works else _NO_WORK)
         return loader.dataset in _IN_MEMORY or seconds < items * least
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
+    def _in_source(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
         if not source.trains:
             return
-        for loader in loaders(source):
+        for loader in loaders_as_run(patient):
             if loader.role is LoaderRole.TRAINING:
                 yield from self._from_source(loader, item_work(source, loader))
 
@@ -223,7 +225,8 @@ class LoaderBound(Check):
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(
                 ("engine", loader.engine),
-                ("settable", loader.settable("num_workers", "pin_memory")),
+                ("settable", loader.settable("num_workers", "persistent_workers", "pin_memory")),
+                ("chosen", loader.chosen("num_workers")),
                 ("iterable", any(item.iterable for item in heavy)),
                 ("option", told.origin),
                 ("pinned", not isinstance(loader.pinned, Known) or bool(loader.pinned.value)),

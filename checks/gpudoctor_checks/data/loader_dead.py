@@ -43,7 +43,7 @@ class LoaderDead(Check):
             name="wait_seconds",
             default=60.0,
             unit="s",
-            source="CATALOGUE DATA010",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="A wait for one batch that lasts longer is a hang.",
         ),
     )

@@ -72,14 +72,14 @@ class PaddingWaste(Check):
             name="padding_noted",
             default=0.30,
             unit="1",
-            source="CATALOGUE DATA006",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="This share of padded tokens in a recorded run is a note.",
         ),
         Threshold(
             name="padding_warned",
             default=0.50,
             unit="1",
-            source="CATALOGUE DATA006; SageMaker's NLPSequenceRatio: 50 %",
+            source="SageMaker's NLPSequenceRatio: 50 %",
             meaning="This share of padded tokens in a recorded run is a warning.",
         ),
     )

@@ -35,7 +35,7 @@ _SPLITS = re.compile(
 )
 """Words of programs that split their data themselves, or that must not split it (tensor, pipeline parallel)."""
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
-_OWN_RANK = re.compile(r"\brank\b|world_size|local_rank|gpu_id|process_index")
+_OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _TORCH_SAMPLERS = ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
                    "DistributedSampler")  # fmt: skip

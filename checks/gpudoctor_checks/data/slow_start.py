@@ -17,6 +17,8 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.reading.classes import of_program
+from gpudoctor.model.reading.origins import origin
 from gpudoctor.model.reading.program import enclosing, switched_off
 from gpudoctor.model.reading.recordings.costs import by_line, start
 from gpudoctor.model.reading.recordings.judged import (
@@ -45,7 +47,7 @@ _LARGE = re.compile(
     re.I,
 )
 """Names of public sets with hundreds of thousands of texts and more."""
-_TOKENISER = re.compile(r"tok\w*(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
+_TOKENISER = re.compile(r"tok\w{0,80}(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
 _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -68,7 +70,8 @@ class SlowStart(Check):
         Small sets. Batched calls of fast tokenizers use threads of their own and are silent on sets of
         unknown size; streamed sets, capped sets, switches that are off and other functions are silent.
     Remedies:
-        `num_proc` for this machine's CPUs, and the cache left on.
+        `num_proc` for this machine's CPUs, and the cache left on. With one CPU: prepare once, and store the
+        result.
     References:
         - https://huggingface.co/docs/datasets/process#multiprocessing
         - https://huggingface.co/docs/datasets/cache
@@ -90,21 +93,21 @@ class SlowStart(Check):
             name="start_noted",
             default=300.0,
             unit="s",
-            source="CATALOGUE DATA012: 5 min",
+            source="convention: 5 min",
             meaning="A first step that ends later is a note.",
         ),
         Threshold(
             name="start_warned",
             default=1200.0,
             unit="s",
-            source="CATALOGUE DATA012; SageMaker's MaxInitializationTime: 20 min",
+            source="SageMaker's MaxInitializationTime: 20 min",
             meaning="A first step that ends later is a warning.",
         ),
         Threshold(
             name="run_share",
             default=0.10,
             unit="1",
-            source="CATALOGUE DATA012: a tenth of a short run",
+            source="convention: a tenth of a short run",
             meaning="A start that takes this share of the whole run is a note.",
         ),
         Threshold(
@@ -222,7 +225,7 @@ class SlowStart(Check):
                     script, call, "disable_caching() makes each start prepare the data anew", "off"
                 )
             return
-        if not _maps_tokeniser(script, call):
+        if not _maps_tokeniser(script, call) or not _of_datasets(source, script, call):
             return
         cached, processes = call.keywords.get("load_from_cache_file"), call.argument("num_proc")
         if isinstance(cached, Known) and cached.value is False and cached.origin == "literal":
@@ -250,9 +253,7 @@ class SlowStart(Check):
 
 def _maps_tokeniser(script: Script, call: Call) -> bool:
     """Whether a `.map` of a data set is given a function that tokenises."""
-    if not call.receiver or call.name.startswith(
-        ("torch.", "multiprocessing.", "concurrent.", "jax.", "tensorflow.")
-    ):
+    if not call.receiver or not call.name.startswith(("?.", "datasets.")):  # another library's map
         return False
     given = call.node.args[0] if call.node.args else next(
         (item.value for item in call.node.keywords if item.arg == "function"), None
@@ -273,6 +274,21 @@ def _maps_tokeniser(script: Script, call: Call) -> bool:
                 for part in ast.walk(node)
             )
     return False
+
+
+def _of_datasets(source: Source, script: Script, call: Call) -> bool:
+    """Whether the mapped object may be a data set of Hugging Face, by what made it and what is imported."""
+    func = call.node.func
+    if call.receiver_type and not call.receiver_type.startswith("datasets."):
+        return False
+    made = origin(source, script, func.value) if isinstance(func, ast.Attribute) else None
+    if made:
+        return made == "datasets"
+    return any(
+        name.partition(".")[0] == "datasets" and not of_program(source, script, f"{name.partition('.')[0]}.x")
+        for other in source.scripts
+        for name in other.imports.values()
+    )
 
 
 def _loads(script: Script) -> str:

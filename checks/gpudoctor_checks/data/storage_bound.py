@@ -42,7 +42,7 @@ class StorageBound(Check):
             name="wait_share",
             default=0.10,
             unit="1",
-            source="CATALOGUE DATA001",
+            source="DATA001's threshold",
             meaning="Where the training waits less than this for its data, storage does no harm.",
         ),
         Threshold(

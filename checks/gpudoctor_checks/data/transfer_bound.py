@@ -38,14 +38,14 @@ class TransferBound(Check):
             name="share_noted",
             default=0.10,
             unit="1",
-            source="CATALOGUE DATA005; TraceML 10 %",
+            source="TraceML 10 %",
             meaning="Copies of this share of a step are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.20,
             unit="1",
-            source="CATALOGUE DATA005; TraceML 20 %",
+            source="TraceML 20 %",
             meaning="Copies of this share of a step are a warning.",
         ),
     )

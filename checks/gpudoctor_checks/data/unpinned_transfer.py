@@ -6,6 +6,7 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.device_use import Target, training_target
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.moves import Move, batch_moves
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.recordings.judged import (
     Run,
     dear,
@@ -13,13 +14,14 @@ from gpudoctor.model.reading.recordings.judged import (
     judged,
     level,
     percent,
+    ran_on_cpu,
     site_spans,
     sites_of,
 )
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.recordings.waits import training_loader
 from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
-from gpudoctor.model.signs.source import Known, LoopRole
+from gpudoctor.model.signs.source import Known, LoopRole, Source
 
 
 class UnpinnedTransfer(Check):
@@ -61,14 +63,14 @@ class UnpinnedTransfer(Check):
             name="share_warned",
             default=0.10,
             unit="1",
-            source="CATALOGUE DATA005, whose copies are the same",
+            source="DATA005's threshold, whose copies are the same",
             meaning="Copies from pageable memory that take this share of a recorded run are a warning.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -103,7 +105,7 @@ class UnpinnedTransfer(Check):
             return
         for loader in loaders(source):
             if loader.role is LoaderRole.TRAINING:
-                yield from self._engine(loader) if loader.engine else self._from_source(loader)
+                yield from self._engine(loader) if loader.engine else self._from_source(source, loader)
 
     def _engine(self, loader: Loader) -> Iterator[Finding]:
         """transformers' Trainer pins by default: only switching it off is worth a word."""
@@ -118,14 +120,14 @@ class UnpinnedTransfer(Check):
                 facts=(("kind", "engine"), ("settable", loader.settable("pin_memory"))),
             )
 
-    def _from_source(self, loader: Loader) -> Iterator[Finding]:
+    def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
         pinned = loader.pinned
         if not isinstance(pinned, Known):
             return
         copies: list[Move] = []
-        for script, loop in loader.loops:
+        for _, loop in loader.loops:
             if loop.role is LoopRole.TRAINING:
-                copies += [move for move in batch_moves(script, loop) if move.device != "cpu"]
+                copies += [move for move in batch_moves(source, loop) if move.device != "cpu"]
         copies = list({id(move.call.node): move for move in copies}.values())
         if not copies:
             return
@@ -133,35 +135,36 @@ class UnpinnedTransfer(Check):
             copies = [move for move in copies if move.non_blocking is False]
             if not copies:
                 return
+        where = lines_at([move.call.span for move in copies], loader.script.path)
+        if pinned.value:
             message = (
-                f"Batches of {loader.label} are pinned, but the copy to the GPU blocks ({_lines(copies)}): "
+                f"Batches of {loader.label} are pinned, but the copy to the GPU blocks ({where}): "
                 "non_blocking is off."
             )
             kind = "blocking"
         elif any(move.non_blocking for move in copies):
             message = (
-                f"{_lines(copies).capitalize()}: batches of {loader.label} are copied with non_blocking=True "
-                "from pageable memory (pin_memory is off), so the copy blocks all the same."
+                f"Batches of {loader.label} are copied with non_blocking=True from pageable memory "
+                f"({where}; pin_memory is off), so the copy blocks all the same."
             )
             kind = "pageable"
         else:
             message = (
-                f"Batches of {loader.label} are copied to the GPU from pageable memory ({_lines(copies)}): "
+                f"Batches of {loader.label} are copied to the GPU from pageable memory ({where}): "
                 "pin_memory is off."
             )
             kind = "unpinned"
         yield self.finding(
             message,
-            evidence=(loader.call.span, *(move.call.span for move in copies[:8])),
+            evidence=(loader.call.span, *(move.call.span for move in copies[:_COPIES])),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(("kind", kind), ("workers", _workers(loader)), ("settable", loader.settable("pin_memory"))),
         )
 
 
-def _lines(copies: list[Move]) -> str:
-    lines = sorted({move.call.span.line for move in copies})
-    return f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:6])
+_COPIES = 40
+"""Copies that are named: a remedy is whole only with all of them."""
 
 
 def _workers(loader: Loader) -> int:

@@ -17,12 +17,15 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
+from gpudoctor.model.devices import without_gpus
+from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.reading.loaders import Loader, LoaderRole
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.recordings.waits import training_loader, waiting
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, loaders_as_run
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
+from gpudoctor.model.workload import optional
 
 
 class WorkersMisfit(Check):
@@ -41,6 +44,7 @@ class WorkersMisfit(Check):
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
     False alarms:
         A script that is checked on another machine than it runs on: check it there, or give the job script.
+        On a machine without a GPU, workers of a program that trains on one are a note.
         Persistent workers keep their memory between epochs; with few, long epochs there is nothing to gain.
     Remedies:
         The number of workers for this machine; persistent_workers=True; a loader that is built once.
@@ -72,14 +76,14 @@ class WorkersMisfit(Check):
             name="gap_noted",
             default=0.03,
             unit="1",
-            source="CATALOGUE DATA003: the gap measured; below 3 % of a run nobody would look",
+            source="convention: the gap measured; below 3 % of a run nobody would look",
             meaning="Waits at the start of epochs that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="gap_warned",
             default=0.10,
             unit="1",
-            source="CATALOGUE DATA001: a tenth of a step in waiting for data",
+            source="convention: a tenth of a step in waiting for data",
             meaning="Waits at the start of epochs that take this share of a recorded run are a warning.",
         ),
         Threshold(
@@ -113,17 +117,21 @@ class WorkersMisfit(Check):
         if loader.persistent:
             severity = Severity.NOTE  # they live on; it is the short epochs that cost
         spans = loader_spans(patient, loader.place)
+        often = "step" if wait.each_step else "epoch"
+        one = loader.workers == 1
+        count = f"{loader.workers} worker{'' if one else 's'}"
         yield confirmed(
             self,
             suspected,
             (
-                f"{loader.workers} workers begin each epoch with empty queues"
+                f"{count} {'begins' if one else 'begin'} each {often} with empty queues"
                 if loader.persistent
-                else f"{loader.workers} workers are started again for each epoch"
+                else f"{count} {'is' if one else 'are'} started again for each {often}"
             )
-            + ", and the first batch of an epoch is "
-            f"waited for {duration(wait.start_seconds)} longer than the others: {percent(wait.starts)} of the "
-            f"time, {wait.epochs} times{at(spans)}.",
+            + (", and the first batch of an epoch is waited for " if often == "epoch" else ", which takes ")
+            + duration(wait.start_seconds)
+            + (" longer than the others" if often == "epoch" else "")
+            + f": {percent(wait.starts)} of the time, {wait.epochs} times{at(spans)}.",
             share=wait.starts,
             spans=spans,
             severity=severity,
@@ -131,7 +139,7 @@ class WorkersMisfit(Check):
             name="epoch_start_share",
             numbers=(measured("seconds_per_epoch_start", wait.start_seconds, "s", run.recording),),
             facts=(
-                ("kind", "short" if loader.persistent else "respawned"),
+                ("kind", "iterated" if wait.each_step else "short" if loader.persistent else "respawned"),
                 ("workers", loader.workers),
                 *loader_facts(patient, loader.place),
             ),
@@ -139,12 +147,13 @@ class WorkersMisfit(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
-        for loader in loaders(source):
+        for loader in loaders_as_run(patient):
             workers = loader.workers
             if not isinstance(workers, Known) or not isinstance(workers.value, int):
                 continue
             if workers.value == 0:
-                yield from self._without_workers(loader)
+                if not loader.ran:  # one that a run made did not raise
+                    yield from self._without_workers(loader)
                 continue
             yield from self._too_many(loader, int(workers.value), workers.origin, patient)
             if loader.role is LoaderRole.TRAINING and not loader.engine:
@@ -173,6 +182,8 @@ class WorkersMisfit(Check):
                     ("keyword", keyword),
                     ("engine", loader.engine),
                     ("settable", loader.settable("num_workers")),
+                    ("droppable", loader.settable(keyword)),
+                    ("chosen", loader.chosen("num_workers")),
                 ),
             )
 
@@ -184,8 +195,11 @@ class WorkersMisfit(Check):
         if workers <= self.limit("workers_per_cpu") * max(cpus, 1.0):
             return
         said = "" if origin == "literal" else f" ({origin})"
+        elsewhere = not loader.ran and _trains_elsewhere(patient)
+        where = " here, on a machine without a GPU" if elsewhere else ""
         yield self.finding(
-            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
+            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs "
+            f"({words}){where}.",
             evidence=(
                 loader.call.span,
                 Measurement(
@@ -196,7 +210,8 @@ class WorkersMisfit(Check):
                     reproduce="nproc; cat /sys/fs/cgroup/cpu.max",
                 ),
             ),
-            confidence=Confidence.PROBABLE,
+            confidence=Confidence.CONFIRMED if loader.ran else Confidence.PROBABLE,
+            severity=Severity.NOTE if elsewhere else Severity.WARNING,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(
                 ("kind", "many"),
@@ -204,6 +219,7 @@ class WorkersMisfit(Check):
                 ("origin", origin),
                 ("engine", loader.engine),
                 ("settable", loader.settable("num_workers")),
+                ("chosen", loader.chosen("num_workers")),
             ),
         )
 
@@ -244,6 +260,19 @@ class WorkersMisfit(Check):
                 facts=(("kind", "respawned"), ("workers", workers), ("settable", loader.settable())),
             )
             return
+
+
+def _trains_elsewhere(patient: Patient) -> bool:
+    """Whether the program is meant for a GPU and this machine has none: its CPUs are not those of the job.
+
+    What a scheduler grants the job counts wherever it is read.
+    """
+    survey, job = optional(lambda: patient.gpu_survey), optional(lambda: patient.job)
+    if survey is None or not without_gpus(survey):
+        return False
+    if job is not None and (job.cpus_granted or job.cpus_per_task):
+        return False
+    return training_target(patient.source) in (Target.CUDA, Target.MAYBE)
 
 
 def _built_in(loader: Loader, source: Source) -> tuple[LoopRole | None, Loop | None]:

@@ -10,7 +10,7 @@ from gpudoctor.model.reading.parallel import DDP, SHARDED
 from gpudoctor.model.reading.program import calls_function, enclosing
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged, measured
+from gpudoctor.model.reading.recordings.judged import judged, measured, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Call, Known, Script
 
@@ -52,7 +52,7 @@ class BackendSlow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         process = run.lead.process if run is not None else None
         backend = str(torch_fact(process, "backend") or "") if process is not None else ""
         if run is None or process is None or not backend or on_gpu(process) is None:

@@ -38,14 +38,14 @@ class CommunicationBound(Check):
             name="share_noted",
             default=0.10,
             unit="1",
-            source="CATALOGUE DIST002; torch_tb_profiler 10 %",
+            source="torch_tb_profiler 10 %",
             meaning="Exposed communication of this share of a step is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.30,
             unit="1",
-            source="CATALOGUE DIST002; XProf 30 %",
+            source="XProf 30 %",
             meaning="Exposed communication of this share of a step is a warning.",
         ),
     )

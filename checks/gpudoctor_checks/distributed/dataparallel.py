@@ -1,5 +1,6 @@
 """DIST005 dataparallel."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -7,14 +8,15 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import SHARDED
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.facts import gpus_here, wrapped
-from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.judged import judged, measured, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Call, Known
 
-_MORE_THAN_ONE = re.compile(r"(\w*gpus?) > 1\b")
+_MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
@@ -29,7 +31,8 @@ class Dataparallel(Check):
         others wait. DistributedDataParallel keeps one process a GPU and sends gradients while backward runs.
     How it knows:
         From the source. A switch that is off by default, and a program that also has DistributedDataParallel
-        or FSDP (DataParallel is its other branch), are silent. With one GPU on this machine it is a note.
+        or FSDP (DataParallel is its other branch), are silent; so is a recorded run on the CPU. With one GPU
+        on this machine it is a note.
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
     Remedies:
@@ -55,7 +58,7 @@ class Dataparallel(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         process = run.lead.process if run is not None else None
         if run is None or process is None or not process.of("model"):
             yield from suspected
@@ -84,23 +87,29 @@ class Dataparallel(Check):
                 continue
             gpus = _gpus(patient)
             few = gpus is not None and gpus < self.limit("gpus")
-            for script, call in program.calls:
-                if call.name not in _NAMES:
-                    continue
-                if _one_device(program, call) or (script.path, call.span.line) in seen:
-                    continue
-                seen.add((script.path, call.span.line))
-                here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
-                yield self.finding(
-                    f"Line {call.span.line} wraps the model in DataParallel: one process copies it to every "
-                    f"GPU on every step{here}.",
-                    evidence=(call.span, next(program.loops)[1].span),
-                    confidence=Confidence.SUSPECTED,
-                    severity=Severity.NOTE if few else Severity.WARNING,
-                    subject=f"{script.path}:{call.span.line}",
-                    facts=(("gpus", gpus or 0), ("script", program.entry.path)),
-                )
-                break
+            calls = [
+                call
+                for script, call in program.calls
+                if call.name in _NAMES
+                and not _one_device(program, call)
+                and (script.path, call.span.line) not in seen
+            ]
+            if not calls:
+                continue
+            spans = tuple(dict.fromkeys(call.span for call in calls))
+            seen |= {(span.path, span.line) for span in spans}
+            here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
+            where = lines_at(spans)
+            wraps = "wraps the model" if len(spans) == 1 else "wrap the models"
+            yield self.finding(
+                f"{where[0].upper()}{where[1:]} {wraps} in DataParallel: one process copies "
+                f"{'it' if len(spans) == 1 else 'them'} to every GPU on every step{here}.",
+                evidence=(*spans[:8], next(program.loops)[1].span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.NOTE if few else Severity.WARNING,
+                subject=f"{spans[0].path}:{spans[0].line}",
+                facts=(("gpus", gpus or 0), ("script", program.entry.path)),
+            )
 
 
 def _other_ways(program: Program) -> bool:
@@ -112,6 +121,13 @@ def _other_ways(program: Program) -> bool:
 
 def _one_device(program: Program, call: Call) -> bool:
     """Whether the call runs only behind a switch that is off, or with more GPUs than the options ask for."""
+    if call.guards and not program.starts:
+        return True  # whoever starts the training sets the switch
+    given = next((item.value for item in call.node.keywords if item.arg == "device_ids"), None)
+    if given is None and len(call.node.args) > 1:
+        given = call.node.args[1]
+    if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:
+        return not isinstance(given.elts[0], ast.Starred)  # torch then calls the module itself
     for guard in call.guards:
         if guard.never:
             return True

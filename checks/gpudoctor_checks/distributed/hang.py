@@ -11,7 +11,6 @@ from gpudoctor.model.reading.windows.standing import hang
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 
-_WAITING = frozenset({"backward", "collective"})
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 
@@ -116,7 +115,7 @@ class Hang(Check):
 
 def _waited_for(everyone: Sequence[Stand], odd: Stand) -> bool:
     """Whether all others wait in a collective, and that one does not."""
-    return odd.phase not in _WAITING and all(item.phase in _WAITING for item in everyone if item is not odd)
+    return not odd.waits and all(item.waits for item in everyone if item is not odd)
 
 
 def _who(shown: Sequence[Stand], odd: Stand | None) -> str:

@@ -1,9 +1,11 @@
 """DIST003 no-sync-missing."""
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.parallel import DDP, wrappers
+from gpudoctor.model.reading.places import line_at
 from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.recordings.facts import wrapped
 from gpudoctor.model.reading.recordings.judged import judged, measured
@@ -45,7 +47,7 @@ class NoSyncMissing(Check):
             name="backwards_per_step",
             default=1.5,
             unit="1",
-            source="CATALOGUE DIST003",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="From so many backwards an optimizer step on, reductions are thrown away.",
         ),
     )
@@ -101,9 +103,14 @@ class NoSyncMissing(Check):
             f"{number - 1:g} of {number:g} are" if isinstance(number, int | float) else "all but the last are"
         )
         place: Event = backwards[0]
+        text = loop.accumulates.text
+        if number is None and re.fullmatch(r"[\w.]{1,60}", text):
+            head = f"If {text} is above 1, each optimizer step follows several backwards"
+        else:
+            head = f"Each optimizer step follows {count} backwards"
         yield self.finding(
-            f"Each optimizer step follows {count} backwards (line {place.span.line}), and DDP reduces the "
-            f"gradients on every one: {thrown} thrown away.",
+            f"{head} ({line_at(place.span)}), and DDP reduces the gradients on every one: {thrown} thrown "
+            "away.",
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if number is not None else Severity.NOTE,

@@ -38,7 +38,7 @@ class RankMemorySkew(Check):
             name="skew",
             default=0.20,
             unit="1",
-            source="CATALOGUE DIST009; TraceML 20 %",
+            source="TraceML 20 %",
             meaning="A peak so far above the median is a finding.",
         ),
         Threshold(

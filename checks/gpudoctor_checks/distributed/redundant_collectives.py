@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.parallel import wraps_ddp
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.program import passes_between, steady
 from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.recordings.blame import Owner, by_parallelism
 from gpudoctor.model.reading.recordings.judged import judged, level, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.scopes import Key, Scope
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.reading.windows.standing import collectives
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
+_LOADS = frozenset({"copy_", "load_state_dict", "set_", "lerp_"})
+"""What writes into a tensor or a module, whatever its name."""
 _ENGINE_CALLS = {
     "accelerate.Accelerator.wait_for_everyone": "barrier",
     "accelerate.Accelerator.gather": "gather",
@@ -47,7 +52,8 @@ class RedundantCollectives(Check):
         are pickled, copied to the host and back. DDP keeps parameters equal by itself.
     How it knows:
         From the source, calls followed into functions of the program; guards (`if step % 50 == 0`) thin them.
-        What feeds the loss is silent (a gathered batch of features, a token count), and so are gradients
+        What feeds the loss is silent (a gathered batch of features, a token count), and so are values that go
+        into parameters, gradients or buffers (a codebook, a centre) or decide whether to step, and gradients
         reduced by hand without DDP. A value reduced for the log is a note: only a run can price it.
     False alarms:
         Ranks that must agree on something on each step (early stop on a flag, an uneven number of batches).
@@ -67,21 +73,21 @@ class RedundantCollectives(Check):
             name="share_noted",
             default=0.03,
             unit="1",
-            source="CATALOGUE DIST004",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Collectives that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.08,
             unit="1",
-            source="CATALOGUE DIST004",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Collectives that take this share of a recorded run are a warning.",
         ),
         Threshold(
             name="period",
             default=10,
             unit="{step}",
-            source="CATALOGUE: collectives every few steps are known to cost 5 % and more",
+            source="convention: collectives every few steps are known to cost 5 % and more",
             meaning="Collectives less often than once in so many steps are no finding.",
         ),
     )
@@ -134,8 +140,7 @@ class RedundantCollectives(Check):
             if not here:
                 continue
             names = ", ".join(dict.fromkeys(item.name for item in here))
-            lines = sorted({item.span.line for item in here})
-            where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines[:6]))
+            where = lines_at((item.span for item in here), here[0].span)
             period = min(item.period for item in here)
             often = "every step" if period == 1 else f"every {period} steps"
             why = (
@@ -160,6 +165,7 @@ class RedundantCollectives(Check):
 
     def _collectives(self, program: Program, loop: Loop) -> Iterator[_Collective]:
         flow: GraphFlow | None = None
+        needed: set[Key] = set()
         ddp = bool(wraps_ddp(program))
         for event in loop.events:
             kind = _kind(event, ddp)
@@ -168,9 +174,11 @@ class RedundantCollectives(Check):
             period = passes_between(event)
             if period is None or period >= self.limit("period"):
                 continue
-            if kind in {"value", "broadcast"}:
-                flow = flow or GraphFlow(Source(scripts=program.scripts), loop)
-                if _feeds(event, flow):
+            if kind in {"value", "broadcast", "objects"}:
+                if flow is None:
+                    flow = GraphFlow(Source(scripts=program.scripts), loop)
+                    needed = flow.upstream | flow.sources(_state(program, loop))
+                if _feeds(event, flow, needed):
                     continue
             yield _Collective(span=event.span, name=event.call.method, kind=kind, period=period)
 
@@ -220,18 +228,68 @@ def _elsewhere(event: Event, loop: Loop) -> bool:
     return any(guard.kind is GuardKind.RANK for guard in event.guards)
 
 
-def _feeds(event: Event, flow: GraphFlow) -> bool:
-    """Whether what is reduced goes into a backward of the pass."""
+def _feeds(event: Event, flow: GraphFlow, needed: set[Key]) -> bool:
+    """Whether what it gives goes into a backward of the pass or into the model, or decides about a step."""
     call = event.call
     if call is None:
         return False
     names = {
         ast.unparse(part)
-        for argument in call.node.args[:2]
+        for argument in call.node.args[: 1 if call.method in _OBJECTS else 2]
         for part in ast.walk(argument)
         if isinstance(part, ast.Name | ast.Attribute)
     }
-    return any(flow.key(name, event.via) in flow.upstream for name in names)
+    if any(flow.key(name, event.via) in needed for name in names):
+        return True
+    result = f"<result {call.node.lineno}:{call.node.col_offset + 1}>"
+    return (event.via, result) in needed
+
+
+def _state(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, Scope]]:
+    """What a pass writes into parameters, gradients and buffers, and what its steps depend on."""
+    held = _held(program)
+    for event in loop.events:
+        node = event.node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method, owner = node.func.attr, ast.unparse(node.func.value)
+            if method in _LOADS or (
+                method.endswith("_") and not method.startswith("_") and _of_model(owner, held)
+            ):
+                yield from ((argument, event.via) for argument in node.args)
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(_of_model(ast.unparse(target), held) for target in targets):
+                yield node.value, event.via
+    for script in program.scripts:
+        for guarded in nodes(script, ast.If):
+            inside = [call for item in guarded.body for call in ast.walk(item) if isinstance(call, ast.Call)]
+            leaves = any(isinstance(item, ast.Continue | ast.Break) for item in guarded.body)
+            if leaves or any(_last(call) in {"step", "backward", "zero_grad"} for call in inside):
+                for via in {event.via for event in loop.events if event.span.path == script.path}:
+                    yield guarded.test, via
+
+
+def _last(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _of_model(text: str, held: frozenset[str]) -> bool:
+    """Whether a target is a parameter, a gradient or a buffer: `self.centre`, `p.grad`, `weight.data`."""
+    parts = text.partition("[")[0].split(".")
+    return len(parts) > 1 and (parts[-1] in {"grad", "data"} or bool(held.intersection(parts[1:])))
+
+
+def _held(program: Program) -> frozenset[str]:
+    """Names of the buffers and parameters that the program's classes make."""
+    found: set[str] = set()
+    for _, call in program.calls:
+        if call.method == "register_buffer" and call.node.args and isinstance(call.node.args[0], ast.Constant):
+            found.add(str(call.node.args[0].value))
+    for script in program.scripts:
+        for node in nodes(script, ast.Assign):
+            if "Parameter(" in ast.unparse(node.value):
+                found |= {target.attr for target in node.targets if isinstance(target, ast.Attribute)}
+    return frozenset(found)
 
 
 def _kind_of(what: str) -> str:

@@ -44,21 +44,21 @@ class StragglingRank(Check):
             name="share_noted",
             default=0.10,
             unit="1",
-            source="CATALOGUE DIST001; TraceML 10 %",
+            source="TraceML 10 %",
             meaning="A delay of this share of the step is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.20,
             unit="1",
-            source="CATALOGUE DIST001; TraceML 20 %",
+            source="TraceML 20 %",
             meaning="A delay of this share of the step is a warning.",
         ),
         Threshold(
             name="covered",
             default=0.8,
             unit="1",
-            source="CATALOGUE DIST001; TraceML: 80 %",
+            source="TraceML: 80 %",
             meaning="A part of the step must cover this share of the delay to be its cause.",
         ),
     )
@@ -74,7 +74,7 @@ class StragglingRank(Check):
         if not table.enough:
             raise Unavailable(
                 f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed, "
-                f"or {FEW_STEPS} in {LONG:.0f} s"
+                f"or {FEW_STEPS} in {duration(LONG)}"
             )
         late = straggler(run.recording)
         severity = level(late.share, self.limit("share_noted"), self.limit("share_warned")) if late else None

@@ -66,7 +66,7 @@ class CpuBudget(Check):
             name="oversubscription",
             default=2.0,
             unit="1",
-            source="CATALOGUE ENV007: twice, since workers wait for storage part of the time",
+            source="convention: twice, since workers wait for storage part of the time",
             meaning="More processes and threads than so many times the CPUs take turns.",
         ),
         Threshold(

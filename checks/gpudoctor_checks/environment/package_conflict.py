@@ -1,8 +1,10 @@
 """ENV005."""
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from gpudoctor.model import (
@@ -15,16 +17,22 @@ from gpudoctor.model import (
     Patient,
     Provenance,
     Reads,
+    Setting,
     Severity,
     Threshold,
     Unavailable,
 )
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.reading.recordings.judged import trained_well
+from gpudoctor.model.reading.recordings.deaths import death
+from gpudoctor.model.reading.recordings.judged import processes, recorded, trained_well
+from gpudoctor.model.reading.versions import installed_version, meant_version
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
+from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent
-from gpudoctor_checks.environment.requirements import Broken, broken_requirements
+from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 
+_NAMED = 4
+"""Packages that the message names; the evidence lists all of them."""
 _NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
 
 
@@ -36,7 +44,7 @@ class PackageConflict(Check):
         tokenizers, accelerate, peft, ...); torchvision or torchaudio built for another CUDA than torch; a
         flash-attn compiled for another torch or C++ ABI; a bitsandbytes without the library for torch's CUDA;
         NumPy 2 under a torch that was compiled for NumPy 1; the libraries of two CUDA majors side by side;
-        the legacy `pynvml` module.
+        the legacy `pynvml` module; a project whose own files ask for other versions than the installed ones.
     Why it hurts:
         The import dies (`undefined symbol: _ZN3c10...`, `operator torchvision::nms does not exist`), an
         optional kernel is dropped without a word and the slow path runs, or one CUDA library is loaded in place
@@ -44,12 +52,13 @@ class PackageConflict(Check):
     How it knows:
         It reads the metadata and a few files of the installed packages: `Requires-Dist` with markers evaluated
         for that environment's Python, the version files, the names of libraries, the C++ ABI in the symbol
-        table. Nothing is imported.
+        table. Nothing is imported. The project's wishes come from its requirements, pyproject, setup, conda and
+        Docker files, from the script's folder up to the top of its repository.
     False alarms:
         Extras are optional and are not looked at. A stack built from source in one place may carry version
         numbers that its metadata does not allow and still work: such a conflict is a warning. It is an error
-        only where the import or the first use is known to fail; after a run that trained to its end it is a
-        note, for that run did not need what is broken.
+        only where the import or the first use is known to fail; after a run that trained to its end, or died of
+        an exception that names none of these packages, it is a note: that run did not need what is broken.
     Remedies:
         The version to install, as one pip line for this environment.
     References:
@@ -80,10 +89,13 @@ class PackageConflict(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        went_well = trained_well(patient)
+        yield from self._project(patient)
+        trained = any(len(rank.steps) for rank in processes(patient))
         for finding in self._conflicts(patient):
-            # What breaks at its first use was not used: the run is the proof.
-            yield replace(finding, severity=Severity.NOTE, cost=Cost()) if went_well else finding
+            if _harmless(patient, finding):
+                # What breaks at its first use was not used: the run is the proof.
+                finding = replace(finding, severity=Severity.NOTE if trained else finding.severity, cost=Cost())
+            yield finding
 
     def _conflicts(self, patient: Patient) -> Iterator[Finding]:
         packages = patient.packages
@@ -99,6 +111,36 @@ class PackageConflict(Check):
         yield from self._companions(packages, torch)
         yield from self._flash_attention(packages, torch)
         yield from self._bitsandbytes(packages, torch, _variable(patient, "BNB_CUDA_VERSION"))
+
+    def _project(self, patient: Patient) -> Iterator[Finding]:
+        """One note for all packages that the project asks for in another version."""
+        unmet: dict[tuple[str, str], Asked] = {}
+        for path in _examined(patient):
+            for name in sorted(STACK):
+                asked = meant_version(patient, name, path).asked
+                have = installed_version(patient, name)
+                if asked is not None and have is not None:
+                    unmet.setdefault((name, asked.wanted), asked)
+        if not unmet:
+            return
+        rows = list(unmet.values())
+        named = [f"{item.name}{item.wanted} ({installed_version(patient, item.name)})" for item in rows]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        yield self.finding(
+            f"The project asks for other versions than the installed ones: {', '.join(named[:_NAMED])}{more}.",
+            evidence=tuple(
+                Setting(key=item.name, value=item.wanted, origin=item.path, path=item.path, line=item.line)
+                for item in rows
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.NOTE,
+            subject="project",
+            facts=(
+                ("kind", "project"),
+                ("name", rows[0].name),
+                ("asked", " ".join(f"{item.name}{item.wanted}" for item in rows)),
+            ),
+        )
 
     def _broken(self, broken: Broken, packages: Packages) -> Finding:
         have = broken.have
@@ -281,6 +323,16 @@ class PackageConflict(Check):
         )
 
 
+def _examined(patient: Patient) -> list[str]:
+    """One file of each folder with scripts or configs: what a project asks for is the same in all of them."""
+    paths = []
+    with suppress(Unavailable):
+        paths += [script.path for script in patient.source.scripts]
+    with suppress(Unavailable):
+        paths += [file.path for file in patient.configs.files]
+    return list({os.path.dirname(path): path for path in paths}.values())
+
+
 def _decimal(version: str) -> float:
     """Major and minor as one number that compares: 2.3 of `2.3.1`, 2.10 above 2.9 by hundredths of a major."""
     major, minor = (*numbers(version), 0, 0)[:2]
@@ -310,6 +362,31 @@ def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, tor
     if cuda is not None and torch.cuda is not None and numbers(cuda)[:1] != numbers(torch.cuda)[:1]:
         return f"CUDA {cuda}, and torch {torch.version} for CUDA {torch.cuda}"
     return ""
+
+
+def _harmless(patient: Patient, finding: Finding) -> bool:
+    """Whether a recorded run trained, and did not die of this conflict: its exception names none of it."""
+    if trained_well(patient):
+        return True
+    recording = recorded(patient)
+    told = death(recording) if recording is not None else None
+    if told is None or told.record is None:
+        return False
+    if told.record.type != "exception":
+        return False  # a native crash names nobody
+    frames = list(told.record.get("frames") or ())
+    inner = str(frames[-1][0]) if frames else ""
+    said = f"{told.kind} {told.message}"
+    words = {finding.subject} | {
+        word for key, value in finding.facts if key == "by" for word in str(value).split()
+    }
+    # Most exceptions of a training are raised in torch's own files: that a file is torch's says nothing.
+    return not any(_spelt(word) in _spelt(said if word == "torch" else f"{said} {inner}") for word in words)
+
+
+def _spelt(text: str) -> str:
+    """A package's name as its module and messages have it: `flash-attn` is `flash_attn`."""
+    return text.lower().replace("-", "_")
 
 
 def _variable(patient: Patient, name: str) -> str:

@@ -14,8 +14,9 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.reading.assignments import assigned
-from gpudoctor.model.reading.loaders import Loader, loaders
+from gpudoctor.model.reading.loaders import Loader
 from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.recordings.written import loaders_as_run
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.model.workload import optional
@@ -62,14 +63,14 @@ class TokenizerFork(Check):
         setting = self._setting(patient, source)
         if setting is not None and setting.strip().lower() in _OFF:
             return
+        loader = next((item for item in loaders_as_run(patient) if _forking(item)), None)
+        if loader is None:
+            return
         for script in source.scripts:
             names = _tokenizers(script)
             inside, outside = _uses(script, names, source)
-            loader = next((item for item in loaders(source) if _forking(item)), None)
-            before = next(
-                (use for use in outside if loader is not None and _precedes(script, use, loader)), None
-            )
-            if loader is None or before is None or (setting is not None and not inside):
+            before = next((use for use in outside if _precedes(script, use, loader)), None)
+            if before is None or (setting is not None and not inside):
                 continue
             yield self._finding(script, before, loader, setting, workers_tokenize=bool(inside))
             return

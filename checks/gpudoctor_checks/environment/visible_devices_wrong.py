@@ -21,12 +21,16 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.devices import without_gpus
 from gpudoctor.model.reading.assignments import assigned
+from gpudoctor.model.reading.device_use import Target, training_target
 from gpudoctor.model.signs.gpu import GpuSurvey
+from gpudoctor.model.signs.job import Job
 from gpudoctor.model.workload import in_allocation, optional, runs_here
 
 _NUMBER = re.compile(r"\+?\d+")
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+_FLAG = "--gpus"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,26 @@ class _Seen:
     """Entries in the list."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asks:
+    """What says that a job has GPUs."""
+
+    words: str
+    """A clause."""
+    gpus: int
+    certain: bool
+    """Whether it is said of this machine, and not of whichever machine will run a script."""
+    evidence: tuple[Evidence, ...]
+
+
 class VisibleDevicesWrong(Check):
-    """CUDA_VISIBLE_DEVICES hides the GPUs that the job needs, or there are fewer GPUs than ranks.
+    """CUDA_VISIBLE_DEVICES hides the GPUs that the job needs, or the machine has fewer than the job asks for.
 
     What it finds:
         A CUDA_VISIBLE_DEVICES that is empty or -1 although a GPU is there; entries that name no GPU of this
-        machine, are no number or stand twice; and fewer visible (or granted) GPUs than ranks on the node.
+        machine, are not a number or come twice; fewer visible (or granted) GPUs than ranks on the node; a
+        machine without a GPU, or with fewer, although the job asks for them (CUDA_VISIBLE_DEVICES, `--gpus`,
+        a scheduler's grant, a launch line of several ranks whose script uses CUDA).
     Why it hurts:
         CUDA stops reading at the first entry that names no GPU, without a message, and sees nothing at all
         when one stands twice: training falls back to the CPU or to fewer GPUs. A rank without a GPU dies with
@@ -66,9 +84,10 @@ class VisibleDevicesWrong(Check):
         GPUs that the driver lists; ranks and granted GPUs from the launch line and the scheduler.
     False alarms:
         Hiding every GPU on purpose for a run on the CPU. Several ranks that share a GPU on purpose (MPS).
-        A scheduler's job script that is read outside its allocation is held against what it asks for.
+        A scheduler's job script that is read outside its allocation is compared with what it asks for only.
+        A launch line that is meant for another machine: name that machine's card with `--gpu`.
     Remedies:
-        The value to set, or the number of ranks.
+        The value to set, the number of ranks, or a machine that has the GPUs.
     References:
         - https://docs.nvidia.com/cuda/cuda-c-programming-guide/#environment-variables
         - https://github.com/pytorch/pytorch/blob/main/torch/cuda/__init__.py (_parse_visible_devices)
@@ -84,6 +103,9 @@ class VisibleDevicesWrong(Check):
         survey = optional(lambda: patient.gpu_survey)
         here = runs_here(patient) and survey is not None and bool(survey.gpus)
         seen = _Seen(gpus=-1)
+        if survey is not None and without_gpus(survey) and runs_here(patient):
+            yield from self._missing(patient, given, survey)
+            return
         if survey is not None and here:
             seen = _resolve(given.value, survey) if given is not None else _Seen(gpus=len(survey.gpus))
             if given is not None and seen.fault:
@@ -95,6 +117,25 @@ class VisibleDevicesWrong(Check):
             if given is not None:
                 seen = _Seen(gpus=_entries(given.value))
         yield from self._too_few(patient, given, seen, survey if here else None)
+
+    def _missing(self, patient: Patient, given: _Given | None, survey: GpuSurvey) -> Iterator[Finding]:
+        """The machine has no GPU: what says that the job is to have some."""
+        if _built_for_another(patient):
+            raise Unavailable(survey.absence)
+        asks = _asks(patient, given)
+        if asks is None:
+            raise Unavailable(survey.absence)
+        yield self.finding(
+            f"{asks.words}, and this machine has none.",
+            evidence=(
+                *asks.evidence,
+                Measurement(name="gpus_found", value=0, unit="{GPUs}", reproduce="nvidia-smi -L"),
+            ),
+            confidence=Confidence.CONFIRMED if asks.certain else Confidence.SUSPECTED,
+            cost=Cost(breaks="CUDA does not start: the job dies, or trains on the CPU"),
+            subject="missing GPUs",
+            facts=(("kind", "missing"), ("gpus", 0), ("visible", 0), ("asked", asks.gpus)),
+        )
 
     def _given(self, patient: Patient) -> _Given | None:
         environment, source = optional(lambda: patient.environment), optional(lambda: patient.source)
@@ -154,9 +195,9 @@ class VisibleDevicesWrong(Check):
                 subject="ranks",
                 facts=(("kind", "ranks"), ("gpus", visible), ("ranks", ranks), ("visible", visible)),
             )
-        elif survey is not None and granted and visible < granted and self._inside(patient):
+        elif survey is not None and granted and visible < granted and self._granted_here(patient, job):
             yield self.finding(
-                f"{job.gpus_origin or 'The scheduler'} grants {count(granted, 'GPU')}, and {words} {visible}.",
+                f"{_origin(job)} {count(granted, 'GPU')}, and {words} {visible}.",
                 evidence=tuple(evidence),
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the job sees fewer GPUs than it was granted"),
@@ -164,9 +205,65 @@ class VisibleDevicesWrong(Check):
                 facts=(("kind", "granted"), ("gpus", granted), ("ranks", ranks), ("visible", visible)),
             )
 
-    def _inside(self, patient: Patient) -> bool:
+    def _granted_here(self, patient: Patient, job: Job) -> bool:
         environment = optional(lambda: patient.environment)
-        return environment is not None and in_allocation(environment)
+        return job.gpus_origin == _FLAG or (environment is not None and in_allocation(environment))
+
+
+def _built_for_another(patient: Patient) -> bool:
+    """Whether torch was built for GPUs of another maker, which read the same variable."""
+    torch = optional(lambda: patient.torch)
+    return torch is not None and torch.hip is not None
+
+
+def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
+    """What says that the job has GPUs on this machine; None where nothing does."""
+    job = optional(lambda: patient.job)
+    if job is not None and job.card is not None:
+        return None  # for another machine: the user names its card
+    entries = _entries(given.value) if given is not None and given.where != "source" else 0
+    if given is not None and entries:
+        return _Asks(
+            words=f"{VARIABLE}={given.value!r} names {count(entries, 'GPU')}",
+            gpus=entries,
+            certain=given.where == "environment",
+            evidence=(given.evidence,),
+        )
+    if job is None:
+        return None
+    if job.gpus_granted:
+        return _Asks(
+            words=f"{_origin(job)} {count(job.gpus_granted, 'GPU')}",
+            gpus=job.gpus_granted,
+            certain=True,
+            evidence=(
+                Measurement(
+                    name="gpus_granted", value=job.gpus_granted, unit="{GPUs}", provenance=Provenance.DECLARED
+                ),
+            ),
+        )
+    return _asked_by_launch(patient, job)
+
+
+def _asked_by_launch(patient: Patient, job: Job) -> _Asks | None:
+    """Several ranks of a script that trains on CUDA whatever the machine has."""
+    source, ranks = optional(lambda: patient.source), ranks_here(patient)
+    launch = next((launch for launch in job.launches if (launch.ranks_per_node or 1) > 1), None)
+    if source is None or launch is None or training_target(source) is not Target.CUDA:
+        return None
+    return _Asks(
+        words=f"{launch.launcher} starts {ranks} ranks here of a script that trains on CUDA",
+        gpus=ranks,
+        certain=False,
+        evidence=(Measurement(name="ranks_here", value=ranks, unit="{ranks}", provenance=Provenance.DECLARED),),
+    )
+
+
+def _origin(job: Job) -> str:
+    """Who speaks of GPUs, with the verb."""
+    if job.gpus_origin == _FLAG:
+        return f"{_FLAG} says that the job has"
+    return f"{job.gpus_origin or 'The scheduler'} grants"
 
 
 def _entries(value: str) -> int:

@@ -39,7 +39,7 @@ class BusError(Check):
             name="shm_small",
             default=1073741824,
             unit="B",
-            source="CATALOGUE ENV006: below 1 GiB with workers",
+            source="convention: below 1 GiB with workers",
             meaning="A /dev/shm below this is the likely cause.",
         ),
     )

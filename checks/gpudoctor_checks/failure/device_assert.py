@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model.reading.recordings.causes import beyond
 from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
 from gpudoctor.model.reading.recordings.judged import spot
 
@@ -18,7 +19,8 @@ class DeviceAssert(Check):
         more.
     How it knows:
         From a recording: the exception's words, the step and the phase. CUDA reports kernels' errors late, so
-        the line is where it was noticed.
+        the line is where it was noticed. Where the labels of earlier losses were those of the loader's batch,
+        those of the last batch are compared with the number of classes.
     False alarms:
         Out of memory is no such error and has a check of its own.
     Remedies:
@@ -42,14 +44,18 @@ class DeviceAssert(Check):
         place = user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         first = told.message.strip().split(chr(10))[0][:200]
+        outside = beyond(told)
+        why = f" {outside[0]}." if outside is not None else ""
         when = f" at step {told.step}" if told.step else ""
         yield self.finding(
-            f"A kernel on the device failed{when}: {first}. The line where it was noticed is not always "
-            "the one that "
-            "launched it.",
+            f"A kernel on the device failed{when}: {first}.{why} The line where it was noticed is not always "
+            "the one that launched it.",
             evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400])),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),
             subject=told.kind,
-            facts=(("assert", "device-side assert" in told.message),),
+            facts=(
+                ("assert", "device-side assert" in told.message),
+                ("cure", outside[1] if outside is not None else ""),
+            ),
         )

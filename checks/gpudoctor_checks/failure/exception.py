@@ -15,10 +15,13 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
 )
-from gpudoctor.model.reading.recordings.causes import Cause, cause_of
+from gpudoctor.model.reading.recordings.causes import NOT_A_NUMBER, OVERFLOW, Cause, cause_of
+from gpudoctor.model.reading.recordings.curves import loss_curve
 from gpudoctor.model.reading.recordings.deaths import EXIT, Death, Told, death, user_place
 from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.signs.recording import Recording
+
+_OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
 
 
 class Uncaught(Check):
@@ -33,7 +36,8 @@ class Uncaught(Check):
         peers, and the root stands far above.
     How it knows:
         From a recording: each rank writes down its exception with its stack before it ends. The root is the
-        first by the clock that does not speak of another rank's death.
+        first by the clock that does not speak of another rank's death. Of a label or index that there is not,
+        it writes down how far they reach and how many there are.
     False alarms:
         Exceptions that were caught, Ctrl-C and an exit with code 0 are no finding. Deaths with a
         check of their own (memory, device asserts, collectives, workers) are told there.
@@ -90,11 +94,17 @@ def _message(recording: Recording, told: Told, spans: list[SourceSpan], cause: C
     where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
     first = told.message.strip().split(chr(10))[0][:200]
     who = _who(recording, told).capitalize()
+    why = f" {cause.words}{_last_loss(told, cause)}." if cause is not None else ""
     if told.kind == EXIT:
         said = f"with exit code {first}" if first.lstrip("-").isdigit() else f"by sys.exit: {first}"
-        return f"{who} ended itself{when}{where} {said}.{_echoes(told)}".replace("..", ".")
-    why = f" {cause.words}." if cause is not None else ""
+        return f"{who} ended itself{when}{where} {said}.{why}{_echoes(told)}".replace("..", ".")
     return f"{who} died{when} of {told.kind}{where}: {first}.{why}{_echoes(told)}".replace("..", ".")
+
+
+def _last_loss(told: Told, cause: Cause) -> str:
+    """The last loss, as a clause, where a value is at fault: whether it had grown before."""
+    curve = loss_curve(told.process) if told.process is not None and cause.word in _OF_VALUES else None
+    return f"; the last loss was {curve.values[-1]:.3g}, at step {curve.steps[-1]}" if curve else ""
 
 
 def _silence(recording: Recording, told: Told) -> str:

@@ -39,7 +39,7 @@ class Underperforms(Check):
             name="speed",
             default=0.85,
             unit="1",
-            source="CATALOGUE GPU009; AzNHC",
+            source="AzNHC",
             meaning="A device below this share of the median speed underperforms.",
         ),
         Threshold(

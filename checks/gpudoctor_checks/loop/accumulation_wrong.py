@@ -8,13 +8,23 @@ from dataclasses import dataclass
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.reading.loss_flow import LossFlow
 from gpudoctor.model.reading.optimizers import assignments_to
-from gpudoctor.model.reading.places import extent, place
+from gpudoctor.model.reading.places import extent, line_at, place
 from gpudoctor.model.reading.program import bound_to
-from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic, script_of
+from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.steps import OPTIMIZER, SCALER, Kind, Moment, Pass, passes, periodic, script_of
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
 
 _ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
-_SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w*sched\w*$", re.IGNORECASE)
+_SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w{0,60}sched\w{0,60}$", re.IGNORECASE)
+
+
+_SCHEDULER_MADE = re.compile(
+    r"torch\.optim\.lr_scheduler\.[A-Z]\w*$|transformers\.get_\w{0,60}schedule\w{0,60}$"
+)
+_ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning", "ignite", "fastai", "mmcv"})
+_TAKES_A_SCHEDULER = ("torch.optim.lr_scheduler.", "print", "len", "isinstance", "tqdm.", "repr", "str", "id")
+"""Calls that step no scheduler that they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +47,13 @@ class AccumulationWrong(Check):
     What it finds:
         In a loop that steps every N micro-batches: a loss that is not divided by N, gradients cleared on each
         micro-batch, a scheduler stepped on each micro-batch, a loss divided twice under
-        `accelerator.accumulate`. In any loop: `scheduler.step()` before `optimizer.step()`.
+        `accelerator.accumulate`. In any loop: `scheduler.step()` before `optimizer.step()`, and a scheduler
+        that is built and never stepped.
     Why it hurts:
         Undivided, the gradient is N times too large: the learning rate is in effect N times higher. Cleared on
         each micro-batch, N - 1 of N batches are computed and thrown away. A schedule stepped per micro-batch
-        decays N times too fast. A scheduler before the optimizer skips the first value of its schedule.
+        decays N times too fast. A scheduler before the optimizer skips the first value of its schedule; one
+        that nothing steps leaves the learning rate where it began.
     How it knows:
         It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
         pass, and follows the loss back to where it is computed.
@@ -78,6 +90,45 @@ class AccumulationWrong(Check):
                         if node not in said:
                             said.add(node)
                             yield finding
+
+        for program in training_programs(source):
+            yield from self._unstepped(program)
+
+    def _unstepped(self, program: Program) -> Iterator[Finding]:
+        """A scheduler of a loop written by hand, in a program in which nothing steps one."""
+        by_hand = all(loop.engine is None for _, loop in program.loops)
+        if not (by_hand and program.starts) or program.roots & _ENGINES:
+            return
+        makers = [
+            (script, call)
+            for script, call in program.calls
+            if _SCHEDULER_MADE.match(call.name) and not any(guard.never for guard in call.guards)
+        ]
+        if not makers:
+            return
+        waiting = []
+        for _, call in program.calls:
+            if "step" not in call.method or _steps_an_optimizer(call):
+                continue
+            if not any(guard.never for guard in call.guards):
+                return
+            waiting.append(call)
+        if any(_hands_on_steps(script) for script in program.scripts):
+            return
+        names = {script.path: bound_to(script, call.node).rpartition(".")[2] for script, call in makers}
+        if not all(names.values()) or _given_away(program, frozenset(names.values())):
+            return
+        script, made = makers[0]
+        never = next((guard for call in waiting[:1] for guard in call.guards if guard.never), None)
+        why = f": {line_at(waiting[0].span, made.span)} waits for {never.text}" if never is not None else ""
+        yield self.finding(
+            f"{bound_to(script, made.node)} is built and nothing steps it{why}. The learning rate stays where "
+            "the schedule begins.",
+            evidence=(made.span, *(call.span for call in waiting[:3])),
+            confidence=Confidence.SUSPECTED,
+            subject=f"{made.span.path}:{made.span.line}",
+            facts=(("how", "never"), ("text", f"{bound_to(script, made.node)}.step()")),
+        )
 
     def _accumulation(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
         cycle = _cycle(one)
@@ -192,8 +243,9 @@ class AccumulationWrong(Check):
             yield (
                 item.node,
                 self._finding(
-                    f"{item.subject}.step() comes before {_step(steps[0])} (line {steps[0].event.span.line}): "
-                    "the first value of the schedule is skipped.",
+                    f"{item.subject}.step() comes before {_step(steps[0])} "
+                    f"({line_at(steps[0].event.span, item.event.span)}): the first value of the schedule is "
+                    "skipped.",
                     "early",
                     item,
                     steps[0],
@@ -224,6 +276,45 @@ class AccumulationWrong(Check):
                 *facts,
             ),
         )
+
+
+def _steps_an_optimizer(call: Call) -> bool:
+    name, last = call.receiver_type or "", call.receiver.rsplit(".", 1)[-1]
+    if call.method != "step":
+        return False
+    by_type = name.startswith("torch.optim.") and "lr_scheduler" not in name
+    return by_type or "GradScaler" in name or bool(OPTIMIZER.search(last) or SCALER.search(last))
+
+
+def _hands_on_steps(script: Script) -> bool:
+    """Whether a method `step` is handed on without a call: a hook, a callback."""
+    called = {call.func for call in nodes(script, ast.Call)}
+    return any(node.attr == "step" and node not in called for node in nodes(script, ast.Attribute))
+
+
+def _given_away(program: Program, names: frozenset[str]) -> bool:
+    """Whether schedulers of these names go where the reader cannot follow: a library's call, a container."""
+    defined = {node.name for item in program.scripts for node in nodes(item, ast.FunctionDef, ast.ClassDef)}
+    for script in program.scripts:
+        for call in script.calls:
+            given = [*call.node.args, *(item.value for item in call.node.keywords)]
+            if not any(_named(node, names) for node in given) or call.name.startswith(_TAKES_A_SCHEDULER):
+                continue
+            if call.method not in defined:
+                return True
+        for node in nodes(script, ast.List, ast.Dict, ast.Set):
+            if any(
+                _named(value, names) for value in (node.values if isinstance(node, ast.Dict) else node.elts)
+            ):
+                return True
+    return False
+
+
+def _named(node: ast.expr | None, names: frozenset[str]) -> bool:
+    if isinstance(node, ast.Starred):
+        node = node.value
+    last = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return last in names
 
 
 def _cycle(one: Pass) -> _Cycle | None:
@@ -294,7 +385,9 @@ def _rescaled(one: Pass) -> bool:
         if isinstance(node, ast.Assign) and any(ast.unparse(item).endswith(".grad") for item in node.targets):
             return True
         call = event.call
-        if call is not None and re.search(r"scale_grad|normalize_grad|grad\w*_scale|div_|mul_", call.method):
+        if call is not None and re.search(
+            r"scale_grad|normalize_grad|grad\w{0,60}_scale|div_|mul_", call.method
+        ):
             return True
     return False
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
-from gpudoctor.model.reading.places import place
-from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.reading.places import line_at, place
+from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic
+from gpudoctor.model.signs.source import Guard, Known, Value
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""
@@ -18,20 +18,23 @@ class ClipMisplaced(Check):
 
     What it finds:
         In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the next
-        `backward()`; or, with a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it.
+        `backward()`; with a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it; with
+        gradient accumulation, clipping after each micro-batch instead of once before the step.
     Why it hurts:
         After the step the gradients were already used, so nothing is clipped and one bad batch can still ruin
         the weights. Scaled gradients are larger by the loss scale (65536 at the start): clipped to a norm of 1
         before they are unscaled, the update becomes thousands of times too small, and no error is raised.
+        Clipped after each micro-batch, what was gathered is scaled down again and again: the first
+        micro-batches of a step count less than the last, and the norm is computed N times for one step.
     How it knows:
         It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions;
         branches that exclude each other are kept apart.
     False alarms:
         A clip with an infinite bound (it measures the norm), loops stepped by a closure or by an engine
         (DeepSpeed, Trainer), `accelerator.clip_grad_norm_` (it unscales by itself), and a scaler known to be
-        off are no finding.
+        off are no finding. Where nobody can tell how many micro-batches a step has, it is a note.
     Remedies:
-        Clip between `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
+        Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -64,8 +67,9 @@ class ClipMisplaced(Check):
                 one,
                 clip,
                 before,
-                f"Gradients are clipped after {_called(before)} (line {before.event.span.line}) has used them, "
-                "and the next backward() follows before the next step: the clip has no effect.",
+                f"Gradients are clipped after {_called(before)} "
+                f"({line_at(before.event.span, clip.event.span)}) has used them, and the "
+                "next backward() follows before the next step: the clip has no effect.",
                 how="late",
             )
         if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):
@@ -77,9 +81,53 @@ class ClipMisplaced(Check):
                 f"{after.scaler}.unscale_({after.subject}) stands before the clip.",
                 how="scaled",
             )
-        return None
+        return self._each_micro_batch(one, clip, before, after)
 
-    def _found(self, one: Pass, clip: Moment, step: Moment, message: str, *, how: str) -> Finding:
+    def _each_micro_batch(self, one: Pass, clip: Moment, before: Moment, after: Moment) -> Finding | None:
+        """A clip that runs with each backward, where the step does not."""
+        if before.kind is not Kind.BACKWARD or after.kind is not Kind.STEP:
+            return None
+        turn = periodic(after.event)
+        inner = [
+            loop for loop in clip.event.inner if loop in before.event.inner and loop not in after.event.inner
+        ]
+        if turn is not None and turn.line not in {guard.line for guard in clip.event.guards}:
+            number = turn.period
+        elif inner:
+            number = one.loop.accumulates
+        else:
+            return None
+        if (
+            any(_each_pass(clear, turn) and one.together(clear, clip) for clear in one.of(Kind.CLEAR))
+            and not inner
+        ):
+            return None  # it clears on every pass: no gradients are gathered
+        known = number.value if isinstance(number, Known) else None
+        if known is not None and not (isinstance(known, int) and known > 1):
+            return None
+        often = f"{known:,} times for each" if known is not None else "several times for one"
+        condition = f" if {_name(number)} is above 1" if known is None and _name(number) else ""
+        return self._found(
+            one,
+            clip,
+            after,
+            f"Gradients are clipped after each micro-batch, {often} {_called(after)}"
+            f"{condition} ({line_at(after.event.span, clip.event.span)}): "
+            "the first micro-batches of a step count less than the last.",
+            how="micro",
+            severity=Severity.WARNING if known is not None else Severity.NOTE,
+        )
+
+    def _found(
+        self,
+        one: Pass,
+        clip: Moment,
+        step: Moment,
+        message: str,
+        *,
+        how: str,
+        severity: Severity = Severity.WARNING,
+    ) -> Finding:
         unscaled = [item for item in one.of(Kind.UNSCALE) if one.together(item, clip)]
         return self.finding(
             message,
@@ -95,6 +143,7 @@ class ClipMisplaced(Check):
                 ),
             ),
             confidence=Confidence.SUSPECTED,
+            severity=severity,
             subject=f"{clip.event.span.path}:{clip.event.span.line}",
             facts=(
                 ("how", how),
@@ -105,6 +154,18 @@ class ClipMisplaced(Check):
                 ("optimizer", step.subject),
             ),
         )
+
+
+def _each_pass(clear: Moment, turn: Guard | None) -> bool:
+    """Whether a clear runs on every pass, also on those without a step."""
+    return periodic(clear.event) is None and (
+        turn is None or turn.line not in {guard.line for guard in clear.event.guards}
+    )
+
+
+def _name(number: Value | None) -> str:
+    """The name that a number is written as, `args.accumulate`; else ""."""
+    return number.text if number is not None and re.fullmatch(r"[\w.]{1,60}", number.text) else ""
 
 
 def _measures(clip: Moment) -> bool:

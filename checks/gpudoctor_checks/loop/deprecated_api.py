@@ -20,8 +20,11 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor.model.reading.engine_periods import HF_CONFIGS
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.versions import Meant, meant_version
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
 
 Entry = Mapping[str, str | bool]
@@ -35,18 +38,21 @@ class _Use:
 
 
 class DeprecatedApi(Check):
-    """The script calls functions of torch that newer releases have removed or are about to.
+    """The script calls functions of torch or transformers that newer releases have removed or are about to.
 
     What it finds:
         Calls, arguments and imports of torch that were removed or deprecated, from a table with the release of
         each: `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`, `verbose=` of learning-rate
-        schedulers, `torch._six`, `size_average=`, `torch.distributed.launch` in a job script.
+        schedulers, `torch._six`, `size_average=`, `torch.stft` without `return_complex`,
+        `torch.distributed.launch` in a job script; of transformers its own `AdamW` and `optim="adamw_hf"`.
     Why it hurts:
         A removed call raises when it is reached, which may be hours into a run. A deprecated one warns, often
         on every step, and fails after some later upgrade.
     How it knows:
         Names are resolved through imports and aliases, and compared with the installed torch: removed there is
-        an error, deprecated there is a note, and newer than that is silent.
+        an error, deprecated or without effect there is a note, and newer than that is silent. If the project's
+        own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
+        reports no error.
     False alarms:
         Code behind a version test that never runs with this torch.
     Remedies:
@@ -63,13 +69,13 @@ class DeprecatedApi(Check):
     severity = Severity.NOTE
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        version = _torch_version(patient)
         for script in patient.source.scripts:
             for use in _uses(script):
-                yield from self._finding(use, version, script.path)
-        yield from self._launchers(patient, version)
+                package = str(use.entry.get("package", "torch"))
+                yield from self._finding(use, meant_version(patient, package, script.path), script.path)
+        yield from self._launchers(patient)
 
-    def _launchers(self, patient: Patient, version: str | None) -> Iterator[Finding]:
+    def _launchers(self, patient: Patient) -> Iterator[Finding]:
         try:
             job = patient.job
         except Unavailable:
@@ -79,37 +85,41 @@ class DeprecatedApi(Check):
                 if str(entry["module"]) in launch.text and launch.path and launch.line:
                     span = SourceSpan(path=launch.path, line=launch.line, text=launch.text)
                     use = _Use(entry=entry, what=str(entry["module"]), spans=(span,))
-                    yield from self._finding(use, version, launch.path)
+                    yield from self._finding(use, meant_version(patient, "torch", launch.path), launch.path)
 
-    def _finding(self, use: _Use, version: str | None, path: str) -> Iterator[Finding]:
+    def _finding(self, use: _Use, meant: Meant, path: str) -> Iterator[Finding]:
+        version = meant.version
         since = str(use.entry["since"])
         removed = str(use.entry["removed"]) if "removed" in use.entry else None
         if version is not None and not _reaches(version, since):
             return
         gone = removed is not None and version is not None and _reaches(version, removed)
-        severity = (
-            Severity.ERROR if gone else Severity.WARNING if removed and version is None else Severity.NOTE
-        )
-        if gone:
-            state = f"was removed in torch {removed} ({version} is installed)"
+        package = str(use.entry.get("package", "torch"))
+        fails = gone and meant.installed
+        unsure = gone or (removed is not None and version is None)
+        severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
+        if "ignored" in use.entry:
+            state = f"has no effect since {package} {use.entry['ignored']}"
+        elif gone:
+            state = f"was removed in {package} {removed} ({meant.origin})"
         elif removed:
-            state = f"is deprecated since torch {since} and removed in {removed}"
+            state = f"is deprecated since {package} {since} and removed in {removed}"
         else:
-            state = f"is deprecated since torch {since}"
-        lines = sorted({span.line for span in use.spans})
-        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:8])
+            state = f"is deprecated since {package} {since}"
         yield self.finding(
-            f"{use.what} {state}; {where}.",
+            f"{use.what} {state}; {lines_at(use.spans)}.",
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks=f"{use.what} fails with the installed torch") if gone else None,
-            subject=f"{path}:{lines[0]}",
+            cost=Cost(breaks=f"{use.what} fails with the installed {package}") if fails else None,
+            subject=f"{path}:{min(span.line for span in use.spans)}",
             facts=(
                 ("what", use.what),
                 ("replacement", use.entry["replacement"]),
                 ("rename", use.entry.get("rename", "")),
                 ("first_argument", use.entry.get("first_argument", "")),
+                ("set", use.entry.get("keyword", "") if use.entry.get("keyword_value") else ""),
+                ("set_value", use.entry.get("keyword_value", "")),
                 ("drop", use.entry.get("keyword", "") if use.entry.get("drop") else ""),
                 ("add", use.entry.get("keyword", "") if use.entry.get("value") else ""),
                 ("value", use.entry.get("value", "")),
@@ -148,12 +158,18 @@ def _uses(script: Script) -> Iterator[_Use]:
 def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     names = _by_name()
     for call in script.calls:
-        if not call.name.startswith(("torch.", "functorch.")) or _knows(call):
+        if _knows(call):
+            continue
+        for row in table()["values"]:
+            value = call.keywords.get(str(row["keyword"])) if call.method in HF_CONFIGS else None
+            if isinstance(value, Known) and value.value == row["value_was"]:
+                yield f'{row["keyword"]}="{row["value_was"]}"', row, call.span
+        if not call.name.startswith(("torch.", "functorch.", "transformers.")):
             continue
         if call.name in names:
             yield f"{call.name}()", names[call.name], call.span
         for row in _prefixes():
-            if call.name.startswith(f"{row['name']}."):
+            if call.name == row["name"] or call.name.startswith(f"{row['name']}."):
                 yield str(row["name"]), row, call.span
         for row in table()["arguments"]:
             if _matches(call, row) and _passed(call, str(row["keyword"])):
@@ -223,13 +239,6 @@ def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
                 name = script.imports.get(first, first) + (f".{rest}" if rest else "")
                 if name in names:
                     yield f"{name}()", names[name], script.span(decorator)
-
-
-def _torch_version(patient: Patient) -> str | None:
-    try:
-        return patient.torch.version
-    except Unavailable:
-        return None
 
 
 def _reaches(version: str, floor: str) -> bool:

@@ -5,11 +5,28 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.reading.places import extent, resolved_calls
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
+from gpudoctor.model.reading.places import extent, line_at, resolved_calls
 from gpudoctor.model.reading.probabilities import LAYERS, Made, Probabilities, given, maker
 from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.recordings.costs import Place, place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
+from gpudoctor.model.reading.recordings.operations import loss_lines
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.syntax import segment
+from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, LoopRole, Script, Source
 
 CROSS_ENTROPY = {
@@ -22,6 +39,14 @@ WITH_LOGITS = {
 }
 LOSSES = CROSS_ENTROPY | WITH_LOGITS
 """Losses that take logits, with what they apply to them."""
+
+_MAKERS = {
+    "softmax": ("torch.nn.Softmax", "torch.nn.Softmax2d"),
+    "log_softmax": ("torch.nn.LogSoftmax",),
+    "sigmoid": ("torch.nn.Sigmoid",),
+}
+"""Classes of layers, by what they apply."""
+_PLACES = 2
 
 EVALUATES = re.compile(
     r"eval|test|valid|infer|predict|score|metric|accuracy|generate|sample|plot|visual", re.IGNORECASE
@@ -52,6 +77,8 @@ class DoubleSoftmax(Check):
     How it knows:
         It follows the loss's first argument back through one training pass: assignments, reshapes, functions,
         the model's own `forward`. All ways must lead to the same function, on the pass that the loss runs.
+        From a recording: the graphs behind the first losses show what made the input of a loss that normalises,
+        through any functions, files and configs. A recording that shows no such graph refutes the suspicion.
     False alarms:
         Softmax for metrics or sampling, `if not self.training`, NLLLoss after log_softmax, soft targets as the
         second argument and evaluation are no finding; nor is a softmax over the first dimension.
@@ -64,10 +91,58 @@ class DoubleSoftmax(Check):
 
     code = Code("LOOP006")
     name = "double-softmax"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="losses",
+            default=8,
+            unit="{steps}",
+            source="convention: correctness counts in events",
+            meaning="Fewer recorded losses say nothing of what goes into them.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = judged(patient, 1)
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        seen = numerics(run.lead.process, "normalised")[-1:] if run is not None else []
+        if run is None or not seen or int(seen[0].get("losses") or 0) < self.limit("losses"):
+            yield from suspected
+            return
+        found = {str(how): int(count) for how, count in seen[0].get("made_by") or ()}
+        for how, count in found.items():
+            if count >= self.limit("losses"):
+                yield self._measured(patient, run, seen[0], how, count, suspected)
+        # What the source suspects of a loss and no graph shows is of another loss, or no fault.
+        yield from (item for item in suspected if item.fact("how") == "log")
+
+    def _measured(
+        self, patient: Patient, run: Run, seen: Record, how: str, count: int, suspected: list[Finding]
+    ) -> Finding:
+        applies = "sigmoid" if how == "sigmoid" else "softmax"
+        where = place_of(seen)
+        spans = [*(spot(patient, place) for place in made_at(patient, how)[:_PLACES])]
+        spans += [spot(patient, place) for place in loss_lines(patient)[:_PLACES]]
+        spans += [spot(patient, where)] if where is not None else []
+        wrong = how != "log_softmax"
+        said = "the result is the same, computed twice" if not wrong else "it applies it to probabilities"
+        base = [item for item in suspected if item.fact("how") == how]
+        return confirmed(
+            self,
+            base[:1],
+            f"The loss applies {applies} itself, and its input was already the output of {how} in {count} of "
+            f"{int(seen.get('losses') or 0)} losses: {said}{at(spans)}.",
+            share=None,
+            spans=list(dict.fromkeys(spans)),
+            severity=Severity.ERROR if wrong else Severity.NOTE,
+            run=run,
+            numbers=(measured("losses_of_probabilities", count, "{steps}", run.recording),),
+            facts=(("how", how), ("loss", "the loss")),
+            breaks=_breaks(how) if wrong else None,
+        )
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         said: set[ast.AST] = set()
         for case in _cases(source):
@@ -81,7 +156,8 @@ class DoubleSoftmax(Check):
         applies = LOSSES[case.loss.name]
         kind = case.made.kind
         loss = _shown(case.loss)
-        place = "" if case.made.node.lineno == case.loss.node.lineno else f" (line {case.made.node.lineno})"
+        home, made = case.script.span(case.loss.node), case.made.script.span(case.made.node)
+        place = "" if (home.path, home.line) == (made.path, made.line) else f" ({line_at(made, home)})"
         wrong = kind != "log_softmax"
         if wrong:
             message = (
@@ -94,13 +170,12 @@ class DoubleSoftmax(Check):
                 "the result is the same, computed twice."
             )
         edit = _edit(case)
-        breaks = f"the loss sees {kind} of {kind} and cannot tell sure from unsure, so training learns little"
         return self.finding(
             message,
-            evidence=(case.script.span(case.loss.node), case.made.script.span(case.made.node)),
+            evidence=(home, made),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR if wrong else Severity.NOTE,
-            cost=Cost(breaks=breaks) if wrong else None,
+            cost=Cost(breaks=_breaks(kind)) if wrong else None,
             subject=f"{case.loss.span.path}:{case.loss.span.line}",
             facts=(("how", kind), ("loss", loss), *edit),
         )
@@ -128,6 +203,24 @@ class DoubleSoftmax(Check):
                     ("edit_text", _logarithm(made)),
                 ),
             )
+
+
+def _breaks(kind: str) -> str:
+    return f"the loss sees {kind} of {kind} and cannot tell sure from unsure, so training learns little"
+
+
+def made_at(patient: Patient, how: str) -> list[Place]:
+    """Lines of the source that apply softmax, log-softmax or sigmoid outside of evaluations."""
+    try:
+        source = patient.source
+    except Unavailable:
+        return []
+    return [
+        Place(path=script.path, line=call.span.line)
+        for script in source.scripts
+        for call in script.calls
+        if not EVALUATES.search(call.function) and (maker(call) == how or call.name in _MAKERS[how])
+    ]
 
 
 def _cases(source: Source) -> Iterator[_Case]:

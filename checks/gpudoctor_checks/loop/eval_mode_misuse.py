@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
@@ -12,13 +12,16 @@ from gpudoctor.model.reading.modes import (
     in_eval_mode,
     mode_layers,
     model_of,
+    named_layers,
     resolved,
+    speaks_of_eval,
     switches_to_eval,
     switches_to_train,
     thinned,
+    verb,
     without_gradient,
 )
-from gpudoctor.model.reading.places import place
+from gpudoctor.model.reading.places import line_at, place
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
 from gpudoctor.model.reading.programs import training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
@@ -32,6 +35,10 @@ from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script, So
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
 _DATA = re.compile(r"loader|(^|\W|_)(dl|data|batches|dataset|data_?iter|split)(\W|$)|batches\b", re.IGNORECASE)
+_SLICES = re.compile(
+    r"t?range\(0, [\w.]*(data|source|corpus|tokens|valid|test|val)\w*(\.size\(|\.shape\[)", re.IGNORECASE
+)
+_TESTS = re.compile(r"(^|_)(evaluate|evaluation|eval|validate|validation|valid|test)(_|$)", re.IGNORECASE)
 _GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
 
 
@@ -48,9 +55,13 @@ _HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluatio
 
 _SPOILS = {
     "training": "the model is trained without what its training mode adds",
-    "mode": "the evaluation changes and misjudges the model",
+    "mode": "the evaluation misjudges the model",
 }
 """What a measured case makes of the result; a graph that nothing uses costs time and memory only."""
+
+_IN_EVAL = {"Dropout": "its dropout was off", "Norm": "its batch norm used running statistics"}
+_IN_TRAINING = {"Dropout": "its dropout was on", "Norm": "its batch norm learned from the evaluation's data"}
+"""What the wrong mode does to a kind of layer, by a part of the class's name."""
 
 
 class EvalModeMisuse(Check):
@@ -67,11 +78,12 @@ class EvalModeMisuse(Check):
         from the first evaluation on: the model trains on, worse, and nothing says so.
     How it knows:
         It reads what one pass of each loop runs, through functions, with decorators, `with` blocks and the
-        functions that call it.
+        functions that call it. A data set that is one tensor may go by in slices (`range(0, x.size(0), n)`).
     False alarms:
         Lightning and Trainer switch both by themselves and are left alone. Loops that need gradients of the
         input are no finding, nor is another model's eval (a teacher, an average). Models without dropout and
-        batch norm behave the same in both modes: no eval() there is none, staying in eval mode a note.
+        batch norm behave the same in both modes: no eval() there is none, staying in eval mode a note. An
+        instance norm counts only if it keeps running statistics, and is a note.
     Remedies:
         `@torch.no_grad()` and `model.eval()` for the evaluation, `model.train()` before training goes on.
     References:
@@ -88,7 +100,7 @@ class EvalModeMisuse(Check):
             name="forwards",
             default=20,
             unit="{steps}",
-            source="CATALOGUE: correctness counts in events",
+            source="convention: correctness counts in events",
             meaning="Fewer forward passes in the wrong mode in a recording say nothing.",
         ),
     )
@@ -113,11 +125,11 @@ class EvalModeMisuse(Check):
         where = place_of(reading)
         spans = [spot(patient, where)] if where is not None else []
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
+        affected = [str(name) for name in reading.get("affected") or ()]
         words = {
-            "training": f"{model} stood in eval mode in {steps} training steps: its dropout was off and its "
-            "batch norm used running statistics.",
-            "mode": f"{model} stood in training mode in {steps} forward passes of an evaluation: dropout was "
-            "on, and batch norm learned from the evaluation's data.",
+            "training": f"{model} was in eval mode in {steps} training steps: {_effects(affected, _IN_EVAL)}.",
+            "mode": f"{model} was in training mode in {steps} forward passes of an evaluation: "
+            f"{_effects(affected, _IN_TRAINING)}.",
             "graph": f"{steps} forward passes of an evaluation built a graph that nothing used.",
         }
         return confirmed(
@@ -141,10 +153,10 @@ class EvalModeMisuse(Check):
             yield from self._program(program.source, said)
         for script in patient.source.scripts:  # programs that only evaluate
             for loop in script.loops if script.path not in covered else ():
-                yield from self._evaluation(Source(scripts=(script,)), script, loop, said, layers=False)
+                yield from self._evaluation(Source(scripts=(script,)), script, loop, said, layers="")
 
     def _program(self, source: Source, said: set[ast.AST]) -> Iterator[Finding]:
-        layers = mode_layers(source)
+        layers = named_layers(source) if mode_layers(source) else ""
         for script in source.scripts:
             for loop in script.loops:
                 yield from self._evaluation(source, script, loop, said, layers=layers)
@@ -154,7 +166,7 @@ class EvalModeMisuse(Check):
                 yield self._training(source, left, layers)
 
     def _evaluation(
-        self, source: Source, script: Script, loop: Loop, said: set[ast.AST], *, layers: bool
+        self, source: Source, script: Script, loop: Loop, said: set[ast.AST], *, layers: str
     ) -> Iterator[Finding]:
         if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop):
             return
@@ -168,20 +180,25 @@ class EvalModeMisuse(Check):
         graph = not any(event.no_grad for event in runs) and not without_gradient(
             source, script, node, loop.function
         )
-        mode = layers and not in_eval_mode(source, script, loop.function)
+        mode = bool(layers) and not in_eval_mode(source, script, loop.function)
+        if any(event.call is not None and speaks_of_eval(event.call) for event in loop.events):
+            mode = False  # a function that the loop calls switches, before each forward
         run = runs[0]
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
         lacks = {
             "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
-            "mode": f"without {model}.eval(): dropout and batch norm work as in training",
+            "mode": f"without {model}.eval(): its {layers} {verb(layers)} as in training",
         }
         for how in [name for name, wrong in (("graph", graph), ("mode", mode)) if wrong]:
+            shown = run.span if how == "graph" else loop.span
             yield self.finding(
-                f"The evaluation loop at line {loop.span.line} runs {model} {lacks[how]}.",
+                f"The evaluation loop at {line_at(loop.span, shown)} runs {model} {lacks[how]}.",
                 evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
                 confidence=Confidence.SUSPECTED,
+                # In training mode an instance norm normalises each image by itself, as most authors mean it.
+                severity=Severity.NOTE if how == "mode" and layers == "instance norm" else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
                 facts=(
                     ("how", how),
@@ -191,7 +208,7 @@ class EvalModeMisuse(Check):
                 ),
             )
 
-    def _training(self, source: Source, left: _Left, layers: bool) -> Finding:
+    def _training(self, source: Source, left: _Left, layers: str) -> Finding:
         call = left.forward.call
         assert call is not None and left.switch.call is not None
         model = model_of(call)
@@ -199,11 +216,12 @@ class EvalModeMisuse(Check):
         loop = next((item for item in reversed(inner) if item.role is LoopRole.TRAINING), left.loop)
         script = next((item for item in source.scripts if item.path == loop.span.path), None)
         node = loop_node(script, loop) if script is not None else None
+        where = line_at(left.loop.span, left.switch.span)
         local = model if not left.forward.via or loop.function == call.function else ""
         return self.finding(
-            f"{model_of(left.switch.call)}.eval() runs in the loop at line {left.loop.span.line} and nothing "
+            f"{model_of(left.switch.call)}.eval() runs in the loop at {where} and nothing "
             f"in it calls {model}.train() again: after the first evaluation {model} trains in eval mode.",
-            evidence=(left.switch.span, *left.switch.via, left.forward.span),
+            evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if layers else Severity.NOTE,
             subject=f"{left.switch.span.path}:{left.switch.span.line}",
@@ -218,7 +236,10 @@ class EvalModeMisuse(Check):
 
 def _over_data(loop: Loop) -> bool:
     """Whether the loop goes through a data set, and is no generation or chunk of a step."""
-    return loop.iterable_type == "torch.utils.data.DataLoader" or bool(_DATA.search(loop.iterates))
+    if loop.iterable_type == "torch.utils.data.DataLoader" or _DATA.search(loop.iterates):
+        return True
+    # A data set that is one long tensor goes by in slices: `range(0, corpus.size(0) - 1, length)`.
+    return bool(_SLICES.match(loop.iterates) and _TESTS.search(loop.function.rpartition(".")[2]))
 
 
 def _engine_hook(script: Script, loop: Loop) -> bool:
@@ -302,3 +323,9 @@ def _plain(event: Event) -> bool:
 def _trained(loop: Loop, run: Event) -> bool:
     """Whether the forward belongs to a training pass: the loop's own, or a training loop inside of it."""
     return loop.role is LoopRole.TRAINING or any(item.role is LoopRole.TRAINING for item in run.inner)
+
+
+def _effects(affected: Sequence[str], effects: Mapping[str, str]) -> str:
+    """What the wrong mode did to the layers that the model has."""
+    found = [words for kind, words in effects.items() if any(kind in name for name in affected)]
+    return " and ".join(found) or "its layers that depend on the mode were in the wrong one"

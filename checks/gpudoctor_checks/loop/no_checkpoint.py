@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.reading.limits import limit_setting
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.places import place
@@ -24,7 +25,7 @@ from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.programs import Program
 from gpudoctor.model.reading.saves import Saved, Saving, launched, saving
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.source import Call, Known, Script
+from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
 from gpudoctor.model.workload import optional
 
 _SEVERITIES = {
@@ -58,7 +59,8 @@ class NoCheckpoint(Check):
     How it knows:
         It looks for every way of saving in the program's modules (`torch.save`, `save_pretrained`,
         `save_state`, checkpoint callbacks and managers, functions named so), where it stands, and what it is
-        given; the length comes from the job script, the configs, and loops with a written bound.
+        given; the length comes from the job script, the configs, loops with a written bound, and the epochs of
+        the source, options by their defaults.
     False alarms:
         Runs whose length nobody declares are no finding. Trainer and Lightning save by themselves. When the
         model is handed to code that could not be read, an error becomes a warning.
@@ -88,6 +90,13 @@ class NoCheckpoint(Check):
             source="at 0.4 s a step, an hour",
             meaning="Runs that declare fewer steps are left alone.",
         ),
+        Threshold(
+            name="epochs",
+            default=100,
+            unit="{epoch}",
+            source="convention: gpudoctor's own choice, no published figure is known",
+            meaning="Runs of fewer epochs are left alone where nobody declares their steps.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -105,8 +114,7 @@ class NoCheckpoint(Check):
         """What says that the run is long, the strongest first."""
         job = optional(lambda: patient.job)
         if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
-            hours = job.time_limit / 3600
-            words = f"the scheduler ends the job after {hours:g} h"
+            words = f"the scheduler ends the job after {duration(job.time_limit)}"
             return _Length("limit", words, limit_setting(job), job.time_limit)
         if job is not None and job.preemptible:
             return _Length("preemption", "the scheduler may stop the job at any time", limit_setting(job))
@@ -124,6 +132,21 @@ class NoCheckpoint(Check):
             count = bound(script, loop)
             if count is not None and count >= self.limit("steps"):
                 return _Length("source", f"the training loop makes {count:,} steps", loop.span)
+        return self._epochs(program) if program.starts else None
+
+    def _epochs(self, program: Program) -> _Length | None:
+        """Epochs that the source gives, with the steps of each where it gives them too."""
+        inner = [(loop, bound(script, loop)) for script, loop in program.loops]
+        epochs = any(_draws(loop) for loop, _ in inner)  # else episodes, or a list of a few samples
+        for script in program.scripts:
+            for loop in script.loops:
+                count = _passes(loop) if loop.role is LoopRole.EPOCHS and loop.engine is None else None
+                steps = next((number for one, number in inner if loop in one.parents and number), None)
+                if count is None or (steps and count * steps < self.limit("steps")):
+                    continue
+                if steps or (epochs and count >= self.limit("epochs")):
+                    each = f" of {steps:,} steps" if steps else ""
+                    return _Length("source", f"the training runs {count:,} epochs{each}", loop.span)
         return None
 
     def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:
@@ -159,6 +182,17 @@ class NoCheckpoint(Check):
                 ("script", script.path),
             ),
         )
+
+
+def _draws(loop: Loop) -> bool:
+    """Whether a training loop goes through a data loader, so that the loop around it counts epochs."""
+    return loop.iterable_type == "torch.utils.data.DataLoader" or "loader" in loop.iterates.lower()
+
+
+def _passes(loop: Loop) -> int | None:
+    """Passes of a loop that has a known number of them."""
+    value = loop.count.value if isinstance(loop.count, Known) else None
+    return value if type(value) is int else None
 
 
 @once

@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.reading.limits import limit_setting
 from gpudoctor.model.reading.programs import Program
 from gpudoctor.model.reading.saves import launched
@@ -22,7 +23,7 @@ from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
 
 _HANDLERS = re.compile(
-    r"^(signal\.(?!Signals)\w+|asyncio\..*add_signal_handler|submitit\.\w+.*|faulthandler\.register)$"
+    r"^(signal\.(?!Signals)\w+|asyncio\..*add_signal_handler|submitit\.\w.*|faulthandler\.register)$"
 )
 _OWN = ("lightning.", "composer.", "nemo.")
 """Engines that catch the scheduler's signals."""
@@ -75,9 +76,8 @@ class SigtermUnhandled(Check):
                 yield self._found(program, job, long)
 
     def _found(self, program: Program, job: Job, long: bool) -> Finding:
-        hours = f"{(job.time_limit or 0) / 3600:g}"
         ends = (
-            f"The scheduler stops the job after {hours} h"
+            f"The scheduler stops the job after {duration(job.time_limit or 0)}"
             if long
             else "The scheduler may stop the job at any time"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, resolved
+from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, named_layers, resolved, verb
 from gpudoctor.model.reading.places import place
 from gpudoctor.model.reading.program import bound_to, enclosing, steady
 from gpudoctor.model.reading.recordings.bystanders import Inner, inner_teacher, teachers
@@ -71,7 +71,7 @@ class TeacherTrained(Check):
             name="forwards",
             default=20,
             unit="{steps}",
-            source="CATALOGUE: correctness counts in events",
+            source="convention: correctness counts in events",
             meaning="Fewer forward passes of a teacher with gradients in a recording say nothing.",
         ),
     )
@@ -132,7 +132,7 @@ class TeacherTrained(Check):
             built = _built(source, last)
             if built is not None and built[1].node not in said and _in_training_mode(source, last, built[1]):
                 said.add(built[1].node)
-                yield self._mode(use, *built)
+                yield self._mode(use, *built, named_layers(source))
 
     def _graph(self, use: _Use) -> Finding:
         evidence: tuple[Evidence, ...] = (use.event.span, *use.event.via)
@@ -145,11 +145,11 @@ class TeacherTrained(Check):
             facts=(("how", "graph"), ("teacher", use.name), ("call", place(use.event.span))),
         )
 
-    def _mode(self, use: _Use, script: Script, call: Call) -> Finding:
+    def _mode(self, use: _Use, script: Script, call: Call, layers: str) -> Finding:
         name = bound_to(script, call.node)
         return self.finding(
-            f"{name} is built in training mode and never put into eval mode: its dropout and batch norm work "
-            "as in training while it gives the targets.",
+            f"{name} is built in training mode and never put into eval mode: while it gives the targets, "
+            f"its {layers} {verb(layers)} as in training.",
             evidence=(call.span, use.event.span),
             confidence=Confidence.SUSPECTED,
             subject=f"{call.span.path}:{call.span.line}",

@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.reading.places import line_at
 from gpudoctor.model.reading.program import enclosing, steady
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
@@ -49,6 +50,10 @@ OURS = (
 """Packages whose functions do not clear the gradients of an optimizer that they are given."""
 
 
+_SPEED = re.compile(r"^tests?_|(^|_)(bench\w*|profil\w*|speed|timing|latency|throughput|time_it)(_|$)")
+"""Functions that repeat a step to measure it."""
+
+
 class ZeroGradMissing(Check):
     """Gradients are never cleared between optimizer steps.
 
@@ -65,7 +70,8 @@ class ZeroGradMissing(Check):
     False alarms:
         Gradient accumulation (cleared where the optimizer steps) is no finding. Engines and wrappers that
         clear by themselves (DeepSpeed, Lightning, HF Trainer) are left alone, and so is a loop that hands its
-        optimizer to a function that could not be read.
+        optimizer to a function that could not be read. A loop over a range in a function that measures speed
+        or memory is a note: nobody keeps what it trains.
     Remedies:
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:
@@ -82,7 +88,7 @@ class ZeroGradMissing(Check):
             name="cycles",
             default=20,
             unit="{steps}",
-            source="CATALOGUE: correctness counts in events; two accumulations of eight and a rest",
+            source="convention: correctness counts in events; two accumulations of eight and a rest",
             meaning="Fewer optimizer steps looked at in a recording say nothing.",
         ),
         Threshold(
@@ -147,17 +153,26 @@ class ZeroGradMissing(Check):
                 reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path} | grep -n 'grad'",
             ),
         )
+        broken = Cost(
+            breaks="each update adds the gradients of all earlier steps, so training goes wrong silently"
+        )
+        measures = _measures_speed(loop)
         return self.finding(
-            f"{name} steps on gradients that are never cleared: the loop at line {loop.span.line} calls "
-            "backward() and step(), and nothing in it clears them.",
+            f"{name} steps on gradients that are never cleared: the loop at {line_at(loop.span, step.span)} "
+            "calls backward() and step(), and nothing in it clears them.",
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
-            cost=Cost(
-                breaks="each update adds the gradients of all earlier steps, so training goes wrong silently"
-            ),
+            severity=Severity.NOTE if measures else Severity.ERROR,
+            cost=None if measures else broken,
             subject=f"{step.span.path}:{step.span.line}",
             facts=(("optimizer", name),),
         )
+
+
+def _measures_speed(loop: Loop) -> bool:
+    """Whether a loop repeats one step for its duration or its memory: nothing that it trains is kept."""
+    counts = loop.iterates.startswith(("range(", "trange(", "tqdm(range("))
+    return counts and bool(_SPEED.search(loop.function.rpartition(".")[2]))
 
 
 def _backwards(loop: Loop) -> list[Event]:

@@ -53,14 +53,14 @@ class Fragmented(Check):
             name="ratio",
             default=2.0,
             unit="1",
-            source="CATALOGUE MEM006; TraceML",
+            source="TraceML",
             meaning="Reserved memory this many times the peak in use is a finding.",
         ),
         Threshold(
             name="reserved_share",
             default=0.3,
             unit="1",
-            source="CATALOGUE MEM006; TraceML",
+            source="TraceML",
             meaning="Where less of the device is reserved, nothing is lost.",
         ),
         Threshold(

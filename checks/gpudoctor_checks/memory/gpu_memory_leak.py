@@ -61,7 +61,7 @@ class GpuMemoryLeak(Check):
             name="day",
             default=86400,
             unit="s",
-            source="CATALOGUE: out of memory within the run or a day is an error",
+            source="convention: out of memory within the run or a day is an error",
             meaning="A device that is full within this time is an error.",
         ),
     )

@@ -114,7 +114,7 @@ class GraphRetained(Check):
             name="day",
             default=86400,
             unit="s",
-            source="CATALOGUE: out of memory within the run or a day is an error",
+            source="convention: out of memory within the run or a day is an error",
             meaning="A machine full within this time makes a container that was seen to grow an error.",
         ),
     )

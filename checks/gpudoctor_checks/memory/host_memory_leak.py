@@ -37,6 +37,8 @@ from gpudoctor.model.unavailable import Unavailable
 _UNNAMED, _MUCH = 200, 0.1
 """Steps, and share of the memory that there is, below which growth that nothing of Python's explains is a note:
 an allocator that several threads use keeps what it cannot reuse, for a while at the same pace as a leak."""
+_REACH = 50
+"""Times the recorded time that growth is carried forward for an error where no object explains it."""
 _LASTING = 0.2
 """Slope of the first half against the whole below which growth began in the middle."""
 
@@ -58,7 +60,8 @@ class HostMemoryLeak(Check):
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and come to rest; growth of less than 16
         MiB is silent. Growth that no object explains is a note until it has lasted 200 steps or taken a tenth
-        of the memory: an allocator may keep what its threads give back.
+        of the memory: an allocator may keep what its threads give back. It is an error only where the memory
+        is full within 50 times the recorded time, and under a profiler it is OBS001's effect.
     Remedies:
         By kind: detach or bound what is kept; arrays instead of lists of objects in the data set; a profiler
         with a schedule that ends.
@@ -83,7 +86,7 @@ class HostMemoryLeak(Check):
             name="day",
             default=86400,
             unit="s",
-            source="CATALOGUE: out of memory within the run or a day is an error",
+            source="convention: out of memory within the run or a day is an error",
             meaning="A machine that is full within this time is an error.",
         ),
     )
@@ -121,8 +124,11 @@ class HostMemoryLeak(Check):
     def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:
         limit = memory_limit(run.recording)
         lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
-        soon = limit is not None and lasting and grown.seconds_to(limit) <= self.limit("day")
         things = growing_things(process, "cpu") if kind != "workers" else ()
+        reach = self.limit("day")
+        if not things and kind != "workers":
+            reach = min(reach, _REACH * grown.bytes / grown.per_second)
+        soon = limit is not None and lasting and grown.seconds_to(limit) <= reach and kind != "profiler"
         places = self._places(patient, things)
         named = bool(things or places) or kind != "objects"
         vague = not named and grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
@@ -150,6 +156,7 @@ class HostMemoryLeak(Check):
             ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),
+            effect_of=Code("OBS001") if kind == "profiler" else None,
             facts=(("kind", kind), ("target", things[0].name if things else "")),
         )
 

@@ -40,14 +40,14 @@ class NearLimit(Check):
             name="share_noted",
             default=0.92,
             unit="1",
-            source="CATALOGUE MEM005; TraceML 92 %",
+            source="TraceML 92 %",
             meaning="A peak of this share of the device is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.97,
             unit="1",
-            source="CATALOGUE MEM005; TraceML 97 %",
+            source="TraceML 97 %",
             meaning="A peak of this share of the device is a warning.",
         ),
     )

@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import joined
+from gpudoctor.model.reading.recordings.bystanders import swapped
+from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import names, numerics
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent, spot
-from gpudoctor.model.reading.recordings.operations import cutting_lines
+from gpudoctor.model.reading.recordings.operations import cutting_lines, resting_lines
+from gpudoctor.model.reading.recordings.pricing import at
+from gpudoctor.model.signs.recording import Process, Record
 
 
 class DeadParameters(Check):
@@ -13,7 +18,7 @@ class DeadParameters(Check):
 
     What it finds:
         Parameters that require gradients and had none, or zeros only, in every step that was looked at over 20
-        steps or more.
+        steps or more: of the model that trains, and of modules in the optimizer that only run under no_grad().
     Why it hurts:
         They stay as they were made. A branch that was cut off by a detach, an argmax or a forgotten call looks
         like a trained model and is not; Adam still keeps 8 bytes of state for each of their elements.
@@ -22,7 +27,9 @@ class DeadParameters(Check):
         Where the source is there, the line that cuts the graph is looked for in the modules that use them.
     False alarms:
         Experts that are seldom chosen, embeddings of rare words and parts that train in turn have gradients now
-        and then and are silent; below a fifth of the elements it is a note.
+        and then and are silent; below a fifth of the elements it is a note, unless the first fifth of all
+        tensors or more has none: then the graph is cut behind the first layers. What is called below no_grad()
+        is a warning: who trains a head on a frozen body writes the same.
     Remedies:
         Take the detach away, use the branch, or freeze it and leave it out of the optimizer.
     References:
@@ -38,14 +45,14 @@ class DeadParameters(Check):
             name="steps",
             default=20,
             unit="{steps}",
-            source="CATALOGUE: a dead parameter is 20 steps",
+            source="convention: a dead parameter is 20 steps",
             meaning="Fewer steps looked at say nothing.",
         ),
         Threshold(
             name="share_error",
             default=0.2,
             unit="1",
-            source="CATALOGUE NUM005",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="From this share of the trainable elements on it is an error.",
         ),
     )
@@ -56,19 +63,57 @@ class DeadParameters(Check):
         last = readings[-1] if readings else None
         if last is None or int(last.get("steps")) < self.limit("steps") or not last.get("parameters"):
             return
+        if swapped(run.lead.process, self.limit("steps")):
+            return  # NUM008's: the optimizer was made over another model
         share = float(last.get("share") or 0.0)
-        much = share >= self.limit("share_error")
+        front, of = int(last.get("count") or 0) if last.get("front") else 0, int(last.get("of") or 0)
+        cut_off = 1 < front < of and front >= self.limit("share_error") * of
+        much = share >= self.limit("share_error") or cut_off
         dead = [str(name) for name in last.get("parameters")]
-        spans = [spot(patient, place) for place in cutting_lines(patient, dead)]
+        called = _called_without(run.lead.process, dead)
+        found = [place_of(item) for item in called]
+        places = [place for place in found if place is not None]
+        resting = [] if called else resting_lines(patient, dead)
+        places = places or resting or cutting_lines(patient, dead)
+        spans = list(dict.fromkeys(spot(patient, place) for place in places))
         none = set(map(str, last.get("none") or ()))
         how = "got no gradient at all" if none >= set(dead) else "got no gradient but zeros"
+        kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
+        modules = joined(kinds) if kinds else ""
+        verb = "is" if len(kinds) == 1 else "are"
+        why = (
+            f" {modules} {verb} only called without gradients{at(spans)}, and an optimizer holds "
+            f"{'its' if len(kinds) == 1 else 'their'} parameters."
+            if called
+            else f" They are used below no_grad{at(spans)}, and require gradients."
+            if resting
+            else ""
+        )
+        first = f", the first {front} of {of} tensors" if cut_off else ""
+        meant = bool(called or resting)
         yield self.finding(
             f"{names(last)} {how} in {int(last.get('steps'))} steps: {percent(share)} of the trainable "
-            "elements.",
+            f"elements{first}.{why}",
             evidence=(*spans, measured("dead_share", share, "1", run.recording)),
             confidence=Confidence.CONFIRMED,
-            severity=Severity.ERROR if much else Severity.NOTE,
-            cost=Cost(breaks="a part of the model is not trained" if much else None),
+            # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
+            severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,
+            cost=Cost(breaks="a part of the model is not trained" if much and not meant else None),
             subject=dead[0],
-            facts=(("parameter", dead[0]),),
+            facts=(
+                ("parameter", dead[0]),
+                ("module", modules),
+            ),
         )
+
+
+def _called_without(process: Process, dead: list[str]) -> list[Record]:
+    """The modules that all of these are of and that are not part of the one that trains; else none.
+
+    The recorder puts their class before the names.
+    """
+    found = [
+        item for item in process.of("model") if any(name.startswith(f"{item.get('name')}.") for name in dead)
+    ]
+    known = tuple(f"{item.get('name')}." for item in found)
+    return found if found and all(name.startswith(known) for name in dead) else []

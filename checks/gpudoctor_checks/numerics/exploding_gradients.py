@@ -1,11 +1,12 @@
 """NUM003 exploding-gradients."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import explosion, loss_curve, norm_curve
-from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
+from gpudoctor.model.reading.recordings.curves import Curve, explosion, loss_curve, norm_curve
+from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
 from gpudoctor.model.reading.recordings.operations import loss_lines
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
@@ -15,7 +16,9 @@ class ExplodingGradients(Check):
     """The norm of the gradients grows out of hand.
 
     What it finds:
-        Gradient norms whose late median is ten times, or a hundred times, that of the first half of the run.
+        Gradient norms whose late median is ten times, or a hundred times, that of the first half of the run;
+        norms above a million in the median step, or that jump to a hundred times their median again and again,
+        while the loss does not fall (recurrent nets).
     Why it hurts:
         Updates follow the gradients: they throw the weights about, the loss rises or jumps, and NaN is the
         usual end.
@@ -41,14 +44,14 @@ class ExplodingGradients(Check):
             name="growth_warned",
             default=10.0,
             unit="1",
-            source="CATALOGUE NUM003",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Growth of the norm by this factor is a warning.",
         ),
         Threshold(
             name="growth_error",
             default=100.0,
             unit="1",
-            source="CATALOGUE NUM003",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Growth by this factor is an error.",
         ),
         Threshold(
@@ -56,7 +59,28 @@ class ExplodingGradients(Check):
             default=1e6,
             unit="1",
             source="TheDeepChecker: above 1e6",
-            meaning="A late norm above this, grown tenfold, is an error.",
+            meaning="A late norm above this, grown tenfold, is an error; a median above it is a warning.",
+        ),
+        Threshold(
+            name="norm_of_loss",
+            default=10.0,
+            unit="1",
+            source="convention: a loss in the scale of large targets has gradients of that scale",
+            meaning="Norms above `norm_error` and so many times the loss are wrong even while it falls.",
+        ),
+        Threshold(
+            name="jumps",
+            default=3,
+            unit="{steps}",
+            source="convention, as for NUM007: once or twice is a bad batch",
+            meaning="Fewer jumps of the norm say nothing.",
+        ),
+        Threshold(
+            name="jump_share",
+            default=0.02,
+            unit="1",
+            source="convention: clipping for rare spikes is usual, a cliff is met again and again",
+            meaning="A norm that jumps in this share of the readings is a warning.",
         ),
     )
 
@@ -67,7 +91,13 @@ class ExplodingGradients(Check):
         if grown is None:
             raise Unavailable("the recording holds fewer than eight gradient norms")
         ratio, late = grown
-        if ratio < self.limit("growth_warned") or _better(process):
+        better = _better(process)
+        if not better or self._steep(process):
+            yield from self._huge(patient, run, norm_curve(process))
+        if better:
+            return
+        if ratio < self.limit("growth_warned"):
+            yield from self._from_the_start(patient, run, norm_curve(process))
             return
         far = ratio >= self.limit("growth_error") or late > self.limit("norm_error")
         made = process.last("optimizer")
@@ -85,6 +115,45 @@ class ExplodingGradients(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
             cost=Cost(breaks="the updates are out of hand, and NaN is near" if far else None),
+        )
+
+    def _from_the_start(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
+        """Norms that do not grow, and jump again and again."""
+        usual = median(curve.values)
+        if usual > self.limit("norm_error"):
+            return
+        jumps = [value for value in curve.values if value > self.limit("growth_error") * usual]
+        if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
+            message = (
+                f"The norm of the gradients jumps above {self.limit('growth_error'):g} times its median of "
+                f"{usual:.3g} in {len(jumps)} of {len(curve)} readings (at most {max(jumps):.3g}), and the "
+                "loss has not fallen."
+            )
+            yield self._all_the_time(patient, run, curve, message)
+
+    def _huge(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
+        """Norms that are out of hand from the start, so that they need not grow."""
+        usual, (ratio, _) = median(curve.values), explosion(curve) or (1.0, 0.0)
+        if usual > self.limit("norm_error") and ratio < self.limit("growth_warned"):
+            message = f"The norm of the gradients is {usual:.3g} in the median step: updates are out of hand."
+            yield self._all_the_time(patient, run, curve, message)
+
+    def _steep(self, process: Process) -> bool:
+        """Whether the norms are large for the loss, too, which has the scale of its targets."""
+        losses, norms = loss_curve(process).values, norm_curve(process).values
+        return bool(losses) and median(norms) > self.limit("norm_of_loss") * median(map(abs, losses))
+
+    def _all_the_time(self, patient: Patient, run: Run, curve: Curve, message: str) -> Finding:
+        return self.finding(
+            message,
+            evidence=(
+                *(spot(patient, place) for place in loss_lines(patient)),
+                measured("gradient_norm", median(curve.values), "1", run.recording),
+                measured("gradient_norm_at_most", max(curve.values), "1", run.recording),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING,
+            cost=Cost(breaks="single updates undo what was learned"),
         )
 
 

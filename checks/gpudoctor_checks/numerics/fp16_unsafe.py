@@ -20,6 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.families import family
 from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.places import line_at
 from gpudoctor.model.reading.program import bound_to, steady, switched_off
 from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent
@@ -198,7 +199,8 @@ class Fp16Unsafe(Check):
                 used = id(call.node) in nodes or bound_to(script, call.node) in names - {""}
                 if used and _is_half(script, call) and not switched_off(source, call):
                     yield self._found(
-                        f"fp16 autocast in a training loop (line {loop.span.line}) without a GradScaler.",
+                        f"fp16 autocast in a training loop ({line_at(loop.span, call.span)}) without a "
+                        "GradScaler.",
                         (call.span, loop.span),
                         cure="autocast",
                     )

@@ -26,6 +26,7 @@ from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.judged import LEAST_STEPS, Run, judged, measured, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.steady import counts
 from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.model.reading.trained import adapted, trained_models
 from gpudoctor.model.reading.written import Written, as_number, from_keyword
@@ -60,6 +61,7 @@ REINFORCED = re.compile(
 """Trainers of preference and reinforcement learning, whose rates are ten times smaller."""
 
 
+_NOTHING = "nothing is learned"
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
 
 
@@ -85,20 +87,23 @@ class LearningRateOutOfBand(Check):
 
     What it finds:
         A rate over 0.01 for Adam and AdamW, a rate below 1e-7 for any optimizer, a rate for adapters (over
-        3e-4) on the full fine-tuning of a language model, a full fine-tuning's rate (below 1e-5) on LoRA.
+        3e-4) on the full fine-tuning of a language model, a full fine-tuning's rate (below 1e-5) on LoRA. In a
+        run also a rate that fell below 1e-7 and stayed there for a tenth of the steps.
     Why it hurts:
         Adam moves each weight by about the rate in each step, so 0.01 and more overwrites what was learned
         within some hundred steps. Below 1e-7 the step is lost in the rounding of float32. LoRA's matrices
         start at zero and need ten times the rate of full fine-tuning.
     How it knows:
         It reads the rate with the optimizer beside it: the call's class, the config's `optim`, AdamW where a
-        tool's documented default is AdamW. Rates of unknown optimizers are only held against the lower end.
+        tool's documented default is AdamW. Rates of unknown optimizers are only compared with the lower end. A
+        recording has the greatest rate of each step, with warm-up and schedules.
     False alarms:
         Small networks, embeddings or images optimised directly with a large rate; reinforcement learning,
-        where rates are ten times smaller (it is left out where the config says so).
+        where rates are ten times smaller (it is left out where the config says so). Schedules that end at zero
+        are below 1e-7 for about one percent of their steps.
     Remedies:
         A rate from the middle of the band: 1e-4 to 1e-3 from scratch, 1e-5 to 5e-5 for full fine-tuning, 1e-4
-        to 3e-4 for LoRA.
+        to 3e-4 for LoRA. A schedule that is as long as the training.
     References:
         - https://doi.org/10.1145/3411764.3445538
         - https://arxiv.org/abs/2106.09685
@@ -144,6 +149,20 @@ class LearningRateOutOfBand(Check):
             source="LoRA's paper and QLoRA's: 1e-4 to 4e-4; a tenth of the lower end",
             meaning="Supervised LoRA below this is a note.",
         ),
+        Threshold(
+            name="spent_share",
+            default=0.1,
+            unit="1",
+            source="computed: a cosine or a square that ends at zero is below 1e-7 for 1 % of its steps",
+            meaning="A rate that is too low for this last part of a run's steps is a warning.",
+        ),
+        Threshold(
+            name="spent_steps",
+            default=30,
+            unit="{steps}",
+            source="convention: the steps from which on a recording is judged",
+            meaning="It must be too low for so many steps, too.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -171,6 +190,12 @@ class LearningRateOutOfBand(Check):
             used=run.lead.steps >= LEAST_STEPS,
         )
         found = self.judge(rate)
+        spans = [*([place] if where is not None else []), *_schedules(patient)]
+        if found is None and (spent := _spent(run, self.limit("low"))) is not None:
+            share = spent.steps / max(1, spent.all)
+            if share >= self.limit("spent_share") and spent.steps >= self.limit("spent_steps"):
+                yield self._fell(run, suspected, name, used, spent, spans)
+                return
         if found is None:
             # what is judged by the method of fine-tuning is not told by a rate alone
             yield from (item for item in suspected if item.fact("cure") in ("full", "lora"))
@@ -180,11 +205,40 @@ class LearningRateOutOfBand(Check):
             suspected,
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
             share=None,
-            spans=[*([place] if where is not None else []), *(_schedules(patient) if not used else ())],
+            spans=spans if not used else spans[:1],
             severity=found.severity,
             run=run,
+            breaks=_NOTHING if found.fact("cure") == "low" else None,
             numbers=(measured("learning_rate", used, "1", run.recording),),
             facts=found.facts,
+        )
+
+    def _fell(
+        self,
+        run: Run,
+        suspected: list[Finding],
+        name: str,
+        used: float,
+        spent: "_Spent",
+        spans: list[SourceSpan],
+    ) -> Finding:
+        """The finding for a rate that a schedule took below the band while the training went on."""
+        return confirmed(
+            self,
+            suspected,
+            f"The learning rate of {name} fell from {used:g} to {spent.rate:.2g}. It is below "
+            f"{self.limit('low'):g} since step {spent.since}, in {spent.steps} of {spent.all} steps: "
+            "nothing is learned.",
+            share=None,
+            spans=spans,
+            severity=Severity.WARNING,
+            run=run,
+            breaks=f"nothing is learned since step {spent.since}",
+            numbers=(
+                measured("learning_rate", spent.rate, "1", run.recording),
+                measured("steps_below", spent.steps, "{steps}", run.recording),
+            ),
+            facts=(("cure", "spent"), ("method", "")),
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
@@ -244,6 +298,38 @@ class LearningRateOutOfBand(Check):
             subject=f"{place.path}:{place.line}",
             facts=(("cure", cure), ("method", rate.method)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spent:
+    """The end of a run that was made with too low a rate."""
+
+    rate: float
+    """The last one."""
+    since: int
+    """The first step with too low a rate after which none was high enough."""
+    steps: int
+    """Steps since then."""
+    all: int
+    """Steps of the whole run."""
+
+
+def _spent(run: Run, low: float) -> _Spent | None:
+    """The last steps whose rates are all below the band; None where the last one is not."""
+    process = run.lead.process
+    rates, indices = process.steps.column("lr"), process.steps.column("index")
+    weights = counts(process)
+    since, last = -1, None
+    for row in range(len(rates) - 1, -1, -1):
+        if not isfinite(rates[row]):
+            continue
+        if rates[row] >= low:
+            break
+        last = rates[row] if last is None else last
+        since = row  # not every step's rate is read
+    if last is None:
+        return None
+    return _Spent(rate=last, since=int(indices[since]), steps=int(sum(weights[since:])), all=int(sum(weights)))
 
 
 def _schedules(patient: Patient) -> list[SourceSpan]:

@@ -7,6 +7,7 @@ from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import Curve, diverges, loss_curve, spikes, stalls
 from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
 from gpudoctor.model.reading.recordings.operations import loss_lines
+from gpudoctor.model.reading.recordings.playing import gathers
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -23,8 +24,9 @@ class LossTrouble(Check):
         the end are compared; for a loss that stands still, the test of Mann and Kendall.
     False alarms:
         Losses without a floor (policies, likelihoods that go negative, adversarial games) go where they like:
-        only losses that are positive throughout are judged. A warm restart that is under way looks like
-        divergence.
+        only losses that are positive throughout are judged. Where the source steps an environment
+        (reinforcement learning), the targets follow the returns, and nothing is said. A warm restart that is
+        under way looks like divergence.
     Remedies:
         A lower rate, warm-up, clipping; for a loss that stands still, one batch over and over: a model that
         cannot learn that has a bug.
@@ -63,13 +65,15 @@ class LossTrouble(Check):
             name="stalled_steps",
             default=500,
             unit="{steps}",
-            source="CATALOGUE NUM007",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="A loss that stands still for so many steps is a note.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
+        if gathers(patient):
+            raise Unavailable("the data changes with what is learned: the loss follows the returns")
         curve = loss_curve(run.lead.process)
         if len(curve) < 30:
             raise Unavailable("the recording holds fewer than 30 losses")

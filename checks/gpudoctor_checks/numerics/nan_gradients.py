@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import explosion, first_bad, names, norm_curve, numerics, step_of
+from gpudoctor.model.reading.recordings.curves import first_bad, names, numerics, step_of
 from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.leaps import ran_away
+from gpudoctor.model.reading.recordings.leaps import grew, readings_before
 from gpudoctor.model.reading.recordings.operations import risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
@@ -45,7 +45,7 @@ class NanGradients(Check):
             name="grown",
             default=10.0,
             unit="1",
-            source="CATALOGUE NUM003: growth by ten",
+            source="convention: growth by ten",
             meaning="A gradient norm that grew so much before the bad step points at the rate.",
         ),
         Threshold(
@@ -92,12 +92,7 @@ class NanGradients(Check):
         scaled = bool(numerics(process, "scaler"))
         if half and not scaled:
             return "range", "the training runs in fp16, whose range ends at 65,504, without a loss scaler"
-        grown = explosion(norm_curve(process))
-        if grown is not None and grown[0] >= self.limit("grown"):
-            return "rate", f"the norm of the gradients had grown {grown[0]:.3g} times before"
-        if away := ran_away(process, step, self.limit("grown"), self.limit("moved")):
-            return "rate", away
-        return (
-            "operation",
-            "nothing had grown before: an operation at the edge of its range (sqrt, log, a division)",
-        )
+        if grown := grew(process, step, self.limit("grown"), self.limit("moved")):
+            return "rate", grown
+        seen = "nothing had grown before" if readings_before(process, step) else "there is no reading before it"
+        return "operation", f"{seen}: an operation at the edge of its range (sqrt, log, a division)"

@@ -6,16 +6,13 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Rea
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import (
     came_back,
-    explosion,
     first_bad,
-    loss_curve,
-    norm_curve,
     numerics,
     skipped,
     step_of,
 )
 from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.leaps import ran_away
+from gpudoctor.model.reading.recordings.leaps import grew, readings_before
 from gpudoctor.model.reading.recordings.operations import loss_lines, risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
@@ -52,7 +49,7 @@ class NanLoss(Check):
             name="grown",
             default=10.0,
             unit="1",
-            source="CATALOGUE NUM003: growth by ten",
+            source="convention: growth by ten",
             meaning="A loss or gradient norm that grew so much before points at the rate.",
         ),
         Threshold(
@@ -101,18 +98,18 @@ class NanLoss(Check):
             return
 
     def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
-        grown = [explosion(curve) for curve in (norm_curve(process), loss_curve(process))]
-        rate = any(item is not None and item[0] >= self.limit("grown") for item in grown)
-        before = "it had grown before, with its gradients" if rate else "nothing had grown before"
-        if not rate and (away := ran_away(process, step_of(loss), self.limit("grown"), self.limit("moved"))):
-            rate, before = True, away
+        before = grew(process, step_of(loss), self.limit("grown"), self.limit("moved"))
+        rate = bool(before)
+        if not before and readings_before(process, step_of(loss)):
+            before = "nothing had grown before"
         places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
         spans = [spot(patient, place) for place in dict.fromkeys(places)]
         where = place_of(loss)
         spans += [spot(patient, where)] if where is not None else []
         who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
         return self.finding(
-            f"The loss of step {step_of(loss)}{who} is {loss.get('value') or 'NaN'}; {before}.",
+            f"The loss of step {step_of(loss)}{who} is {loss.get('value') or 'NaN'}"
+            f"{'; ' if before else ''}{before}.",
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=f"from step {step_of(loss)} on the weights are NaN"),

@@ -42,14 +42,14 @@ class VanishingGradients(Check):
             name="ratio",
             default=1e-3,
             unit="1",
-            source="CATALOGUE NUM004; AutoTrainer",
+            source="AutoTrainer",
             meaning="A ratio of the first to the last layer below this is a finding.",
         ),
         Threshold(
             name="first_norm",
             default=1e-5,
             unit="1",
-            source="CATALOGUE NUM004: a mean of 1e-7 in a layer of 10,000 elements; AutoTrainer 1e-4",
+            source="convention: a mean of 1e-7 in a layer of 10,000 elements; AutoTrainer 1e-4",
             meaning="The norm of the first layer's gradient must be below this too.",
         ),
         Threshold(

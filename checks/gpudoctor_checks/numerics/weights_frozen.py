@@ -1,16 +1,18 @@
 """NUM008: the optimizer does not hold the parameters that are trained."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import joined
 from gpudoctor.model.reading.held import Misheld, misheld
 from gpudoctor.model.reading.optimizers import statement_of
 from gpudoctor.model.reading.places import extent
 from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.recordings.bystanders import forgotten, inner_teacher
+from gpudoctor.model.reading.recordings.bystanders import forgotten, inner_teacher, swapped
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.facts import main_model
 from gpudoctor.model.reading.recordings.judged import (
     Run,
     judged,
@@ -19,7 +21,7 @@ from gpudoctor.model.reading.recordings.judged import (
     processes,
     spot,
 )
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.signs.recording import Process, Record
 
 _ALL = 0.95
@@ -42,10 +44,10 @@ class WeightsFrozen(Check):
         It follows the expression given to the optimizer, and what the same function does with that model
         afterwards, on ways that are always taken.
     False alarms:
-        `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters. An optimizer that is
-        built again, or gets the new parameters with `add_param_group`, is no finding; nor is what happens
-        behind a condition. A model that is called a teacher, was loaded, copied, or is in eval mode, is
-        LOOP011's.
+        `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters, and so does what is
+        built around the old model (`model = Wrapper(model)`). An optimizer that is built again, or gets the
+        new parameters with `add_param_group`, is no finding; nor is what happens behind a condition. A model
+        that is called a teacher, was loaded, copied, or is in eval mode, is LOOP011's.
     Remedies:
         Build the optimizer after the model has its final form.
     References:
@@ -63,14 +65,14 @@ class WeightsFrozen(Check):
             name="steps",
             default=20,
             unit="{steps}",
-            source="CATALOGUE: a dead parameter counts from 20 steps; a warm-up from rate 0 is over by then",
+            source="convention: a dead parameter counts from 20 steps; a warm-up from rate 0 is over by then",
             meaning="Fewer steps looked at in a recording say nothing.",
         ),
         Threshold(
             name="frozen_share",
             default=0.2,
             unit="1",
-            source="CATALOGUE NUM005's share for an error",
+            source="NUM005's share for an error",
             meaning="From this share of unmoved trainable elements on it is an error, below a note.",
         ),
     )
@@ -86,6 +88,13 @@ class WeightsFrozen(Check):
             yield from suspected
             return
         process = run.lead.process
+        model = main_model(process)
+        if model is not None and _held_nothing(process, model):
+            yield self._empty(patient, run, model, suspected)
+            return
+        if trained := swapped(process, self.limit("steps")):
+            yield self._swapped(patient, run, trained, suspected)
+            return
         for item in forgotten(patient, process, self.limit("steps")):
             yield self._forgotten(patient, run, item)
         readings = [
@@ -138,6 +147,46 @@ class WeightsFrozen(Check):
             breaks=f"{name} does not learn",
         )
 
+    def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:
+        """Steps of optimizers without a parameter: an adapter that was loaded for inference, for instance."""
+        total, trainable = int(model.get("parameters") or 0), int(model.get("trainable") or 0)
+        name = str(model.get("name") or "the model")
+        why = f"all {total:,} elements of {name} are frozen" if not trainable else "it was given none"
+        where = place_of(run.lead.process.of("optimizer")[-1])
+        return confirmed(
+            self,
+            suspected,
+            f"The optimizer holds no parameter, {why}: {run.lead.steps:,} steps have changed nothing.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.ERROR,
+            run=run,
+            numbers=(measured("trainable", trainable, "1", run.recording),),
+            facts=(("how", "frozen" if not trainable else "other"), ("text", name)),
+            breaks="the weights do not learn",
+        )
+
+    def _swapped(
+        self, patient: Patient, run: Run, trained: Sequence[Record], suspected: Sequence[Finding]
+    ) -> Finding:
+        """Every tensor of the optimizer is without a gradient, and a model without an optimizer gets them."""
+        places = [place_of(record) for record in (*run.lead.process.of("optimizer")[-1:], *trained)]
+        spans = [spot(patient, place) for place in places if place is not None]
+        named = joined(list(dict.fromkeys(str(item.get("model") or "another model") for item in trained)))
+        return confirmed(
+            self,
+            suspected,
+            f"Nothing that the optimizer holds gets a gradient, and no optimizer holds what gets them: {named}"
+            f"{at(spans[1:])}. It was made over another model.",
+            share=None,
+            spans=spans,
+            severity=Severity.ERROR,
+            run=run,
+            numbers=(measured("unmoved_share", 1.0, "1", run.recording),),
+            facts=(("how", "swapped"), ("text", named)),
+            breaks="the weights do not learn",
+        )
+
     def _unstepped(self, patient: Patient, idle: Record) -> Finding:
         """An optimizer was made, and no step of it was seen in all the backward passes."""
         made = next((item for rank in processes(patient) for item in rank.of("optimizer")), None)
@@ -180,6 +229,13 @@ class WeightsFrozen(Check):
                 ("text", case.text),
             ),
         )
+
+
+def _held_nothing(process: Process, model: Record) -> bool:
+    """Whether no optimizer has a parameter; a rank of a sharded model may hold none of them on purpose."""
+    made = process.of("optimizer")
+    empty = bool(made) and not any(int(item.get("parameters") or 0) for item in made)
+    return empty and not (model.get("trainable") and model.get("wrapped"))
 
 
 def _missing(process: Process) -> set[str]:

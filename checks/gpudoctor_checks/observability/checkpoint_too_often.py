@@ -19,7 +19,15 @@ from gpudoctor.model.reading.cadence import full_batch, often, option_of, step_p
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.engines import engine_facts
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent, period
+from gpudoctor.model.reading.recordings.judged import (
+    Run,
+    duration,
+    judged_by_share,
+    level,
+    measured,
+    percent,
+    period,
+)
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.windows.costs import checkpoint
 from gpudoctor.model.reading.windows.looks import watched
@@ -100,14 +108,14 @@ class CheckpointTooOften(Check):
             name="share_noted",
             default=0.03,
             unit="1",
-            source="CATALOGUE OBS003; train-doctor warns from 2 %",
+            source="train-doctor warns from 2 %",
             meaning="Saves that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.08,
             unit="1",
-            source="CATALOGUE OBS003",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Saves that take this share of a recorded run are a warning.",
         ),
         Threshold(
@@ -123,7 +131,7 @@ class CheckpointTooOften(Check):
         if (window := watched(patient)) is not None:
             yield from checkpoint(self, window, lambda: self._from_source(patient.source))
             return
-        run = judged(patient)
+        run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected
 
@@ -192,7 +200,12 @@ class CheckpointTooOften(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if costly else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            facts=(("period", period), ("loop_line", loop.span.line), ("option", option_of(event))),
+            facts=(
+                ("period", period),
+                ("loop_line", loop.span.line),
+                ("option", option_of(event)),
+                ("norm", self.limit("save_period")),
+            ),
         )
 
 

@@ -183,7 +183,7 @@ class DebugModeOn(Check):
                 self,
                 [item for item in suspected if _speaks_of(item, pattern)],
                 f"{on.what} is on in {percent(on.share)} of the steps: {what}{price}{at(spans)}.",
-                share=(1 - 1 / on.slower) * on.share if on.slower and on.slower > 1 else None,
+                share=on.cost or None,
                 spans=spans,
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 run=run,

@@ -25,7 +25,7 @@ from gpudoctor.model.reading.recordings.judged import (
     Run,
     duration,
     hot_lines,
-    judged,
+    judged_by_share,
     level,
     measured,
     percent,
@@ -119,14 +119,14 @@ class EvaluationTooOften(Check):
             name="share_noted",
             default=0.15,
             unit="1",
-            source="CATALOGUE OBS004",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Evaluation that takes this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.30,
             unit="1",
-            source="CATALOGUE OBS004",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Evaluation that takes this share of a recorded run is a warning.",
         ),
         Threshold(
@@ -142,7 +142,7 @@ class EvaluationTooOften(Check):
         if (window := watched(patient)) is not None:
             yield from evaluation(self, window, lambda: self._from_source(patient.source))
             return
-        run = judged(patient)
+        run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected
 
@@ -223,6 +223,7 @@ class EvaluationTooOften(Check):
                 ("event_line", found.event.span.line),
                 ("event_column", found.event.span.column),
                 ("event_path", found.event.span.path),
+                ("norm", self.limit("eval_period")),
             ),
         )
 

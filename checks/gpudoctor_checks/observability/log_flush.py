@@ -48,6 +48,7 @@ class LogFlush(Check):
         loses the lines that are still in the buffer: at most the last few.
     Remedies:
         Take the flush out and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once.
+        A progress line that is drawn over itself needs its flush: draw it every 50 steps.
     References:
         - https://pytorch.org/docs/stable/tensorboard.html#torch.utils.tensorboard.writer.SummaryWriter
         - https://docs.python.org/3/library/os.html#os.fsync
@@ -69,14 +70,14 @@ class LogFlush(Check):
             name="share_noted",
             default=0.02,
             unit="1",
-            source="CATALOGUE OBS002, of which it is a part",
+            source="OBS002's threshold, of which it is a part",
             meaning="Flushes that take this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
-            source="CATALOGUE OBS002, of which it is a part",
+            source="OBS002's threshold, of which it is a part",
             meaning="Flushes that take this share of a recorded run is a warning.",
         ),
     )

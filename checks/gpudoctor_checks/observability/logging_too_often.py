@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import (
@@ -16,10 +16,12 @@ from gpudoctor.model import (
     Provenance,
     Reads,
     Severity,
+    SourceSpan,
     Threshold,
 )
 from gpudoctor.model.reading.cadence import brief, measures
-from gpudoctor.model.reading.recordings.blame import Owner, flushes
+from gpudoctor.model.reading.recordings.blame import Owner, flushes, opens_files
+from gpudoctor.model.reading.recordings.costs import sites
 from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
@@ -120,14 +122,14 @@ class LoggingTooOften(Check):
             name="share_noted",
             default=0.02,
             unit="1",
-            source="CATALOGUE OBS002; train-doctor warns from 2 %",
+            source="train-doctor warns from 2 %",
             meaning="Logging that takes this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
-            source="CATALOGUE OBS002; XProf's DebugPrint rule: 5 % of a step",
+            source="XProf's DebugPrint rule: 5 % of a step",
             meaning="Logging that takes this share of a recorded run is a warning.",
         ),
         Threshold(
@@ -169,7 +171,7 @@ class LoggingTooOften(Check):
         yield confirmed(
             self,
             suspected,
-            f"Logging takes {percent(cost.share)} of the time: {often}"
+            f"Logging takes {percent(cost.share)} of the time: {often}{_files(patient, run, cost.spans)}"
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
             f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
             share=cost.share,
@@ -233,7 +235,12 @@ class LoggingTooOften(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            facts=(("period", first.period), ("calls", len(writes)), ("loop_line", loop.span.line)),
+            facts=(
+                ("period", first.period),
+                ("calls", len(writes)),
+                ("loop_line", loop.span.line),
+                ("norm", self.limit("log_period")),
+            ),
         )
 
 
@@ -260,6 +267,8 @@ def _tracker_switch(guard: Guard) -> bool:
 
 
 def _kind(call: Call, loop: Loop) -> str | None:
+    if call.receiver_class is not None and call.name == f"{call.receiver_class}.{call.method}":
+        return None  # a method of the program's own: what it writes, if anything, is an event by itself
     package, receiver = call.name.split(".", 1)[0], call.receiver.rsplit(".", 1)[-1].lower()
     if call.method in HEAVY and call.receiver:
         return "heavy"
@@ -309,3 +318,21 @@ def _is_epoch(loop: Loop) -> bool:
 def _shown(call: Call) -> str:
     name = call.name
     return f"{call.receiver}.{call.method}" if name.startswith("?.") and call.receiver else name
+
+
+def _files(patient: Patient, run: Run, spans: Sequence[SourceSpan]) -> str:
+    """How many files a step these lines open for writing, as a clause; "" without any."""
+    places = {(span.path, span.line) for span in spans}
+    steps = run.lead.steps + run.lead.warm_up_steps
+    calls = 0
+    for site in sites(run.lead.process):
+        where = spot(patient, site.place)
+        if opens_files(site) and (where.path, where.line) in places:
+            calls += site.calls
+    if not calls:
+        return ""
+    return (
+        "a file written on each step, "
+        if 0.9 < calls / steps < 1.1
+        else f"{calls / steps:.2g} files written a step, "
+    )

@@ -83,14 +83,14 @@ class ModelWatch(Check):
             name="share_noted",
             default=0.02,
             unit="1",
-            source="CATALOGUE OBS002, of which it is a part",
+            source="OBS002's threshold, of which it is a part",
             meaning="Histograms that take this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
-            source="CATALOGUE OBS002, of which it is a part",
+            source="OBS002's threshold, of which it is a part",
             meaning="Histograms that take this share of a recorded run is a warning.",
         ),
     )

@@ -1,7 +1,8 @@
 """OBS001: a profiler or FLOPs counter stays active while the model trains."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.model import (
     Check,
@@ -31,6 +32,7 @@ from gpudoctor.model.reading.profilers import (
 )
 from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off
 from gpudoctor.model.reading.recordings.blame import Owner
+from gpudoctor.model.reading.recordings.costs import Site
 from gpudoctor.model.reading.recordings.instruments import instrumented
 from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
@@ -42,6 +44,8 @@ from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
+_LONGER = 1.1
+"""Times as long as the others from which on the steps with a profiler are called longer."""
 
 
 class ProfilerInLoop(Check):
@@ -97,14 +101,14 @@ class ProfilerInLoop(Check):
             name="share_noted",
             default=0.02,
             unit="1",
-            source="CATALOGUE OBS001",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="A profiler whose own work takes this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
-            source="CATALOGUE OBS001",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="A profiler whose own work takes this share of a recorded run is a warning.",
         ),
         Threshold(
@@ -145,15 +149,14 @@ class ProfilerInLoop(Check):
         places = opened if inside and opened else [item.place for item in inside[:_PLACES]] or opened
         spans = list(cost.spans) or [spot(patient, place) for place in places]
         counts = not cost.sites and (on is None or on.what == "flop_counter")
-        tool = "A FLOPs counter" if counts else "A profiler"
-        slower = on.slower if on is not None and on.slower and on.slower > 1 else 1.0
-        share = min(0.99, own + (1 - own) * covered * (1 - 1 / slower))
-        words = f", and was on in {percent(covered)} of the steps" if covered else ""
+        slower = on.slower if on is not None else None
+        share = own + (1 - own) * ((on.cost if on is not None else None) or 0.0)
+        tool = _named(cost.sites) or ("A FLOPs counter" if counts else "A profiler")
         yield confirmed(
             self,
             suspected,
-            f"{cost.what or tool} takes {percent(own)} of the time for its own work{words}{at(spans)}.",
-            share=share,
+            self._words(tool, own, covered, slower, spans),
+            share=min(0.99, share) if share >= self.limit("share_noted") else None,
             spans=spans,
             severity=severity,
             run=run,
@@ -161,6 +164,23 @@ class ProfilerInLoop(Check):
             numbers=(measured("steps_covered", covered, "1", run.recording),),
             facts=(("kind", "flops" if counts else "profiler"), ("how", "step"), ("period", 1)),
         )
+
+    def _words(
+        self, tool: str, own: float, covered: float, slower: float | None, spans: list[SourceSpan]
+    ) -> str:
+        """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
+        on = f"was on in {percent(covered)} of the steps"
+        longer = slower is not None and slower >= _LONGER
+        if own >= self.limit("share_noted"):
+            words = f"takes {percent(own)} of the time for its own work" + (f", and {on}" if covered else "")
+            words += f", which were {slower:.2g} times as long as the others" if longer else ""
+        elif longer:
+            words = f"{on}, and made them {slower:.2g} times as long"
+        elif slower is None:
+            words = f"{on}; too few steps ran without it to show what it costs"
+        else:
+            words = on
+        return f"{tool} {words}{at(spans)}."
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         try:
@@ -328,3 +348,9 @@ class ProfilerInLoop(Check):
             subject=f"{span.path}:{span.line}",
             facts=(("kind", "flops" if tool.counts else "profiler"), ("how", how), ("period", period)),
         )
+
+
+def _named(sites: Sequence[Site]) -> str:
+    """What was called, the dearest first, without the methods that a `with` calls; "" where hooks saw none."""
+    names = (re.sub(r"\.__(enter|exit)__$", "", site.what) for site in sites)
+    return next((name for name in names if name), "")

@@ -22,7 +22,7 @@ from gpudoctor.model.reading.networks import network
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.reading.recordings.facts import main_model, on_gpu
 from gpudoctor.model.reading.recordings.instruments import share_below
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent
+from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
@@ -35,6 +35,9 @@ _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|att
 _FUSED = re.compile(r"scaled_dot_product_attention|flash_attn|xformers|flex_attention")
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.Tensor.softmax", "?.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm", "torch.einsum", "torch.Tensor.matmul", "torch.Tensor.bmm"})
+_CHANGES = frozenset({"abs", "tanh", "complex", "sigmoid", "relu", "exp", "log", "square", "pow"})
+"""Functions of the scores that stand between the product and the softmax only where attention is of another
+kind: of frequencies, with soft caps."""
 _KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
 
 
@@ -78,7 +81,7 @@ class AttentionEager(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        found = suspicions(lambda: self._read(patient), run)
+        found = suspicions(lambda: self._read(patient), run, refuted=ran_on_cpu(patient))
         seen = _seen_eager(run) if run is not None else 0.0
         if run is None or seen < self.limit("looks"):
             yield from found
@@ -269,12 +272,15 @@ def _attention(script: Script, owner: str, method: str, node: ast.AST) -> Source
         name = ast.unparse(statement.targets[0])
         for part in ast.walk(statement.value):
             call = calls.get(id(part))
-            if call is not None and (call.name in _SOFTMAX or call.name == "torch.nn.Softmax.__call__"):
+            if call is None or any(guard.never for guard in call.guards):
+                continue
+            if call.name in _SOFTMAX or call.name == "torch.nn.Softmax.__call__":
                 fed = [
                     *call.node.args,
                     *([call.node.func] if isinstance(call.node.func, ast.Attribute) else []),
                 ]
-                if any(_from_product(item, made, calls) for item in fed):
+                plain = not any(_changes_scores(part) for item in fed for part in ast.walk(item))
+                if plain and any(_from_product(item, made, calls) for item in fed):
                     softmax = (name, call.span)
         made.setdefault(name, []).append(statement.value)
     if softmax is None:
@@ -284,6 +290,13 @@ def _attention(script: Script, owner: str, method: str, node: ast.AST) -> Source
         if _is_product(part, calls) and getattr(part, "lineno", 0) >= span.line and name in _words(part):
             return None if _returned(node, name) else span
     return None
+
+
+def _changes_scores(node: ast.AST) -> bool:
+    """Whether scores are more than scaled and masked, `abs(scores)`: no fused kernel computes that."""
+    if not isinstance(node, ast.Call):
+        return False
+    return ast.unparse(node.func).rpartition(".")[2] in _CHANGES
 
 
 def _from_product(

@@ -8,7 +8,7 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged
+from gpudoctor.model.reading.recordings.judged import judged, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import suspicions
 from gpudoctor.model.reading.shapes import fixed_shape
 from gpudoctor.model.reading.syntax import nodes
@@ -61,7 +61,7 @@ class AutotuneOff(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         process = run.lead.process if run is not None else None
         if process is not None and (torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False):
             return
@@ -84,8 +84,9 @@ class AutotuneOff(Check):
             seen.add(script.path)
             said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
             what = f"Line {said[0].line} switches cudnn.benchmark off" if said else "cudnn.benchmark stays off"
+            who = built.size_text if built.certain else "the network"
             yield self.finding(
-                f"{what}, and {built.size_text} convolves images of one size.",
+                f"{what}, and {who} convolves images of one size.",
                 evidence=(*said[:1], built.span, shape, loop.span),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,

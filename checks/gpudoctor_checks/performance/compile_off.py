@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.reading.device_use import Target
@@ -12,10 +12,11 @@ from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.reading.recordings.facts import compiled, on_gpu
-from gpudoctor.model.reading.recordings.judged import judged
+from gpudoctor.model.reading.recordings.judged import judged, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import suspicions
 from gpudoctor.model.reading.shapes import fixed_shape
 from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.versions import meant_version
 from gpudoctor.model.signs.source import Script
 
 _WORDS = re.compile(
@@ -86,7 +87,7 @@ class CompileOff(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         process = run.lead.process if run is not None else None
         if run is not None and process is not None and on_gpu(process) is not None:
             share = run.share("forward", "backward")
@@ -99,8 +100,6 @@ class CompileOff(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        if _torch(patient) < self.limit("torch"):
-            return
         seen: set[tuple[str, int]] = set()
         for program in programs:
             script, loop = next(program.loops)
@@ -109,12 +108,14 @@ class CompileOff(Check):
                 continue
             if not program.starts or _set_elsewhere(program):
                 continue
+            if _torch(patient, program.entry.path) < self.limit("torch"):
+                continue
             built, shape = network(program), fixed_shape(program)
             if built is None or shape is None or not self._worth(built) or _compiles(program):
                 continue
             seen.add(place)
             yield self.finding(
-                f"{built.size_text} trains on batches of one shape and is never compiled.",
+                f"{built.size_text} runs on batches of one shape and is never compiled.",
                 evidence=(built.span, loop.span, shape),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
@@ -127,11 +128,9 @@ class CompileOff(Check):
         return not built.tiny if built.library else built.parameters >= self.limit("weights")
 
 
-def _torch(patient: Patient) -> float:
-    try:
-        version = numbers(patient.torch.version)
-    except Unavailable:
-        return float("inf")
+def _torch(patient: Patient, path: str) -> float:
+    """The major version of torch that a script is written for; infinite when nothing names it."""
+    version = numbers(meant_version(patient, "torch", path).version or "")
     return float(version[0]) if version else float("inf")
 
 

@@ -19,7 +19,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.device_use import Target, device_of, training_target
 from gpudoctor.model.reading.moves import Move, Moved, moves
 from gpudoctor.model.reading.recordings.facts import gpus_here, model_place, on_gpu
-from gpudoctor.model.reading.recordings.judged import judged, measured, spot
+from gpudoctor.model.reading.recordings.judged import judged, measured, processes, recorded, spot
 from gpudoctor.model.reading.recordings.numbers import run_numbers
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.syntax import nodes
@@ -73,7 +73,7 @@ class GpuUnused(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=_refuted(patient))
         process = run.lead.process if run is not None else None
         if run is None or process is None or on_gpu(process) is None:
             yield from suspected
@@ -251,3 +251,10 @@ def _count(gpus: tuple[Gpu, ...]) -> str:
 
 def _gpus(gpus: tuple[Gpu, ...]) -> Measurement:
     return Measurement(name="gpus", value=len(gpus), unit="{gpus}", reproduce="nvidia-smi -L")
+
+
+def _refuted(patient: Patient) -> bool:
+    """Whether a recorded run, of any length, was on a GPU after all, or had none."""
+    recording = recorded(patient)
+    seen = [on_gpu(process) for process in processes(patient)]
+    return recording is not None and (True in seen or (False in seen and not gpus_here(recording)))

@@ -58,9 +58,9 @@ class LaunchBound(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         state = run.lead
-        if not state.known("device_busy"):
+        idle = run.idle
+        if idle is None:
             raise Unavailable("the recording has no device clock")
-        idle = max(0.0, 1.0 - state.share("device_busy"))
         elsewhere = 1.0 - run.share(*_LAUNCHING)
         share = max(0.0, idle - elsewhere)
         severity = level(share, self.limit("idle_noted"), self.limit("idle_warned"))

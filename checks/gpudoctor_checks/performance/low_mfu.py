@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
 from gpudoctor.model.reading.recordings.numbers import run_numbers
-from gpudoctor.model.reading.recordings.peaks import peak_flops
+from gpudoctor.model.reading.recordings.peak_of_ranks import peak_of_ranks
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -39,7 +39,7 @@ class LowMfu(Check):
             name="mfu",
             default=0.20,
             unit="1",
-            source="CATALOGUE PERF012",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="A utilisation below this is a note.",
         ),
         Threshold(
@@ -54,7 +54,7 @@ class LowMfu(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         numbers = run_numbers(run.recording)
-        peak = peak_flops(run.recording)
+        peak = peak_of_ranks(run.recording)
         done = numbers.throughput.flops_per_second if numbers.throughput is not None else None
         if peak is None or done is None:
             raise Unavailable("the model's FLOPs or the card's peak are not known")

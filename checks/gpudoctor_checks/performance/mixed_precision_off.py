@@ -21,9 +21,17 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.precision import ConfigTold, Precision, Told, config_precision, told_precision
 from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.facts import capability, lowered, main_model, model_place, on_gpu
-from gpudoctor.model.reading.recordings.judged import judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.facts import (
+    capability,
+    lowered,
+    main_model,
+    model_place,
+    on_cuda,
+    on_gpu,
+)
+from gpudoctor.model.reading.recordings.judged import judged, measured, percent, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.versions import meant_version
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
@@ -102,14 +110,14 @@ class MixedPrecisionOff(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         process = run.lead.process if run is not None else None
         half = lowered(process) if process is not None else None
         if run is None or process is None or half is None or on_gpu(process) is None:
             yield from suspected
             return
         card, compute = capability(process), run.share("forward", "backward")
-        if half or not on_gpu(process) or (card is not None and card < self.limit("capability")):
+        if half or not on_cuda(process) or (card is not None and card < self.limit("capability")):
             return
         if compute < self.limit("compute_share"):
             return
@@ -147,7 +155,7 @@ class MixedPrecisionOff(Check):
             return
         places: set[tuple[str, int]] = set()
         for program in programs:
-            for finding in self._from_source(program, said, _keeps_stored(patient)):
+            for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)
                 if place not in places:
@@ -179,7 +187,7 @@ class MixedPrecisionOff(Check):
             evidence.append(built.span)
         who = built.size_text if built is not None else "The network"
         yield self.finding(
-            f"{who} trains in float32: {_says(told, full)}.",
+            f"{who} computes in float32: {_says(told, full)}.",
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=severity,
@@ -242,13 +250,9 @@ class MixedPrecisionOff(Check):
             )
 
 
-def _keeps_stored(patient: Patient) -> bool | None:
+def _keeps_stored(patient: Patient, path: str) -> bool | None:
     """Whether transformers loads a checkpoint in its own dtype; None when its version is not known."""
-    try:
-        found = patient.packages.distributions.get("transformers")
-    except Unavailable:
-        return None
-    version = numbers(found.version) if found is not None else ()
+    version = numbers(meant_version(patient, "transformers", path).version or "")
     return version >= _KEEPS_STORED if version else None
 
 

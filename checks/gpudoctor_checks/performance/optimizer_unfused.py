@@ -4,15 +4,17 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import plain
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged, percent, spot
+from gpudoctor.model.reading.recordings.judged import judged, percent, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.versions import meant_version
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
@@ -83,6 +85,8 @@ class OptimizerUnfused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         process = run.lead.process if run is not None else None
+        if run is None and ran_on_cpu(patient):
+            return
         here = process is not None and on_gpu(process) is False and _fuses(process)
         suspected = suspicions(lambda: self._suspected(patient, cpu=here), run)
         if run is None or process is None or on_gpu(process) is None:
@@ -116,8 +120,8 @@ class OptimizerUnfused(Check):
 
     def _suspected(self, patient: Patient, *, cpu: bool) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
-        old = _torch(patient) < self.limit("torch")
         for program in training_programs(patient.source):
+            old = _torch(patient, program.entry.path) < self.limit("torch")
             if not cpu and program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._optimizers(program, old), *self._classes(program), *self._by_hand(program)):
@@ -136,13 +140,12 @@ class OptimizerUnfused(Check):
                 if kind is not None:
                     kinds.setdefault((kind, call.method), []).append(call)
             for (kind, optimizer), calls in kinds.items():
-                lines = sorted({call.span.line for call in calls})
-                where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines[:6]))
+                where = lines_at((call.span for call in calls), script.path)
                 yield self.finding(
                     _WORDS[kind].format(optimizer=optimizer, where=where),
                     evidence=(*(call.span for call in calls), next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
-                    subject=f"{script.path}:{lines[0]}",
+                    subject=f"{script.path}:{min(call.span.line for call in calls)}",
                     facts=(("kind", kind), ("optimizer", optimizer), ("calls", len(calls))),
                 )
 
@@ -153,7 +156,10 @@ class OptimizerUnfused(Check):
                 step = info.methods.get("step")
                 if step is None or "torch.optim.Optimizer" not in info.bases:
                     continue
-                if not any(called.rpartition(".")[2] == name for called in program.called):
+                if not any(
+                    call.name.rpartition(".")[2] == name and not any(guard.never for guard in call.guards)
+                    for _, call in program.calls
+                ):
                     continue
                 loop = next((node for node in ast.walk(step) if _over_parameters(node)), None)
                 text = ast.unparse(step)
@@ -208,11 +214,9 @@ def _kind(call: Call, old: bool) -> str | None:
     return "version" if old and not call.open_ended else None
 
 
-def _torch(patient: Patient) -> float:
-    try:
-        version = numbers(patient.torch.version)
-    except Unavailable:
-        return float("inf")
+def _torch(patient: Patient, path: str) -> float:
+    """The major version of torch that a script is written for; infinite when nothing names it."""
+    version = numbers(meant_version(patient, "torch", path).version or "")
     return float(version[0]) if version else float("inf")
 
 

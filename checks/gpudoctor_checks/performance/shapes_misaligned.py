@@ -8,8 +8,11 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.devices import lowest_capability
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import Layer, Network, network
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.precision import Precision, told_precision
+from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import Program, by_script, training_programs
+from gpudoctor.model.reading.syntax import walk
 from gpudoctor.model.signs.configs import ConfigKind, Configs
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
 
@@ -32,14 +35,14 @@ _PRETRAINED = ("transformers_version", "_name_or_path", "model_name_or_path", "b
 
 
 class ShapesMisaligned(Check):
-    """Sides of large matrix products are no multiples of 8, so tensor cores work on padding or not at all.
+    """Sides of large matrix products are not multiples of 8, so tensor cores work on padding or not at all.
 
     What it finds:
-        Linear layers, attention and recurrent layers of 512 and more features whose size is no multiple of 8;
-        such widths and vocabularies in configs of networks trained from scratch; embeddings resized to a
+        Linear layers, attention and recurrent layers of 512 and more features whose size is not a multiple of
+        8; such widths and vocabularies in configs of networks trained from scratch; embeddings resized to a
         tokenizer's length as it is; collators that pad 16-bit batches to any length.
     Why it hurts:
-        Tensor cores take 16-bit tiles of 8 values. A side that is no multiple is padded by the library, or the
+        Tensor cores take 16-bit tiles of 8 values. A side that is not one is padded by the library, or the
         product falls back to a slower kernel. A vocabulary of 50,257 instead of 50,304 costs a few percent up
         to a quarter of the step in networks of moderate size.
     How it knows:
@@ -65,7 +68,7 @@ class ShapesMisaligned(Check):
             default=8,
             unit="{values}",
             source="NVIDIA matrix multiplication guide: 16-bit operands aligned to 16 bytes",
-            meaning="Sizes that are no multiple of it are misaligned.",
+            meaning="Sizes that are not a multiple of it are misaligned.",
         ),
         Threshold(
             name="size",
@@ -125,9 +128,8 @@ class ShapesMisaligned(Check):
         if not layers:
             return
         sizes = sorted({size for layer in layers for size in layer.feature_sizes if self._odd(size)})
-        lines = sorted({layer.call.span.line for layer in layers})
-        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:6])
-        many = "is no multiple" if len(sizes) == 1 else "are no multiples"
+        where = lines_at((layer.call.span for layer in layers), layers[0].call.span.path)
+        many = "is not a multiple" if len(sizes) == 1 else "are not multiples"
         yield self.finding(
             f"{' and '.join(f'{size:,}' for size in sizes[:3])} {many} of {self.limit('multiple'):g} "
             f"({where}): a side of a matrix product that tensor cores take in pieces.",
@@ -164,7 +166,12 @@ class ShapesMisaligned(Check):
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
-                facts=(("kind", "vocabulary"), ("keyword", "pad_to_multiple_of"), ("value", "64")),
+                facts=(
+                    ("kind", "vocabulary"),
+                    ("keyword", "pad_to_multiple_of"),
+                    ("value", "64"),
+                    ("from_end", _from_end(script, call)),
+                ),
             )
 
     def _collators(self, program: Program) -> Iterator[Finding]:
@@ -198,7 +205,7 @@ class ShapesMisaligned(Check):
                 number = entry.number
                 if isinstance(number, int) and self._odd(number):
                     yield self.finding(
-                        f"{entry.key} is {number:,}, no multiple of {self.limit('multiple'):g}: a side of a "
+                        f"{entry.key} is {number:,}, not a multiple of {self.limit('multiple'):g}: a side of a "
                         "matrix product that tensor cores take in pieces.",
                         evidence=(file.setting(entry),),
                         confidence=Confidence.SUSPECTED,
@@ -211,6 +218,23 @@ class ShapesMisaligned(Check):
                             ("rounded", _rounded(number)),
                         ),
                     )
+
+
+def _from_end(script: Script, call: Call) -> int:
+    """The line of the same function that counts rows from the end (`rows[-new:]`), 0 for none.
+
+    The new tokens are the last rows only as long as nothing pads the table behind them.
+    """
+    function = next(
+        (item for item in enclosing(script, call.node) if isinstance(item, ast.FunctionDef)), script.tree
+    )
+    for part in walk(function):
+        if isinstance(part, ast.Slice) and any(
+            isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub)
+            for bound in (part.lower, part.upper)
+        ):
+            return part.lineno
+    return 0
 
 
 @by_script

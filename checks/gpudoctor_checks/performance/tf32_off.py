@@ -19,8 +19,15 @@ from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.networks import network
 from gpudoctor.model.reading.precision import Precision, config_precision, told_precision
 from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.facts import capability, lowered, model_place, on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged, measured, percent, spot
+from gpudoctor.model.reading.recordings.facts import (
+    capability,
+    lowered,
+    model_place,
+    on_cuda,
+    on_gpu,
+    torch_fact,
+)
+from gpudoctor.model.reading.recordings.judged import judged, measured, percent, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.tf32 import Tf32, Tf32Setting, tf32_settings
 from gpudoctor.model.signs.configs import Configs
@@ -79,7 +86,7 @@ class Tf32Off(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
+        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         process = run.lead.process if run is not None else None
         precision = torch_fact(process, "tf32") if process is not None else None
         if run is None or process is None or precision is None or on_gpu(process) is None:
@@ -87,7 +94,7 @@ class Tf32Off(Check):
             return
         card = capability(process)
         old = card is not None and card < self.limit("capability")
-        if precision != "highest" or not on_gpu(process) or lowered(process) or old:
+        if precision != "highest" or not on_cuda(process) or lowered(process) or old:
             return
         compute, where = run.share("forward", "backward"), model_place(process)
         if compute < self.limit("compute_share"):

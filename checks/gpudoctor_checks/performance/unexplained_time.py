@@ -58,14 +58,14 @@ class UnexplainedTime(Check):
             name="share_noted",
             default=0.15,
             unit="1",
-            source="CATALOGUE PERF014; TraceML's RESIDUAL_HEAVY: 10 and 20 %",
+            source="TraceML's RESIDUAL_HEAVY: 10 and 20 %",
             meaning="Unexplained time of this share of a run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.30,
             unit="1",
-            source="CATALOGUE PERF014",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Unexplained time of this share of a run is a warning.",
         ),
         Threshold(
@@ -83,7 +83,7 @@ class UnexplainedTime(Check):
             return
         run = demanded(patient)
         yield from self._gathering(patient, run)
-        share = self._unexplained(patient, run)
+        share = run.worth(self._unexplained(patient, run))
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.blame import Owner, collects
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 
@@ -78,14 +78,14 @@ class AllocatorFlushInLoop(Check):
             name="share_noted",
             default=0.01,
             unit="1",
-            source="CATALOGUE SYNC002",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Flushes and collections that take this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
-            source="CATALOGUE SYNC002",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Flushes and collections that take this share of a recorded run is a warning.",
         ),
     )
@@ -93,6 +93,8 @@ class AllocatorFlushInLoop(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
+        if ran_on_cpu(patient):  # there is no cache there; a collection costs all the same
+            suspected = [item for item in suspected if str(item.fact("call")).endswith("collect")]
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:

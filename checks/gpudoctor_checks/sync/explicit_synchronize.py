@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.cadence import measures, often, step_period
 from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.judged import Run, judged, level, percent
+from gpudoctor.model.reading.recordings.judged import Run, judged, level, percent, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
@@ -95,21 +95,21 @@ class ExplicitSynchronize(Check):
             name="share_noted",
             default=0.05,
             unit="1",
-            source="CATALOGUE SYNC001, whose waits are of the same kind",
+            source="SYNC001's threshold, whose waits are of the same kind",
             meaning="Explicit waits that take this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.1,
             unit="1",
-            source="CATALOGUE SYNC001, whose waits are of the same kind",
+            source="SYNC001's threshold, whose waits are of the same kind",
             meaning="Explicit waits that take this share of a recorded run is a warning.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:

@@ -2,19 +2,22 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.reading.cadence import brief, measures, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import OFTEN, is_metric, samples_around
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.recordings.blame import Owner, waits_otherwise
 from gpudoctor.model.reading.recordings.costs import Site
-from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
+from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, ran_on_cpu, spot
+from gpudoctor.model.reading.recordings.pricing import at, confirmed, meanwhile, price, suspicions
+from gpudoctor.model.reading.steering import steers
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.windows.costs import host_sync
 from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -25,9 +28,14 @@ _SETTERS = frozenset({"set_postfix", "set_description"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
+    """One place that reads the device."""
+
     span: SourceSpan
     word: str
     rate: float
+    """Reads a step, all calls that lead to the place together."""
+    repeated: bool
+    """Whether a loop of unknown length runs it."""
 
 
 class HostSyncInLoop(Check):
@@ -49,7 +57,8 @@ class HostSyncInLoop(Check):
         explicit synchronize, or in a script that trains on the CPU are silent; those of metrics and of loops
         over the samples of a batch are SYNC004's.
     Remedies:
-        Add up on the device and read every N steps; ask for several values in one transfer.
+        Add up on the device and read every N steps; ask for several values in one transfer. A value that
+        decides what the step does is not read less often: the decision moves to the device.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
         - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
@@ -64,14 +73,14 @@ class HostSyncInLoop(Check):
             name="reads_per_step",
             default=3,
             unit="{reads}",
-            source="CATALOGUE SYNC001; PyTorch tuning guide",
+            source="PyTorch tuning guide",
             meaning="So many reads a step are a warning.",
         ),
         Threshold(
             name="reads_noted",
             default=1,
             unit="{reads}",
-            source="CATALOGUE SYNC001: one read a step costs something only a run can price",
+            source="convention: one read a step costs something only a run can price",
             meaning="From so many reads a step on there is a note.",
         ),
         Threshold(
@@ -85,14 +94,14 @@ class HostSyncInLoop(Check):
             name="share_noted",
             default=0.05,
             unit="1",
-            source="CATALOGUE SYNC001; train-doctor warns from 5 %",
+            source="train-doctor warns from 5 %",
             meaning="Reads that take this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.1,
             unit="1",
-            source="CATALOGUE SYNC001",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Reads that take this share of a recorded run is a warning.",
         ),
     )
@@ -102,7 +111,7 @@ class HostSyncInLoop(Check):
             yield from host_sync(self, window, lambda: self._in_source(patient.source))
             return
         run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -123,8 +132,8 @@ class HostSyncInLoop(Check):
         yield confirmed(
             self,
             suspected,
-            f"The host waits {percent(cost.share)} of the time to read values, {cost.calls:.2g} times a step "
-            f"({cost.what}){at(cost.spans)}.",
+            f"The host waits {percent(cost.host)} of the time to read values, {cost.calls:.2g} times a step "
+            f"({cost.what}){at(cost.spans)}{meanwhile(run, cost)}.",
             share=cost.share,
             spans=cost.spans,
             severity=severity,
@@ -140,21 +149,21 @@ class HostSyncInLoop(Check):
         for script, loop in source.training_loops:
             if measures(script, loop) or brief(script, loop, self.limit("measurement_steps")):
                 continue
-            yield from self._from_source(script, loop)
+            yield from self._from_source(source, script, loop)
 
-    def _from_source(self, script: Script, loop: Loop) -> Iterator[Finding]:
-        reads = _reads(script, loop)
-        total = sum(read.rate for read in reads)
-        if not reads or total < self.limit("reads_noted"):
+    def _from_source(self, source: Source, script: Script, loop: Loop) -> Iterator[Finding]:
+        reads = _reads(source, script, loop)
+        if not reads or sum(read.rate for read in reads) < self.limit("reads_noted"):
             return
         often = [read for read in reads if read.rate >= self.limit("reads_noted")]
+        # A value that the step goes by cannot be read less often: alone it is worth knowing, no more.
+        warn = sum(read.rate for read in reads if not steers(source, read.span)) >= self.limit("reads_per_step")
         reads = often or reads
-        warn = total >= self.limit("reads_per_step")
+        total = sum(read.rate for read in reads)
         words = ", ".join(dict.fromkeys(read.word for read in reads))
         many = "once" if round(total) == 1 else f"{total:.0f} times"
-        many = f"at least {many}" if any(read.rate > 1 for read in reads) else many
-        lines = sorted({read.span.line for read in reads})
-        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(str(line) for line in lines[:6])
+        many = f"at least {many}" if any(read.repeated for read in reads) else many
+        where = lines_at((read.span for read in reads), script.path)
         yield self.finding(
             f"Every training step waits for the GPU {many} to read a value ({words}; {where}).",
             evidence=tuple(read.span for read in reads[:8]),
@@ -170,22 +179,77 @@ def _place(patient: Patient, site: Site) -> tuple[str, int]:
     return span.path, span.line
 
 
-def _reads(script: Script, loop: Loop) -> list[_Read]:
+def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
     tensors = DeviceTensors(script, loop)
     elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
     found: dict[tuple[str, int, int], _Read] = {}
+    seen: set[tuple[object, ...]] = set()
+    arms: dict[tuple[object, ...], tuple[list[_Read], list[_Read]]] = {}
     drained = False
     for event in loop.events:
         if event.call is not None and event.call.name in _SYNCHRONIZES and event.every_pass:
             drained = True
         rate = _rate(event, loop)
+        arm = _arm(source, event) if rate == 0 else None
+        if arm is not None:
+            rate = _rate(replace(event, guards=arm.others), loop)
         if drained or rate == 0 or id(event.node) in elsewhere:
             continue
         word = _word(event, loop, tensors)
         if word and not (_often(event) and samples_around(script, loop, event)):  # SYNC004 tells of that loop
             key = (event.span.path, event.span.line, event.span.column)
-            found.setdefault(key, _Read(span=event.span, word=word, rate=rate))
+            if (key, event.via) in seen:
+                continue
+            seen.add((key, event.via))
+            repeated = any(inner is not loop for inner in event.inner)
+            read = _Read(span=event.span, word=word, rate=rate, repeated=repeated)
+            if arm is not None:
+                arms.setdefault((arm.place, event.via), ([], []))[arm.second].append(read)
+            else:
+                _add(found, read)
+    for first, second in arms.values():
+        for read in min(first, second, key=lambda reads: sum(item.rate for item in reads)):
+            _add(found, read)  # one of the two is executed on every pass
     return list(found.values())
+
+
+def _add(found: dict[tuple[str, int, int], _Read], read: _Read) -> None:
+    """One more call that leads to a place."""
+    key = (read.span.path, read.span.line, read.span.column)
+    before = found.get(key)
+    if before is not None:
+        read = replace(read, rate=read.rate + before.rate, repeated=read.repeated or before.repeated)
+    found[key] = read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arm:
+    """Which arm of an `if ... else` an event stands in, where nothing else keeps it from a pass."""
+
+    place: tuple[str, int]
+    second: bool
+    others: tuple[Guard, ...]
+    """The event's other guards."""
+
+
+def _arm(source: Source, event: Event) -> _Arm | None:
+    open_ended = [
+        guard
+        for guard in event.guards
+        if guard.kind in (GuardKind.OTHER, GuardKind.SWITCH) and not guard.mostly and not guard.never
+        and not (isinstance(guard.value, Known) and guard.value.value)
+    ]  # fmt: skip
+    line = getattr(event.node, "lineno", 0)
+    if len(open_ended) != 1:
+        return None
+    script = next((item for item in source.scripts if item.path == event.span.path), None)
+    for node in nodes(script, ast.If) if script is not None else ():
+        if node.test.lineno == open_ended[0].line and node.orelse:
+            others = tuple(guard for guard in event.guards if guard is not open_ended[0])
+            if node.body[0].lineno <= line <= (node.orelse[-1].end_lineno or 0):
+                second = line >= node.orelse[0].lineno
+                return _Arm(place=(event.span.path, node.lineno), second=second, others=others)
+    return None
 
 
 def _rate(event: Event, loop: Loop) -> float:
@@ -207,7 +271,7 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     """How the event reads the device, `.item()`; None when it does not."""
     call = event.call
     if call is None:
-        test = isinstance(event.node, ast.expr) and tensors.holds(event.node, event)
+        test = isinstance(event.node, ast.expr) and tensors.holds(_first(event.node), event)
         return "if on a tensor" if test else None
     if call.method in _READS and isinstance(call.node.func, ast.Attribute):
         if call.name.startswith(("numpy.", "torch.cuda")):
@@ -222,6 +286,13 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
         if any(_shows(item, event, tensors) for item in shown):
             return f"{call.method}() of a tensor"
     return None
+
+
+def _first(test: ast.expr) -> ast.expr:
+    """What a condition looks at in any case; the other operands of `and` and `or` are events of their own."""
+    while isinstance(test, ast.BoolOp | ast.UnaryOp):
+        test = test.values[0] if isinstance(test, ast.BoolOp) else test.operand
+    return test
 
 
 def _shows(value: ast.expr, event: Event, tensors: DeviceTensors) -> bool:

@@ -10,7 +10,7 @@ from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import is_metric, samples_around
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
+from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.recordings.statements import loop_heads
 from gpudoctor.model.reading.windows.costs import metrics
@@ -77,14 +77,14 @@ class PerSampleMetrics(Check):
             name="share_noted",
             default=0.05,
             unit="1",
-            source="CATALOGUE SYNC004",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Metrics that take this share of a recorded run is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.1,
             unit="1",
-            source="CATALOGUE SYNC004",
+            source="convention: gpudoctor's own choice, no published figure is known",
             meaning="Metrics that take this share of a recorded run is a warning.",
         ),
     )
@@ -94,7 +94,7 @@ class PerSampleMetrics(Check):
             yield from metrics(self, window, lambda: self._in_source(patient.source))
             return
         run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
+        suspected = suspicions(lambda: self._in_source(patient.source, on_gpu=not ran_on_cpu(patient)), run)
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -119,8 +119,8 @@ class PerSampleMetrics(Check):
             facts=(("period", 1), ("library", ""), ("per_sample", True)),
         )
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
-        on_gpu = training_target(source).on_gpu
+    def _in_source(self, source: Source, *, on_gpu: bool = True) -> Iterator[Finding]:
+        on_gpu = on_gpu and training_target(source).on_gpu
         said: set[int] = set()
         for script, loop in source.training_loops:
             if not full_batch(loop):
@@ -143,7 +143,8 @@ class PerSampleMetrics(Check):
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{loop.span.line}",
             facts=(("period", first.period), ("library", first.event.call.name if first.event.call else ""),
-                   ("loop_line", loop.span.line), ("per_sample", "Python loop" in first.what)),
+                   ("loop_line", loop.span.line), ("per_sample", "Python loop" in first.what),
+                   ("norm", self.limit("metric_period"))),
         )  # fmt: skip
 
     def _library(self, loop: Loop) -> Iterator[_Metric]:

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -19,6 +18,8 @@ from gpudoctor.estimate.measure.machine import free_host_bytes, has_cuda
 from gpudoctor.estimate.measure.result import Ending, Machine, Measurement, Step
 from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.model.amounts import duration
+from gpudoctor.model.children import child_code
 
 STEPS = 3
 """The first step has no optimizer state before it; the second shows the steady state; the third confirms it."""
@@ -26,18 +27,6 @@ LIMIT = 900.0
 """Seconds that a measurement may take unless said otherwise."""
 HOST_BASE = 1 << 30
 """Host memory of the child beside tensors: the interpreter, torch, transformers, the profile."""
-
-_ROOT = Path(__file__).resolve().parents[3]
-_CODE = (
-    "import sys; sys.path[:] = [place for place in sys.path if place] + [{root!r}]; "
-    "from {module} import main; sys.exit(main())"
-)
-"""Without the working folder in front: a file `torch.py` of the user's must not be taken for torch."""
-
-
-def child_code(module: str) -> str:
-    """What `python -c` runs so that a module of ours is the program, whatever the working folder holds."""
-    return _CODE.format(root=str(_ROOT), module=module)
 
 
 def surroundings(kind: str) -> dict[str, str]:
@@ -159,7 +148,7 @@ def read_events(
     steps = tuple(
         Step(**{key: each[key] for key in ("instants", "peak", "static", "scratch")}) for each in all_of("step")
     )
-    ending, said = _ending(last("ending"), code, errors, f"{limit:g} s; {longer}")
+    ending, said = _ending(last("ending"), code, errors, f"{duration(limit)}; {longer}")
     card, load = last("card"), last("load")
     seen = [step.peak for step in steps] + [
         each["most"] for each in (load, last("ending")) if each.get("most") is not None

@@ -1,4 +1,4 @@
-"""The real model of a job: transformers' class, PEFT's adapters, a batch. Needs `gpudoctor[train]`."""
+"""The real model of a job: transformers' class, PEFT's adapters, a batch. Needs the extra `train`."""
 
 from gpudoctor.estimate.real.build import Built, build
 from gpudoctor.estimate.real.config import hf_config

@@ -1,6 +1,6 @@
 """From a shape, a preset or a config.json to the configuration of a Hugging Face class."""
 
-import json
+import os
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -11,11 +11,13 @@ from gpudoctor.estimate.find import find_cached
 from gpudoctor.estimate.presets import lookup
 from gpudoctor.estimate.real.pattern import Pattern, pattern
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.model.doors import load_json, read_file
+from gpudoctor.model.limits import CONFIG
 
 Source = str | Path | ModelShape | Mapping[str, Any]
 """What a model may be named by: a preset's or hub name, a path, its shape, or the object of a config.json."""
 
-NEEDS = "tracing needs torch, transformers and peft: pip install 'gpudoctor[train]'"
+NEEDS = "tracing needs torch, transformers and peft: pip install torch transformers peft"
 
 _SLOTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("layers", ("num_hidden_layers",)),
@@ -43,9 +45,9 @@ def hf_config(source: Source, layers: int | None = None) -> Any:
     if isinstance(source, ModelShape):
         return _from_shape(source, layers)
     path = Path(source).expanduser()
-    if path.is_dir():
+    if os.path.isdir(path):
         path = path / "config.json"
-    if path.is_file():
+    if os.path.isfile(path):
         return _from_file(path, layers)
     cached = find_cached(str(source))
     if cached is not None:
@@ -55,7 +57,7 @@ def hf_config(source: Source, layers: int | None = None) -> Any:
 
 def _from_file(path: Path, layers: int | None) -> Any:
     try:
-        config = json.loads(path.read_text("utf-8-sig"))
+        config = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read as a config.json: {error}") from None
     if not isinstance(config, dict):

@@ -81,5 +81,5 @@ def _need(wanted: list[tuple[str, str]], installed: Callable[[str], bool] | None
     found = installed or (lambda name: importlib.util.find_spec(name) is not None)
     for name, what in wanted:
         if not found(name):
-            extra = {"torchao": "torchao", "flash_attn": "flash-attn"}.get(name, "'gpudoctor[train]'")
-            raise IncompleteError(f"{what} needs {name}, which {sys.executable} has not: pip install {extra}")
+            package = name.replace("_", "-")
+            raise IncompleteError(f"{what} needs {name}, which {sys.executable} has not: pip install {package}")

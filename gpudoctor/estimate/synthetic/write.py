@@ -12,9 +12,10 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
-from gpudoctor.estimate.measure.launch import child_code, surroundings
+from gpudoctor.estimate.measure.launch import surroundings
 from gpudoctor.estimate.synthetic.plan import Synthetic
 from gpudoctor.estimate.synthetic.program import Script, program
+from gpudoctor.model.children import child_code
 
 _SECONDS = 300.0
 """Transformers' import and a model without memory: seconds, on a slow disk a minute."""

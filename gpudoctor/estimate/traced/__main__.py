@@ -12,8 +12,9 @@ from typing import Any
 from gpudoctor.errors import DoctorError
 
 
-def main(path: str) -> int:
+def main() -> int:
     """Answer one request; 0 unless torch itself brings the process down."""
+    [path] = sys.argv[1:]
     request = json.load(sys.stdin)
     os.dup2(2, 1)
     warnings.filterwarnings("ignore")
@@ -90,4 +91,4 @@ def _words(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

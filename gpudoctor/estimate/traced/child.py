@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
+from gpudoctor.model.amounts import duration
+from gpudoctor.model.children import child_code
 
 SECONDS = 120.0
 """How long a trace of a model may take."""
@@ -18,10 +20,10 @@ SCRIPT_SECONDS = 300.0
 """How long a script may take to its second optimizer step."""
 LARGEST = 16 << 30
 """Resident bytes beyond which the child is stopped: fake tensors need none, so something real is being made."""
-COMMAND = (sys.executable, "-m", "gpudoctor.estimate.traced")
+COMMAND = (sys.executable, "-c", child_code("gpudoctor.estimate.traced.__main__"))
 """What is run, followed by the file for the answer."""
 NEEDED = ("torch", "transformers", "peft")
-NEEDS = "--trace needs torch, transformers and peft: pip install 'gpudoctor[train]'"
+NEEDS = "--trace needs torch, transformers and peft: pip install torch transformers peft"
 
 
 def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def _run(request: bytes, path: Path, said: Any, seconds: float) -> int:
         while child.poll() is None:
             if time.monotonic() > end:
                 raise IncompleteError(
-                    f"the trace took longer than {seconds:g} s and was stopped; --trace-seconds N"
+                    f"the trace took longer than {duration(seconds)} and was stopped; --trace-seconds N"
                 )
             if _resident(process) > LARGEST:
                 raise IncompleteError(f"the trace took more than {LARGEST >> 30} GiB of memory and was stopped")

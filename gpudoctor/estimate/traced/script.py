@@ -25,6 +25,8 @@ from gpudoctor.estimate.traced.result import Traced
 from gpudoctor.estimate.traced.run import numbers_of, traced_of
 from gpudoctor.estimate.traced.tracker import Tracker, entering, leaving, mark_states
 from gpudoctor.estimate.traced.world import fake_world
+from gpudoctor.model.doors import read_file
+from gpudoctor.model.limits import SCRIPT
 
 STEPS = 2
 """Optimizer steps that are followed: the first makes the optimizer's states, the second is like all others."""
@@ -147,7 +149,7 @@ def _import_libraries(path: str) -> None:
         import torch
         import torch._dynamo  # noqa: F401 - would make tensors of its own inside the fake world
 
-        if any(_FAMILY.search(each.read_bytes()) for each in _files(path)):
+        if any(_FAMILY.search(read_file(each, SCRIPT)) for each in _files(path)):
             import peft  # noqa: F401
             import transformers.modeling_utils
             import transformers.models.auto.modeling_auto  # noqa: F401

@@ -104,18 +104,17 @@ def settable(
     """Whether keywords of the call at a place may be set or removed by an edit.
 
     Each is written there, or neither stars nor more than `free` positional arguments could carry it already.
-    Of a chain `a.map(f).shuffle()`, whose calls all begin at one place, an edit finds the outermost: that one
-    must be of the `method` meant; without a method no other call may begin there.
+    The calls of a chain `a.map(f).shuffle()` all begin at one place: `method` is the one meant, and the edit
+    must name it too.
     """
     for script in source.scripts:
         if script.path != span.path:
             continue
         here = [call for call in script.calls if (call.span.line, call.span.column) == (span.line, span.column)]
-        if not here or (not method and len(here) > 1):
+        meant = [call for call in here if not method or call.method == method]
+        if len(meant) != 1:
             return False
-        outer = max(here, key=lambda call: (call.node.end_lineno or 0, call.node.end_col_offset or 0))
-        if method and outer.method != method:
-            return False
+        outer = meant[0]
         written = {item.arg for item in outer.node.keywords}
         stars = None in written or any(isinstance(item, ast.Starred) for item in outer.node.args)
         absent = [name for name in names if name not in written]

@@ -58,17 +58,24 @@ def cheap_period(share: float, now: float, watching: float) -> int:
 
 
 def period_for(finding: Finding, patient: Patient, default: int) -> int:
-    """The period for what a finding has measured; never less than the default."""
+    """The period for what a finding has measured; never less than the default or the norm that it names."""
     share = finding.cost.step_share or 0.0
-    return max(default, cheap_period(share, float(finding.fact("period") or 1), _watching(patient)))
+    return max(
+        default,
+        int(finding.fact("norm") or 1),
+        cheap_period(share, float(finding.fact("period") or 1), _watching(patient)),
+    )
 
 
-def engine_period(patient: Patient, kind: str, now: float, default: int, steps: int | None) -> int:
+def engine_period(
+    patient: Patient, kind: str, now: float, default: int, steps: int | None, norm: int = 1
+) -> int:
     """The period for a framework's loop that logs (`log`), evaluates (`eval`) or saves (`save`) too often.
 
-    `steps` are those of the whole run, where they are written down.
+    `steps` are those of the whole run, where they are written down. A shorter period than `norm` would be found
+    again.
     """
-    usual = max(1, min(default, steps // OCCASIONS)) if steps else default
+    usual = max(norm, min(default, steps // OCCASIONS)) if steps else max(norm, default)
     run = judged(patient)
     cheap = cheap_period(run.share(PHASES[kind]), now, _watching(patient)) if run is not None else 1
     return min(max(usual, cheap), max(1, steps // 2)) if steps else max(usual, cheap)

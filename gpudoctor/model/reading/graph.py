@@ -6,7 +6,7 @@ loss from a function that could not be read, `loss.backward()` tells.
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
 from gpudoctor.model.signs.source import Event, Loop, Source
@@ -62,6 +62,18 @@ class GraphFlow:
     def key(self, text: str, via: Scope) -> Key:
         """The name in the scope that owns it."""
         return self._scopes.key(text, via)
+
+    def sources(self, roots: Iterable[tuple[ast.expr, Scope]]) -> set[Key]:
+        """Names whose values go into some expressions, by the assignments of the pass."""
+        wanted = {key for expression, via in roots for key in self._names(expression, via)}
+        feeds = [(key, set(self._names(value, via))) for key, value, via in self._assignments()]
+        while True:
+            before = len(wanted)
+            for key, names in feeds:
+                if _within(key, wanted):
+                    wanted |= names
+            if len(wanted) == before:
+                return wanted
 
     # what feeds a backward
 

@@ -17,6 +17,8 @@ _BUILDERS = re.compile(
     r"^(torchvision\.models\.(\w+\.)?[a-z]\w*|timm\.create_model|.*\.from_pretrained|copy\.deepcopy|peft\.get_peft_model)$"
 )
 _ENGINES = ("accelerate.Accelerator.prepare", "deepspeed.initialize", "lightning.Fabric.setup")
+_CHILDREN = frozenset({"children", "modules", "values", "named_children", "items"})
+"""Methods that hand on the parts of a module."""
 _SHARDS = re.compile(r"(^|\.)(FullyShardedDataParallel|FSDP|fully_shard)$")
 _WEIGHTED = re.compile(
     r"^torch\.nn\.(Linear|Bilinear|Conv\w+|Embedding\w*|LSTM|GRU|RNN|\w*BatchNorm\w*|LayerNorm|Transformer\w*|"
@@ -118,6 +120,38 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
         yield node, ast.unparse(node.value.args[0]), node.value
 
 
+def _holds(value: ast.expr, old: str) -> bool:
+    """Whether a value is built around what a name held, as `Wrapper(net)` is, and so keeps its parameters.
+
+    `Net(net.config)` and a copy do not.
+    """
+    waiting: list[ast.expr] = [value]
+    while waiting:
+        node = waiting.pop()
+        if ast.unparse(node) == old:
+            return True
+        if isinstance(node, ast.Call) and not ast.unparse(node.func).endswith(("deepcopy", "copy")):
+            waiting += [*node.args, *(item.value for item in node.keywords)]
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHILDREN:
+                waiting.append(node.func.value)
+        elif isinstance(node, ast.Starred):
+            waiting.append(node.value)
+        elif isinstance(node, ast.List | ast.Tuple):
+            waiting += node.elts
+        elif isinstance(node, ast.Dict):
+            waiting += node.values
+    return False
+
+
+def _inner(script: Script, value: ast.expr) -> Iterator[Call]:
+    """The calls among a call's arguments."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call) and node is not value:
+            found = _call(script, node)
+            if found is not None:
+                yield found
+
+
 def _change(
     program: Program, one: Bound, root: str, statement: ast.stmt, target: str, value: ast.expr
 ) -> Misheld | None:
@@ -133,6 +167,13 @@ def _change(
         return Misheld(one, message, stale, statement, "order")
     if not isinstance(statement, ast.Assign):
         return None
+    if call.name != "peft.get_peft_model" and _holds(value, target):
+        added = next((item for item in _inner(one.script, value) if _weighted(program, item)), None)
+        if added is None or not (target == root or target.startswith(root + ".")):
+            return None
+        new = ast.unparse(added.node)
+        message = f"{name} is built before line {line} adds {new} to {target}: the new layer is not in it."
+        return Misheld(one, message, f"{new} is never trained", statement, "order")
     if target == root and call.name == "peft.get_peft_model":
         message = (
             f"{name} is built before {root} gets its adapters (line {line}): it holds the frozen base only."

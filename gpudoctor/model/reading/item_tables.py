@@ -32,6 +32,7 @@ HEAVY: tuple[tuple[str, str], ...] = (
     ("numpy.load", "reads an array file"),
     ("numpy.fromfile", "reads an array file"),
     ("numpy.genfromtxt", "parses a text file"),
+    ("numpy.loadtxt", "parses a text file"),
     ("numpy.fft.", "computes a Fourier transform"),
     ("numpy.linalg.", "solves linear algebra"),
     ("scipy.", "computes with SciPy"),

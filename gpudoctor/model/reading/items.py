@@ -35,6 +35,9 @@ from gpudoctor.model.reading.item_tables import (
 from gpudoctor.model.reading.loaders import Loader
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
 
+_DEPTH = 4
+"""Calls that are followed from an item: `__getitem__`, a loader of its class, a reader's method, its helper."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemWork:
@@ -237,7 +240,7 @@ class _Reader:
         construction: Call | None,
         *,
         loops: bool = True,
-        depth: int = 3,
+        depth: int = _DEPTH,
     ) -> list[ItemWork]:
         if (script.path, qualified) in self._seen or depth == 0:
             return []
@@ -264,7 +267,17 @@ class _Reader:
             elif isinstance(node.func, ast.Name):
                 for other, inside, callee in self._functions(name):
                     found += self._body(other, inside, callee, None, None, loops=loops, depth=depth - 1)
+            elif (held := self._held(node)) is not None and name in held[1].methods:
+                other, info = held
+                inside = f"{info.name}.{name}"
+                found += self._body(other, inside, info.methods[name], info, None, loops=loops, depth=depth - 1)
         return found
+
+    def _held(self, node: ast.Call) -> tuple[Script, ClassInfo] | None:
+        """The program's own class whose method is called, of an object that is held: `self.reader.read(i)`."""
+        record = self._calls.get(id(node))
+        name = record[1].receiver_class if record is not None else None
+        return self._class(name) if name is not None else None
 
     def _call_work(self, script: Script, node: ast.Call, owner: ClassInfo | None) -> Iterator[ItemWork]:
         name = self._name(node)

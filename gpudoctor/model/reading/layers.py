@@ -33,7 +33,11 @@ def sizes_of(call: Call, names: Names) -> tuple[str, int | None, tuple[int, ...]
     if call.name in CONVS:
         inner, outer, kernel = get("in_channels", 0), get("out_channels", 1), get("kernel_size", 2)
         groups = get("groups", 7 if "Transpose" in call.name else 6) or 1
-        side = None if kernel is None else kernel ** CONVS[call.name]
+        plain = argument(call, "kernel_size", 2, names)
+        if isinstance(plain, tuple):
+            side = _product(*(part if isinstance(part, int) else 1 for part in plain))
+        else:
+            side = None if kernel is None else kernel ** CONVS[call.name]
         weights = _product(inner, outer, side)
         return "conv", None if weights is None else weights // max(1, groups), _known(inner, outer)
     if call.name == "torch.nn.Embedding":
@@ -152,6 +156,80 @@ def repeats(script: Script, call: Call, names: Names, ranges: Mapping[int, Call]
         for head in heads:
             times *= _length(ranges.get(id(head)), names)
     return min(times, _MOST_REPEATS)
+
+
+Branches: TypeAlias = tuple[tuple[ast.If | ast.IfExp, bool], ...]
+"""The conditions that a call stands under in its function, outermost first: each with whether it holds."""
+Counted: TypeAlias = tuple[Branches, int]
+"""What one call makes, and under which conditions."""
+
+
+def branches(script: Script, call: Call) -> Branches:
+    """The conditions that a call stands under in its function."""
+    found: list[tuple[ast.If | ast.IfExp, bool]] = []
+    below: ast.AST = call.node
+    for above in enclosing(script, call.node):
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            break
+        if isinstance(above, ast.If | ast.IfExp) and below is not above.test:
+            body = above.body if isinstance(above.body, list) else [above.body]
+            found.append((above, any(item is below for item in body)))
+        below = above
+    return tuple(reversed(found))
+
+
+def least(counted: list[Counted], names: Names, chain: bool = False) -> int:
+    """What calls make at least, whichever branches run: of alternatives the smallest.
+
+    A branch without an alternative counts where its condition is known to hold; a chain of `elif` without an
+    `else` counts as complete (`chain`: these are what its head leaves), and a branch that raises is none.
+    """
+    total = sum(weights for path, weights in counted if not path)
+    heads: dict[int, ast.If | ast.IfExp] = {id(path[0][0]): path[0][0] for path, _ in counted if path}
+    for key, head in heads.items():
+        inside = [(path, weights) for path, weights in counted if path and id(path[0][0]) == key]
+        more = isinstance(head, ast.If) and len(head.orelse) == 1 and isinstance(head.orelse[0], ast.If)
+        sides = [
+            least([(p[1:], w) for p, w in inside if p[0][1] is side], names, chain=more and not side)
+            for side in (True, False)
+        ]
+        holds = _holds(head.test, names)
+        if holds is not None:
+            total += sides[0] if holds else sides[1]
+        elif isinstance(head, ast.If) and _raises(head.orelse):
+            total += sides[0]
+        elif isinstance(head, ast.If) and _raises(head.body):
+            total += sides[1]
+        elif isinstance(head, ast.If) and chain and not head.orelse:
+            total += sides[0]
+        else:
+            total += min(sides)
+    return total
+
+
+def _raises(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise)
+
+
+def _holds(test: ast.expr, names: Names) -> bool | None:
+    """Whether a comparison of known values holds; None when nobody can tell."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    left, right = worked_out(test.left, None, names), worked_out(test.comparators[0], None, names)
+    if left is None or right is None or isinstance(left, tuple):
+        return None
+    match test.ops[0]:
+        case ast.Eq():
+            return left == right
+        case ast.NotEq():
+            return left != right
+        case ast.In():
+            return left in right if isinstance(right, tuple) and None not in right else None
+        case ast.Gt() if isinstance(left, int) and isinstance(right, int):
+            return left > right
+        case ast.Lt() if isinstance(left, int) and isinstance(right, int):
+            return left < right
+    return None
 
 
 def _length(call: Call | None, names: Names) -> int:

@@ -2,6 +2,7 @@
 
 import re
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.signs.job import Job
 
@@ -23,5 +24,5 @@ def limit_setting(job: Job) -> Setting:
                 line=number,
                 reproduce=f"sed -n {number}p {path}" if path else None,
             )
-    value = f"{job.time_limit:.0f} s" if job.time_limit is not None else "preemptible"
+    value = f"{duration(job.time_limit)}" if job.time_limit is not None else "preemptible"
     return Setting(key="time limit", value=value, origin=path or "the scheduler", path=path)

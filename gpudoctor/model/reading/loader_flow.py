@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.model.reading.syntax import children
+from gpudoctor.model.reading.syntax import nodes, parents
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
 LOADER_CLASSES = frozenset(
@@ -59,7 +59,7 @@ class Flow:
         self._draws: list[tuple[Script, Loop, set[int]]] | None = None
         self._by_node: dict[int, int] = {}
         self._functions: dict[str, list[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
-        self._statements: list[tuple[Script, str, ast.stmt, frozenset[str], list[ast.Call]]] = []
+        self._statements: list[tuple[Script, str, ast.stmt, set[str], list[ast.Call]]] = []
         for script in source.scripts:
             own = {name for name, info in script.classes.items() if LOADER_CLASSES & set(info.bases)}
             for call in script.calls:
@@ -69,8 +69,9 @@ class Flow:
         if not self.built:
             return
         for script in source.scripts:
+            own_parts = _own(script)
             for scope, statement in _statements(script.tree.body, ""):
-                words, calls = _own(statement)
+                words, calls = own_parts.get(statement, _NOTHING)
                 if words:
                     self._statements.append((script, scope, statement, words, calls))
                 if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -127,11 +128,19 @@ class Flow:
                 if own_script is script and call.span.line == loop.span.line and name:
                     drawn.add(index)
         plain = loop.role is LoopRole.OTHER or loop.role is LoopRole.EPOCHS
+        now_and_then: set[int] = set()
         for event in () if plain else loop.events:
-            if event.call is not None and event.call.method == "next" and not event.inner and not event.via:
+            if event.inner or event.via or not event.every_pass:
+                continue  # a batch of another loader now and then is not what the loop trains on
+            if event.call is not None and event.call.method == "next":
                 for argument in event.call.node.args[:1]:
-                    drawn |= self._carried(script, loop.function, argument)
-        return drawn
+                    held = self._carried(script, loop.function, argument)
+                    if event.every_pass:
+                        drawn |= held
+                    else:
+                        now_and_then |= held
+        # A test batch on every hundredth step: the loop's own batches are another loader's.
+        return drawn or now_and_then
 
     def _size(self) -> int:
         held = sum(len(indices) for indices in self._holders.values())
@@ -285,20 +294,20 @@ def _statements(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.stm
 
 
 _STATEMENTS = (ast.stmt, ast.ExceptHandler)
+_NOTHING: tuple[set[str], list[ast.Call]] = (set(), [])
 
 
-def _own(statement: ast.stmt) -> tuple[frozenset[str], list[ast.Call]]:
-    """Words and calls in a statement's own expressions, not in the statements of its body."""
-    words: set[str] = set()
-    calls: list[ast.Call] = []
-    todo: list[ast.AST] = [statement]
-    while todo:
-        node = todo.pop()
+def _own(script: Script) -> dict[ast.AST, tuple[set[str], list[ast.Call]]]:
+    """For each statement the words and calls of its own expressions, not of the statements of its body."""
+    found: dict[ast.AST, tuple[set[str], list[ast.Call]]] = {}
+    above = parents(script)
+    for node in nodes(script, ast.Call, ast.Name, ast.Attribute):
+        holder = above[node]
+        while not isinstance(holder, _STATEMENTS):
+            holder = above[holder]
+        words, calls = found.setdefault(holder, (set(), []))
         if isinstance(node, ast.Call):
             calls.append(node)
-        elif isinstance(node, ast.Name):
-            words.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            words.add(node.attr)
-        todo += [child for child in children(node) if not isinstance(child, _STATEMENTS)]
-    return frozenset(words), calls
+        else:
+            words.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found

@@ -7,11 +7,23 @@ wrappers (`tqdm`, `accelerator.prepare`), and says UNKNOWN where that ends.
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.reading.loader_flow import ARGUMENT_CLASSES, Flow
-from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Value
+from gpudoctor.model.reading.written import is_literal
+from gpudoctor.model.signs.source import (
+    Call,
+    Known,
+    Literal,
+    Loop,
+    LoopRole,
+    Script,
+    Source,
+    Unknown,
+    Value,
+)
 
 _HOLDER = r"(?:loader|dataloader|dl|iter|data|set|s)?$"
 _TRAINING = re.compile(r"(?:train|training|trn)" + _HOLDER)
@@ -41,9 +53,22 @@ class Loader:
     role: LoaderRole
     engine: bool = False
     """True for an engine's arguments (`TrainingArguments`): keywords are `dataloader_*`."""
+    ran: Mapping[str, Value] | None = None
+    """What a recorded run had for arguments, by torch's keyword; None where no run was recorded."""
 
     def argument(self, keyword: str, default: Literal = None) -> Value:
         """A loader argument by torch's keyword; the default when it is not passed, `Unknown` when untold."""
+        written = self.written(keyword, default)
+        if self.ran is None:
+            return written
+        seen = self.ran.get(keyword)
+        if seen is None:
+            return written if _fixed(written) else Unknown()
+        same = isinstance(written, Known) and isinstance(seen, Known) and written.value == seen.value
+        return written if same else seen
+
+    def written(self, keyword: str, default: Literal = None) -> Value:
+        """The same as the source has it, whatever a run had."""
         name = f"dataloader_{keyword}" if self.engine else keyword
         value = self.call.argument(name, None if self.engine else _POSITIONS.get(keyword))
         return Known(value=default, origin="default of DataLoader") if value is None else value
@@ -69,9 +94,20 @@ class Loader:
         first = self.call.node.args[0] if self.call.node.args else None
         return None if isinstance(first, ast.Starred) else first
 
+    def chosen(self, keyword: str) -> str:
+        """The text of a keyword's value where it is a name or an expression; "" of a literal or of none."""
+        name = f"dataloader_{keyword}" if self.engine else keyword
+        value = next((item.value for item in self.call.node.keywords if item.arg == name), None)
+        return ast.unparse(value) if value is not None and not is_literal(value) else ""
+
     def settable(self, *keywords: str) -> bool:
-        """Whether keywords can be set in the call's text: nothing spread into it, none given by position."""
+        """Whether keywords can be set in the call's text: nothing spread into it, none given by position.
+
+        What the program chooses elsewhere (`num_workers=config.workers`) is set there, not written over.
+        """
         if any(keyword.arg is None for keyword in self.call.node.keywords):
+            return False
+        if any(self.chosen(keyword) for keyword in keywords):
             return False
         given = len(self.call.node.args)
         return self.engine or all(_POSITIONS.get(keyword, given) >= given for keyword in keywords)
@@ -88,6 +124,11 @@ _POSITIONS = {
     "collate_fn": 6, "pin_memory": 7, "drop_last": 8, "timeout": 9, "worker_init_fn": 10,
     "multiprocessing_context": 11,
 }  # fmt: skip
+
+
+def _fixed(value: Value) -> bool:
+    """Whether a value is the same in every run: no option, no field of a configuration."""
+    return isinstance(value, Known) and value.origin in {"literal", "constant", "default of DataLoader"}
 
 
 _LAST: list[tuple[Source, tuple[Loader, ...]]] = []
@@ -111,6 +152,21 @@ def loaders(source: Source) -> tuple[Loader, ...]:
         found.append(Loader(script=script, call=call, names=names, loops=loops, role=role, engine=engine))
     _LAST[:] = [(source, tuple(found))]
     return tuple(found)
+
+
+def trains(source: Source, loader: Loader) -> bool:
+    """Whether a loader surely feeds a training: by a loop that trains, and that no other loader feeds unless
+    this one's name says so. One function may run both epochs, and leave the step out of one (`optimizer=None`).
+    """
+    if loader.role is not LoaderRole.TRAINING or loader.engine:
+        return False
+    own = [loop for _, loop in loader.loops if loop.role is LoopRole.TRAINING and loop.confident]
+    words = [loader.call.function.rpartition(".")[2], *loader.names]
+    if not own or any(_says(word, _EVALUATION) for word in words):
+        return False
+    others = [other for other in loaders(source) if other is not loader]
+    shared = any(loop in own for other in others for _, loop in other.loops)
+    return not shared or any(_says(word, _TRAINING) for word in words)
 
 
 def _role(

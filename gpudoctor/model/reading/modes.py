@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.program import calls_function, enclosing
@@ -12,6 +12,11 @@ from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Sc
 _LAYERS = re.compile(
     r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
 )
+_KINDS = {
+    "dropout": re.compile(r"dropout|\.Transformer", re.IGNORECASE),
+    "batch norm": re.compile(r"BatchNorm"),
+    "instance norm": re.compile(r"InstanceNorm"),
+}
 _LIBRARIES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
 _MODEL = re.compile(r"model|net|module|encoder|decoder|classifier|backbone|policy|unet", re.IGNORECASE)
@@ -88,18 +93,48 @@ def mode_layers(source: Source) -> bool:
     return any(_has_mode_layers(script) for script in source.scripts)
 
 
-@once
+def named_layers(source: Source) -> str:
+    """Those layers in words: `dropout`, `dropout and batch norm`; of a library's model nobody knows which."""
+    kinds = {kind for script in source.scripts for kind in _mode_layers(script)}
+    return layer_words(kinds)
+
+
+def layer_words(names: Iterable[str]) -> str:
+    """Layers in words, by the names of their classes."""
+    kinds = {kind for name in names for kind, pattern in _KINDS.items() if pattern.search(name)}
+    return " and ".join(kind for kind in _KINDS if kind in kinds) or "layers that depend on the mode"
+
+
+def verb(layers: str) -> str:
+    """`works` or `work`, after layers in words."""
+    return "work" if " and " in layers or layers.endswith("s") else "works"
+
+
 def _has_mode_layers(script: Script) -> bool:
+    return bool(_mode_layers(script))
+
+
+@once
+def _mode_layers(script: Script) -> frozenset[str]:
+    """Names of classes and functions that build such layers."""
+    found: set[str] = set()
     for call in script.calls:
-        if _LAYERS.match(call.name):
-            return True
-        if call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights"):
-            return True
+        library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
+        if library or (_LAYERS.match(call.name) and not _without_statistics(call)):
+            found.add(call.name)
         if any("dropout" in word and not _zero(value) for word, value in call.keywords.items()):
-            return True
+            found.add("dropout")
         if call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name):
-            return True
-    return False
+            found.add("from_pretrained")
+    return frozenset(found)
+
+
+def _without_statistics(call: Call) -> bool:
+    """Whether it is an instance norm that keeps no running statistics, its default: alike in both modes."""
+    if ".InstanceNorm" not in call.name:
+        return False
+    tracked = call.argument("track_running_stats", 4)
+    return not call.open_ended and (tracked is None or _zero(tracked))
 
 
 def _zero(value: object) -> bool:
@@ -148,16 +183,20 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
     )
 
 
+def speaks_of_eval(call: Call) -> bool:
+    """Whether a call puts something into eval mode, a model or what holds one, or may."""
+    return (
+        switches_to_eval(call)
+        or (call.method == "train" and bool(call.node.args))
+        or (bool(_GRADIENT_OFF.search(call.method)) and "eval" in call.method)
+        or call.method in {"eval", "set_eval", "to_eval"}
+    )
+
+
 def in_eval_mode(source: Source, script: Script, function: str, depth: int = 4) -> bool:
     """Whether a function, or one that calls it, puts a model into eval mode, or speaks of doing so."""
-    for call in _by_function(script).get(function, ()):
-        if (
-            switches_to_eval(call)
-            or (call.method == "train" and call.node.args)
-            or (_GRADIENT_OFF.search(call.method) and "eval" in call.method)
-            or call.method in {"eval", "set_eval", "to_eval"}
-        ):
-            return True
+    if any(speaks_of_eval(call) for call in _by_function(script).get(function, ())):
+        return True
     return depth > 0 and any(
         in_eval_mode(source, other, call.function, depth - 1) for other, call in callers(source, function)
     )

@@ -6,21 +6,28 @@ library is known by its name alone.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.in_training import InTraining, in_training
 from gpudoctor.model.reading.layers import (
     ATTENTION,
     STACKS,
+    Counted,
     Names,
     Plain,
     argument,
+    branches,
+    least,
     repeats,
     sizes_of,
     worked_out,
 )
+from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import Program, by_script
+from gpudoctor.model.reading.syntax import walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 
 _LIBRARY = re.compile(
@@ -30,6 +37,10 @@ _LIBRARY = re.compile(
     r"(?:Model|For[A-Z]\w*|HeadModel|Transformer\dD\w*|SentenceTransformer)(?:\.from_pretrained|\.from_config)?$)"
     r"|((?:torchvision\.models\.|torch\.hub\.)(?:get_model|load)$)|(efficientnet_pytorch\.EfficientNet\.from_\w+$)"
 )
+_ROOTS = frozenset(
+    {"torchvision", "timm", "segmentation_models_pytorch", "monai", "transformers", "diffusers", "peft",
+     "sentence_transformers", "unsloth", "open_clip", "torch", "efficientnet_pytorch"}
+)  # fmt: skip
 _CONVOLUTIONAL = re.compile(
     r"resne|vgg|densenet|mobilenet|efficientnet|inception|googlenet|alexnet|convnext|unet|deeplab|fcn|regnet|yolo|"
     r"shufflenet|mnasnet|fpn|linknet|retinanet|rcnn|hrnet|xception",
@@ -56,7 +67,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Network:
-    """The largest network of a program."""
+    """The largest network that a program's training computes with."""
 
     name: str
     """`Net`, `torchvision.models.resnet50`."""
@@ -75,25 +86,34 @@ class Network:
     """Layers whose sizes are not known."""
     convolutional: bool
     attentive: bool
+    certain: bool = True
+    """Whether it is told which of the program's networks is in training: else it is the largest of them."""
 
     @property
     def size_text(self) -> str:
-        """`resnet50`, or `Net (at least 12 M weights)`."""
+        """`resnet50`, or `Net (at least 12 M weights)`; `The network` where it may be another."""
+        if not self.certain:
+            return "The network"
         if self.library or not self.parameters:
+            if self.name.partition(".")[0] not in _ROOTS:
+                return self.name  # what a model zoo calls it, which may have dots too
             called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
             return called.removesuffix(".from_pretrained").rpartition(".")[2] + bracket + of
         return f"{self.name} (at least {self.parameters / 1e6:.3g} M weights)"
 
 
 def network(program: Program) -> Network | None:
-    """The largest network that a program builds; None when it builds none that is known."""
+    """The largest network that a program's optimizers get or its steps call; where that cannot be told, the
+    largest that it builds; None when it builds none that is known."""
     return program.once("network", lambda: _network(program))
 
 
 def _network(program: Program) -> Network | None:
-    library = list(_library_calls(program))
     counted = _Counter(program)
-    name, parameters, place = counted.largest()
+    used = in_training(program)
+    library = [item for item in _library_calls(program) if counted.trains(*item, used)]
+    name, parameters, place = counted.largest(used)
+    certain = counted.certain
     layers = counted.layers
     convolutional = any(layer.kind == "conv" for layer in layers)
     attentive = any(layer.kind == "attention" for layer in layers) or bool(program.called & ATTENTION)
@@ -125,6 +145,7 @@ def _network(program: Program) -> Network | None:
         unknown=counted.unknown,
         convolutional=convolutional,
         attentive=attentive,
+        certain=certain,
     )
 
 
@@ -157,9 +178,11 @@ def _zoo(script: Script) -> tuple[str, ...]:
 
 def _library_name(call: Call) -> str:
     first = call.node.args[0] if call.node.args else None
-    if call.method in {"create_model", "get_model", "from_pretrained", "load"} and isinstance(
-        first, ast.Constant
-    ):
+    if call.method in {"create_model", "get_model"}:  # the name is all that tells what these build
+        named = call.argument("model_name" if call.method == "create_model" else "name", 0)
+        known = named.value if isinstance(named, Known) else None
+        return known if isinstance(known, str) else f"The {call.name.partition('.')[0]} network"
+    if call.method in {"from_pretrained", "load"} and isinstance(first, ast.Constant):
         return f"{call.name}({ast.unparse(first)})"
     return "a torchvision network" if call.method == "subscript" else call.name
 
@@ -179,12 +202,44 @@ def _is_tiny(call: Call) -> bool:
     return any(isinstance(value, str) and _TINY.search(value) for value in given)
 
 
+def _holder(script: Script, node: ast.expr) -> str:
+    """The name or attribute that holds what a call makes, through `.to(device)` and wrappers; else ""."""
+    for above in enclosing(script, node):
+        if isinstance(above, ast.Assign) and len(above.targets) == 1:
+            target = above.targets[0]
+            return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+        if isinstance(above, ast.AnnAssign):
+            return ast.unparse(above.target)
+        if not isinstance(above, ast.Attribute | ast.Call | ast.IfExp | ast.keyword):
+            break
+    return ""
+
+
+def _returns(function: ast.FunctionDef | None, name: str) -> bool:
+    """Whether a function gives back what a name holds, alone or among others; True where it is not known."""
+    if function is None:
+        return True
+    given = [
+        node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None
+    ]
+    return any(isinstance(part, ast.Name) and part.id == name for value in given for part in ast.walk(value))
+
+
 class _Counter:
     """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
     def __init__(self, program: Program) -> None:
         self._classes: dict[str, tuple[Script, ClassInfo]] = {}
         self._functions: dict[str, ast.FunctionDef] = {}
+        self._methods: dict[str, list[ast.FunctionDef]] = {}
+        self._targets: dict[str, Counter[str]] = {}
+        self._aliases: dict[tuple[str, str], str] = {}
+        """What a top-level class or function of a script is called here: two files may each have a `Block`."""
+        self._homes: dict[str, list[Script]] = {}
+        """The scripts with a top-level class or function of a name."""
+        self._doubtful: set[str] = set()
+        """Those of several of one name that were taken because nothing tells which is meant."""
+        self.certain = True
         self._read(program)
         self._made: dict[str, list[tuple[Script, Call]]] = {}
         """Calls by the qualified name of the function that makes them; forwards left out."""
@@ -193,13 +248,14 @@ class _Counter:
         self._ranges = {id(call.node): call for _, call in program.calls if call.name == "range"}
         built: set[str] = set()
         for script, call in program.calls:
+            function = self._function(script, call)
             if ".forward" not in call.function:
-                self._made.setdefault(call.function, []).append((script, call))
-            last = call.name.rpartition(".")[2]
-            if last in self._classes and not any(guard.never for guard in call.guards):
-                built.add(last)
-                if call.function.partition(".")[0] not in self._classes:
-                    self._sites.setdefault(last, []).append((script, call))
+                self._made.setdefault(function, []).append((script, call))
+            made = self._named(script, call.name)
+            if made in self._classes and not any(guard.never for guard in call.guards):
+                built.add(made)
+                if function.partition(".")[0] not in self._classes:
+                    self._sites.setdefault(made, []).append((script, call))
         self._built = built | {
             name
             for name, (_, info) in self._classes.items()
@@ -207,20 +263,52 @@ class _Counter:
         }
         self._left = _MOST_CALLS
         self._totals: dict[object, int] = {}
+        self._reached: dict[tuple[str, ...], frozenset[str]] = {}
         self.layers = tuple(self._layers())
         self.unknown = sum(layer.parameters is None for layer in self.layers)
 
     def _read(self, program: Program) -> None:
         for script in program.scripts:
+            defined = [
+                item.name for item in script.tree.body if isinstance(item, ast.FunctionDef | ast.ClassDef)
+            ]
+            for name in dict.fromkeys([*script.classes, *defined]):
+                before = len(self._homes.setdefault(name, []))
+                self._homes[name].append(script)
+                self._aliases[script.path, name] = f"{name}@{before}" if before else name
             for name, info in script.classes.items():
                 if any(base.startswith(("torch.nn.", "lightning.", "transformers.")) for base in info.bases):
-                    self._classes.setdefault(name, (script, info))
+                    alias = self._aliases[script.path, name]
+                    self._classes[alias] = (script, info)
                     for method, node in info.methods.items():
                         if isinstance(node, ast.FunctionDef):
-                            self._functions.setdefault(f"{name}.{method}", node)
+                            self._functions[f"{alias}.{method}"] = node
+                            self._methods.setdefault(alias, []).append(node)
             for item in script.tree.body:
                 if isinstance(item, ast.FunctionDef):
-                    self._functions.setdefault(item.name, item)
+                    self._functions[self._aliases[script.path, item.name]] = item
+
+    def _named(self, script: Script, name: str) -> str:
+        """What a class or function is called here that a script names, `nets.Block`: its own, else the one of
+        the module that the name says, else the first."""
+        module, _, last = name.rpartition(".")
+        homes = self._homes.get(last)
+        if not homes:
+            return last
+        if not any(home is script for home in homes) or (module and module not in ("self", "cls")):
+            imported = script.imports.get(last, name).rpartition(".")[0] or module
+            suffix = imported.strip(".").replace(".", "/") + ".py"
+            script = next((home for home in homes if home.path.replace("\\", "/").endswith(suffix)), script)
+        home = next((home for home in homes if home is script), None)
+        alias = self._aliases[(home or homes[0]).path, last]
+        if home is None and len(homes) > 1:
+            self._doubtful.add(alias)
+        return alias
+
+    def _function(self, script: Script, call: Call) -> str:
+        """The qualified name of the function that makes a call, as it is called here."""
+        first, dot, rest = call.function.partition(".")
+        return self._aliases.get((script.path, first), first) + dot + rest
 
     def _layers(self) -> Iterator[Layer]:
         for function, calls in self._made.items():
@@ -234,24 +322,105 @@ class _Counter:
                         kind=made[0], call=call, script=script, parameters=made[1], feature_sizes=made[2]
                     )
 
-    def largest(self) -> tuple[str, int, tuple[Script, SourceSpan] | None]:
-        """Name, weights and place of the largest network of the program's own."""
+    def largest(self, used: InTraining) -> tuple[str, int, tuple[Script, SourceSpan] | None]:
+        """Name, weights and place of the largest network of the program's own in training."""
         best: tuple[str, int, tuple[Script, SourceSpan] | None] = ("", 0, None)
-        for name in sorted(self._built):
+        ours = self._of(used.classes) & self._built if used.told else self._built
+        sized: list[str] = []
+        largest = ""
+        for name in sorted(ours or self._built):
             script, info = self._classes[name]
             start = self._functions.get(f"{name}.__init__")
-            given = [self._bound(call, start, {}) for _, call in self._sites.get(name, ())] or [{}]
-            total = max(self._weights(f"{name}.__init__", names, _DEPTH) for names in given[:20])
+            sites = self._sites.get(name, ())[:20]
+            totals = [
+                self._weights(f"{name}.__init__", self._bound(home, call, start, {}), _DEPTH)
+                + sum(self._handed(home, call))
+                for home, call in sites
+            ] or [self._weights(f"{name}.__init__", {}, _DEPTH)]
+            total = min((item for item in totals if item), default=0)  # at least, whichever of them runs
+            if total and name in self._sites:
+                sized.append(name)
             if best[2] is None or total > best[1]:
-                best = (name, total, (script, info.span))
+                largest = name
+                best = (info.name, total, (script, info.span))
+        doubtful = len(sized) > 1 or largest in self._doubtful
+        one_each = len({self._classes[name][1].name for name in ours}) == len(ours)
+        told = one_each and largest not in self._doubtful
+        self.certain = told if used.told and ours else not doubtful
         for function, calls in self._made.items():
             here = [(script, call) for script, call in calls if sizes_of(call, {}) is not None]
-            if not here or function.partition(".")[0] in self._classes:
+            if not here or function.partition(".")[0] in self._classes or (used.told and ours):
                 continue
             total = self._weights(function, {}, _DEPTH)
             if best[2] is None or total > best[1]:
                 best = ("The network", total, (here[0][0], here[0][1].span))
         return best
+
+    def _handed(self, script: Script, site: Call) -> Iterator[int]:
+        """Weights of the program's own networks that a constructor is given: `Pair(encoder, decoder)`."""
+        given = [*site.node.args, *(keyword.value for keyword in site.node.keywords)]
+        for node in given:
+            for home, call in self._made.get(self._function(script, site), ()):
+                last = self._named(home, call.name)
+                if home is not script or last not in self._classes or call.node is site.node:
+                    continue
+                if call.node is node or (isinstance(node, ast.Name) and _holder(script, call.node) == node.id):
+                    start = self._functions.get(f"{last}.__init__")
+                    yield self._weights(f"{last}.__init__", self._bound(home, call, start, {}), _DEPTH)
+                    break
+
+    def trains(self, script: Script, call: Call, used: InTraining) -> bool:
+        """Whether a library's network may be in training, as far as the source tells: it is not when every
+        network in training is known and this one is made for another, or held by another name."""
+        function = self._function(script, call)
+        owner = function.partition(".")[0]
+        if owner in self._classes:
+            if owner not in self._built or function not in self._constructing({owner}):
+                return False
+            return not used.told or function in self._constructing(self._of(used.classes))
+        if not used.names:
+            return True
+        return self._reaches(script, call, used.names, 3)
+
+    def _reaches(self, script: Script, call: Call, names: frozenset[str], depth: int) -> bool:
+        """Whether what a call makes may be held by one of the names."""
+        held = _holder(script, call.node)
+        if held and any(name == held or name.startswith(held + ".") for name in names):
+            return True
+        function = self._function(script, call)
+        if not function or depth == 0 or (held and not _returns(self._functions.get(function), held)):
+            return not held
+        last = call.function.rpartition(".")[2]
+        sites = [place for calls in self._made.values() for place in calls if place[1].method == last]
+        return not sites or any(self._reaches(home, site, names, depth - 1) for home, site in sites)
+
+    def _of(self, names: Iterable[str]) -> set[str]:
+        """The classes that go by names of the program."""
+        return {alias for alias, (_, info) in self._classes.items() if info.name in set(names)}
+
+    def _constructing(self, owners: set[str]) -> frozenset[str]:
+        """The functions that run when one of the classes is built, or what is handed to its constructor."""
+        key = tuple(sorted(owners))
+        if key not in self._reached:
+            found: set[str] = set()
+            waiting = [f"{owner}.__init__" for owner in owners]
+            for owner in owners:
+                for script, site in self._sites.get(owner, ()):
+                    for home, call in self._made.get(self._function(script, site), ()):
+                        made = self._named(home, call.name)
+                        if made in self._classes and call is not site:
+                            waiting.append(f"{made}.__init__")
+            while waiting:
+                function = waiting.pop()
+                if function not in found:
+                    found.add(function)
+                    callees = (
+                        self._callee(script, call, function, {})
+                        for script, call in self._made.get(function, ())
+                    )
+                    waiting += [callee for callee in callees if callee is not None]
+            self._reached[key] = frozenset(found)
+        return self._reached[key]
 
     def _weights(self, function: str, names: Names, depth: int) -> int:
         """Weights that one run of a function makes, with its parameters' values."""
@@ -260,15 +429,18 @@ class _Counter:
             return self._totals[key]
         self._totals[key] = 0  # a cycle meets this
         names = {**names, **self._attributes(function, names)}
-        total = 0
+        counted: list[Counted] = []
         for script, call in self._made.get(function, ()):
             self._left -= 1
             if depth == 0 or self._left < 0:
                 break
             if any(guard.never for guard in call.guards):
                 continue
-            total += self._one(script, call, function, names, depth)
-        self._totals[key] = total
+            weights = self._one(script, call, function, names, depth)
+            if weights:
+                sure = all(isinstance(guard.value, Known) for guard in call.guards)
+                counted.append((() if sure else branches(script, call), weights))
+        total = self._totals[key] = least(counted, names)
         return total
 
     def _one(self, script: Script, call: Call, function: str, names: Names, depth: int) -> int:
@@ -278,10 +450,10 @@ class _Counter:
             if kind == "embedding" or not weights:
                 return 0
             return weights * repeats(script, call, names, self._ranges) * self._stacked(call, function, names)
-        callee = self._callee(call, function, names)
+        callee = self._callee(script, call, function, names)
         if callee is None or callee == function:
             return 0
-        inner = self._bound(call, self._functions.get(callee), names)
+        inner = self._bound(script, call, self._functions.get(callee), names)
         if callee.startswith(function.partition(".")[0] + ".") and not callee.endswith("__init__"):
             inner = {**{name: value for name, value in names.items() if name.startswith("self.")}, **inner}
         times = repeats(script, call, names, self._ranges)
@@ -296,14 +468,14 @@ class _Counter:
                 times *= max(1, number) if isinstance(number, int) else 1
         return times
 
-    def _callee(self, call: Call, function: str, names: Names) -> str | None:
+    def _callee(self, script: Script, call: Call, function: str, names: Names) -> str | None:
         """The qualified name of the program's own constructor or helper that a call runs."""
         written = call.node.func
         if isinstance(written, ast.Name):
             held = names.get(written.id)
             if isinstance(held, str) and held in self._classes:
                 return f"{held}.__init__"
-        last = call.name.rpartition(".")[2]
+        last = self._named(script, call.name)
         if last in self._classes:
             return f"{last}.__init__"
         if call.receiver == "self":
@@ -312,7 +484,9 @@ class _Counter:
             return name if name in self._functions and call.method != "forward" else None
         return last if not call.receiver and last in self._functions else None
 
-    def _bound(self, call: Call, start: ast.FunctionDef | None, names: Names) -> dict[str, Plain]:
+    def _bound(
+        self, script: Script, call: Call, start: ast.FunctionDef | None, names: Names
+    ) -> dict[str, Plain]:
         """Values of a function's parameters at a call: arguments, else defaults."""
         if start is None:
             return {}
@@ -329,21 +503,34 @@ class _Counter:
         for place, node in enumerate(call.node.args[: len(parameters)] if plain else []):
             value = call.positional[place] if place < len(call.positional) else None
             found.pop(parameters[place], None)
-            self._put(found, parameters[place], self._given(node, value, names))
+            self._put(found, parameters[place], self._given(script, node, value, names))
         for keyword in call.node.keywords:
             if keyword.arg:
                 found.pop(keyword.arg, None)
-                self._put(found, keyword.arg, self._given(keyword.value, call.keywords.get(keyword.arg), names))
+                value = call.keywords.get(keyword.arg)
+                self._put(found, keyword.arg, self._given(script, keyword.value, value, names))
         return found
 
-    def _given(self, node: ast.expr, value: Value | None, names: Names) -> Plain | None:
-        if isinstance(node, ast.Name) and node.id in self._classes:
-            return node.id
+    def _given(self, script: Script, node: ast.expr, value: Value | None, names: Names) -> Plain | None:
+        if isinstance(node, ast.Name) and (named := self._named(script, node.id)) in self._classes:
+            return named
         return worked_out(node, value, names)
 
     def _put(self, found: dict[str, Plain], name: str, value: Plain | None) -> None:
         if value is not None:
             found[name] = value
+
+    def _set_in(self, owner: str) -> Counter[str]:
+        """How often each target is set in the methods of a class."""
+        if owner not in self._targets:
+            self._targets[owner] = Counter(
+                ast.unparse(target)
+                for node in self._methods.get(owner, ())
+                for item in walk(node)
+                if isinstance(item, ast.Assign | ast.AugAssign)
+                for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
+            )
+        return self._targets[owner]
 
     def _attributes(self, function: str, names: Names) -> dict[str, Plain]:
         """`self.x` that a constructor sets once, and nothing of the class sets again."""
@@ -351,18 +538,11 @@ class _Counter:
         start = self._functions.get(function)
         if method != "__init__" or start is None:
             return {}
-        methods = [node for name, node in self._functions.items() if name.startswith(owner + ".")]
-        targets = [
-            ast.unparse(target)
-            for node in methods
-            for item in ast.walk(node)
-            if isinstance(item, ast.Assign | ast.AugAssign)
-            for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
-        ]
+        times = self._set_in(owner)
         found: dict[str, Plain] = {}
         for item in start.body:
             if isinstance(item, ast.Assign) and len(item.targets) == 1:
                 name = ast.unparse(item.targets[0])
-                if targets.count(name) == 1 and not isinstance(item.value, ast.Call):
+                if times[name] == 1 and not isinstance(item.value, ast.Call):
                     self._put(found, name, worked_out(item.value, None, {**names, **found}))
         return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.syntax import nodes, walk
 from gpudoctor.model.signs.source import ClassInfo, Known, Script
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -28,12 +28,12 @@ def _pads(function: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
     """Each `[pad] * (N - len(x))`, through a name for the difference, with N."""
     gaps = {
         target.id: limit
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and (limit := _gap(node.value)) is not None
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
             limit = gaps.get(node.right.id) if isinstance(node.right, ast.Name) else _gap(node.right)
             if limit is not None and len(node.left.elts) == 1:

@@ -1,7 +1,8 @@
 """Finding syntax again by its place, and the block that a statement stands in: what rules need for an edit."""
 
 import ast
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.reading.edits import delete_statement, insert_before, replace_node
@@ -21,6 +22,29 @@ def resolved_calls(script: Script) -> Mapping[ast.AST, Call]:
 def place(span: SourceSpan) -> str:
     """A place as a fact that a finding carries: `path:line:column`."""
     return f"{span.path}:{span.line}:{span.column}"
+
+
+def line_at(span: SourceSpan, home: SourceSpan | None = None) -> str:
+    """A line in words; with its file when that is another one than the file of `home`."""
+    away = home is not None and span.path != home.path
+    return f"line {span.line} of {os.path.basename(span.path)}" if away else f"line {span.line}"
+
+
+def lines_at(spans: Iterable[SourceSpan], home: SourceSpan | str | None = None, most: int = 8) -> str:
+    """Lines in words, each file once: `lines 3, 9`, `line 3; line 9 of model.py`; how many more there are."""
+    places = list(dict.fromkeys((span.path, span.line) for span in spans))
+    home_path = home.path if isinstance(home, SourceSpan) else home or places[0][0]
+    places.sort(key=lambda item: (item[0] != home_path, item))
+    shown: dict[str, list[int]] = {}
+    for path, line in places[:most]:
+        shown.setdefault(path, []).append(line)
+    parts = []
+    for path, lines in shown.items():
+        words = "line " if len(lines) == 1 else "lines "
+        words += ", ".join(map(str, lines))
+        parts.append(words if path == home_path else f"{words} of {os.path.basename(path)}")
+    rest = len(places) - most
+    return "; ".join(parts) + (f" and {rest} more" if rest > 0 else "")
 
 
 def find(source: Source, fact: object, kind: type[ast.AST] = ast.Call) -> tuple[Script, ast.AST] | None:

@@ -253,7 +253,9 @@ def _dtype_of_checkpoints(script: Script) -> str:
     `float32` when it is known to be stored so."""
     answer = "float32"
     for call in script.calls:
-        if call.method == "from_pretrained" and re.search(r"(Model|For[A-Z]\w*)\.from_pretrained$", call.name):
+        if call.method == "from_pretrained" and re.search(
+            r"(Model|For[A-Z]\w{0,80})\.from_pretrained$", call.name
+        ):
             if (
                 "torch_dtype" in call.keywords
                 or "dtype" in call.keywords

@@ -1,7 +1,7 @@
 """Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.syntax import nodes, parents
@@ -182,6 +182,10 @@ def bound(script: Script, loop: Loop) -> int | None:
     return min(known) if known else None
 
 
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_NUMBERING = frozenset({"range", "trange", "enumerate", "count"})
+
+
 @once
 def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
     """For each loop the passes at which an if inside it breaks out."""
@@ -189,9 +193,35 @@ def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
     for part in nodes(script, ast.If):
         if any(isinstance(item, ast.Break) for item in part.body):
             end = _reached(part.test, _numbers(script))
-            for above in enclosing(script, part):
-                found.setdefault(above, []).append(end)
+            around = [item for item in enclosing(script, part) if isinstance(item, _LOOPS)]
+            if end is not None and _counts_passes(part.test, around):
+                for above in around:
+                    found.setdefault(above, []).append(end)
     return found
+
+
+def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
+    """Whether `x >= N` compares what each pass of a loop counts: not a loss, not an early stop's patience."""
+    if not isinstance(test, ast.Compare):
+        return False
+    names = {ast.unparse(part) for part in ast.walk(test.left) if isinstance(part, ast.Name | ast.Attribute)}
+    for loop in around:
+        if isinstance(loop, ast.For | ast.AsyncFor):
+            numbered = any(
+                isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] in _NUMBERING
+                for part in ast.walk(loop.iter)
+            )
+            first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+            if numbered and ast.unparse(first) in names:
+                return True
+        for part in loop.body if isinstance(loop, _LOOPS) else ():
+            if (
+                isinstance(part, ast.AugAssign)
+                and isinstance(part.op, ast.Add)
+                and ast.unparse(part.target) in names
+            ):
+                return True
+    return False
 
 
 def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While | None:

@@ -63,14 +63,12 @@ class Program:
     @property
     def starts(self) -> bool:
         """Whether something in it starts a training loop. A module that only defines `train(model, loader)`
-        for others to call does not: what it lacks (a seed, a precision, compiling) its caller may have."""
+        for others to call does not, nor does one that only defines a class with a method that trains: what it
+        lacks (a seed, a precision, compiling) its caller may have."""
         return self.once("starts", self._starts)
 
     def _starts(self) -> bool:
-        return any(
-            loop.engine is not None or not loop.function or _used(self, script, loop.function)
-            for script, loop in self.loops
-        )
+        return any(_started(self, script, loop) for script, loop in self.loops)
 
     def once(self, key: object, make: Callable[[], T]) -> T:
         """A value that is made on the first call and kept."""
@@ -104,6 +102,56 @@ def _roots(script: Script) -> frozenset[str]:
 @by_script
 def _called(script: Script) -> frozenset[str]:
     return frozenset(call.name for call in script.calls)
+
+
+def _started(program: Program, home: Script, loop: Loop) -> bool:
+    owner = loop.function.partition(".")[0]
+    if owner in home.classes and not _instantiated(program, owner):
+        return False
+    return loop.engine is not None or not loop.function or _used(program, home, loop.function)
+
+
+def _instantiated(program: Program, name: str, depth: int = 4) -> bool:
+    """Whether the program names a class outside of the class, decorates it, or so with one that extends it."""
+    for script in program.scripts:
+        if name in _named(script):
+            return True
+        for other, node in _defined(script).items():
+            if other == name and node.decorator_list:
+                return True
+            extends = any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
+            if extends and other != name and depth > 0 and _instantiated(program, other, depth - 1):
+                return True
+    return False
+
+
+@by_script
+def _defined(script: Script) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in nodes(script, ast.ClassDef)}
+
+
+@by_script
+def _named(script: Script) -> frozenset[str]:
+    """Names that code, or a string, mentions: those of classes outside of the class and of lists of bases."""
+    found: set[str] = set()
+    waiting: list[tuple[ast.AST, str]] = [(script.tree, "")]
+    while waiting:
+        node, inside = waiting.pop()
+        word = ""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            word = node.id
+        elif isinstance(node, ast.Attribute):
+            word = node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            word = node.value
+        if word and word != inside:
+            found.add(word)
+        if isinstance(node, ast.ClassDef):
+            parts: list[ast.AST] = [*node.keywords, *node.body, *node.decorator_list]
+            waiting += [(part, inside or node.name) for part in parts]
+        else:
+            waiting += [(part, inside) for part in ast.iter_child_nodes(node)]
+    return frozenset(found)
 
 
 def _used(program: Program, home: Script, function: str) -> bool:

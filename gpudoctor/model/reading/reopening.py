@@ -1,10 +1,12 @@
 """Items that open a file whose path does not depend on the index, again each time."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.syntax import walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Script
 
 _OPENERS = {
@@ -66,7 +68,7 @@ def opened_again(script: Script) -> Iterator[Opened]:
 def _of_function(
     script: Script, info: ClassInfo, function: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Iterator[Opened]:
-    nodes = {id(node): node for node in ast.walk(function) if isinstance(node, ast.Call)}
+    nodes = {id(node): node for node in walk(function) if isinstance(node, ast.Call)}
     called = {
         node.func.attr
         for node in nodes.values()
@@ -76,7 +78,7 @@ def _of_function(
         method = info.methods[name]
         # With arguments the path may follow the index; a method without any cannot know it.
         if method is not function and len(method.args.args) == 1 and not _cached(method):
-            nodes |= {id(node): node for node in ast.walk(method) if isinstance(node, ast.Call)}
+            nodes |= {id(node): node for node in walk(method) if isinstance(node, ast.Call)}
     seen: set[str] = set()
     for call in script.calls:
         if id(call.node) in nodes and call.name in _OPENERS:
@@ -118,7 +120,7 @@ def _constant(script: Script, info: ClassInfo, node: ast.expr) -> bool:
         return isinstance(node.value, str)
     if isinstance(node, ast.Attribute):
         if isinstance(node.value, ast.Name) and node.value.id == "self":
-            return _set_once(info, node.attr)
+            return _setters(script, info.name).get(node.attr) == {"__init__"}
         return isinstance(node.value, ast.Attribute) and _constant(script, info, node.value)
     if isinstance(node, ast.Name):
         inside = any(isinstance(item, ast.FunctionDef) for item in enclosing(script, node))
@@ -133,15 +135,15 @@ def _constant(script: Script, info: ClassInfo, node: ast.expr) -> bool:
     return False
 
 
-def _set_once(info: ClassInfo, name: str) -> bool:
-    """Whether an attribute is set in the constructor and nowhere else."""
-    places = [
-        method
-        for method, node in info.methods.items()
-        for part in ast.walk(node)
-        if isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.ctx, ast.Store)
-    ]
-    return bool(places) and set(places) == {"__init__"}
+@once
+def _setters(script: Script, owner: str) -> Mapping[str, set[str]]:
+    """The methods of a class that set an attribute, by its name."""
+    found: dict[str, set[str]] = {}
+    for method, node in script.classes[owner].methods.items():
+        for part in walk(node):
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                found.setdefault(part.attr, set()).add(method)
+    return found
 
 
 def _module_names(script: Script) -> set[str]:

@@ -11,23 +11,23 @@ from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
-SAVES = re.compile(
-    r"^(save|save_\w*(model|state|pretrained|checkpoint|ckpt|weight|adapter|lora|network|file|snapshot)\w*"
-    r"|\w*(save|write|dump|store|export)_?(checkpoint|ckpt|model|state|weights|snapshot)\w*"
-    r"|(checkpoint|ckpt|snapshot)\w*_?(save|write|dump)\w*|checkpoint|save_to_\w+|_save\w*|push_to_hub)$",
+_SAVES = re.compile(  # for `match` with the name of a method
+    r"(save$|save_\w*?(model|state|pretrained|checkpoint|ckpt|weight|adapter|lora|network|file|snapshot)"
+    r"|\w*?(save|write|dump|store|export)_?(checkpoint|ckpt|model|state|weights|snapshot)"
+    r"|(checkpoint|ckpt|snapshot)\w*?(save|write|dump)|checkpoint$|save_to_\w|_save|push_to_hub$)",
     re.IGNORECASE,
 )
-_NO_SAVES = re.compile(
+_NO_SAVES = re.compile(  # for `match` with the name of a method
     r"(^|\.)(np|numpy|cv2|image|img|fig|figure|plt|pyplot|tokenizer|processor|sns|imageio|writer|PIL|torchaudio"
-    r"|grid|gif|wav|config|hparams|torchvision)\w*(\.|$)",
+    r"|grid|gif|wav|config|hparams|torchvision)\w{0,60}(\.|$)",
     re.IGNORECASE,
 )
-_KEEPERS = re.compile(r"(Checkpoint\w*|Saver|\w*CheckpointManager|CheckPointer|SaveModel\w*)$")
+_KEEPERS = re.compile(r"(Checkpoint\w{0,60}|Saver|CheckPointer|SaveModel\w{0,60})$")
 _WEIGHTS_ONLY = re.compile(
     r"^(save_pretrained|save_model|save_file|save_lora_\w+|save_weights|push_to_hub|save_adapter)$"
 )
 _OPTIMIZER_STATE = re.compile(
-    r"opt\w*\.state_dict\(|optim\w*_state|['\"]optim|['\"]opt['\"]|full_optim", re.IGNORECASE
+    r"opt\w{0,60}\.state_dict\(|optim\w{0,60}_state|['\"]optim|['\"]opt['\"]|full_optim", re.IGNORECASE
 )
 
 SAVING_ENGINES = ("transformers.", "trl.", "lightning.", "sentence_transformers.", "unsloth.", "setfit.")
@@ -116,7 +116,7 @@ def _is_save(call: Call) -> bool:
     if call.name in {"torch.save", "safetensors.torch.save_file"}:
         return True
     if (
-        not SAVES.match(call.method)
+        not _SAVES.match(call.method)
         or _NO_SAVES.search(call.receiver)
         or call.name.startswith(("numpy.", "PIL."))
     ):

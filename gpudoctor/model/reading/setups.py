@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.classes import built, imports_any
 from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.written import Setup, Tool, Written, from_dict, from_entry, from_keyword
@@ -28,6 +29,9 @@ EXTENDED = frozenset(
     }
 )  # fmt: skip
 """Classes that extend them, with defaults of their own."""
+
+HF_ROOTS = frozenset({"transformers", "trl", "sentence_transformers", "unsloth", "optimum"})
+"""Libraries whose argument classes are, or extend, those of transformers."""
 
 _AXOLOTL = {
     "micro_batch_size": "per_device_train_batch_size",
@@ -65,11 +69,12 @@ def training_arguments(patient: Patient) -> list[Setup]:
 def _training_arguments(patient: Patient) -> list[Setup]:
     found: list[Setup] = []
     configs = optional(lambda: patient.configs)
-    for file in configs.files if configs is not None else ():
-        found += _arguments_of(file)
     source = optional(lambda: patient.source)
+    for file in configs.files if configs is not None else ():
+        if read_by(file.kind, source):
+            found += _arguments_of(file)
     if source is not None:
-        found += [_call_setup(script, call) for script, call in argument_calls(source)]
+        found += [_call_setup(source, script, call) for script, call in argument_calls(source)]
     job = optional(lambda: patient.job)
     for launch in job.launches if job is not None else ():
         setup = _launch_setup(launch, job.script_path if job is not None else None)
@@ -79,12 +84,18 @@ def _training_arguments(patient: Patient) -> list[Setup]:
 
 
 def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
-    """Calls that build training arguments in the ordinary course of a script."""
+    """Calls that build training arguments, of a subclass too, in the ordinary course of a script."""
     for script in source.scripts:
         for call in script.calls:
-            named = call.method in TRAINING_ARGUMENTS | EXTENDED and call.name[:1] not in "?."
-            if named and _outside(call) and not switched_off(source, call):
+            likely = call.method in TRAINING_ARGUMENTS | EXTENDED or call.method[:1].isupper()
+            named = likely and _outside(call) and arguments_class(source, script, call)
+            if named and not switched_off(source, call):
                 yield script, call
+
+
+def arguments_class(source: Source, script: Script, call: Call) -> str:
+    """The library's class of training arguments that a call builds or extends; "" for another call."""
+    return built(source, script, call).of(HF_ROOTS, TRAINING_ARGUMENTS | EXTENDED)
 
 
 def _outside(call: Call) -> bool:
@@ -140,8 +151,14 @@ def _sections(file: ConfigFile) -> Iterator[Setup]:
             )
 
 
-def _call_setup(script: Script, call: Call) -> Setup:
-    items = {name: item for name in call.keywords if (item := from_keyword(script, call, name)) is not None}
+def _call_setup(source: Source, script: Script, call: Call) -> Setup:
+    own = built(source, script, call).declared
+    items = {
+        name: item
+        for name in call.keywords
+        if name not in own and (item := from_keyword(script, call, name)) is not None
+    }
+    # A subclass may have defaults of its own.
     documented = call.name.startswith("transformers.") and call.method in TRAINING_ARGUMENTS
     return Setup(
         tool=Tool.TRANSFORMERS,
@@ -153,7 +170,29 @@ def _call_setup(script: Script, call: Call) -> Setup:
         whole=documented and not call.open_ended,
         script=script,
         call=call,
+        class_name=arguments_class(source, script, call),
     )
+
+
+READERS = {
+    ConfigKind.HUGGINGFACE: HF_ROOTS | {"llamafactory", "axolotl", "accelerate", "peft", "hydra", "omegaconf"},
+    ConfigKind.LIGHTNING: frozenset(
+        {"lightning", "pytorch_lightning", "lightning_fabric", "jsonargparse", "hydra"}
+    ),
+}
+"""Kinds of config that other programs' words look like, and the libraries that may hand one to its reader."""
+
+
+_PARSERS = frozenset({"yaml", "json", "toml", "tomllib", "tomli", "ruamel", "configparser"})
+
+
+def read_by(kind: ConfigKind, source: Source | None) -> bool:
+    """Whether a config may be read by the tool that its keys name: a program that never imports the tool reads
+    the file itself, if it trains or parses files at all. Without a program anything may."""
+    readers = READERS.get(kind)
+    if readers is None or source is None or imports_any(source, readers):
+        return True
+    return not source.trains and not imports_any(source, _PARSERS)
 
 
 def _launch_setup(launch: Launch, path: str | None) -> Setup | None:
@@ -244,10 +283,10 @@ def _deepspeed_configs(patient: Patient) -> list[Setup]:
 
 def _inner_deepspeed(file: ConfigFile) -> Iterator[Setup]:
     for key, section in file.sections.items():
+        if "deepspeed" not in key.lower() and not key.lower().startswith("ds"):
+            continue
         inside = {entry.key[len(key) + 1 :]: entry for entry in file.under(key) if entry.key[len(key)] == "."}
         if sum(any(("." + name) == mark for name in inside) for mark in _ENGINES) < 1:
-            continue
-        if "deepspeed" not in key.lower() and not key.lower().startswith("ds"):
             continue
         items = {name: from_entry(file, entry, entry.key) for name, entry in inside.items()}
         yield Setup(

@@ -1,7 +1,7 @@
 """The nodes of a script's tree by kind, found in one walk for all who ask."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, overload
 
 from gpudoctor.model.reading.once import once
@@ -13,6 +13,15 @@ C = TypeVar("C", bound=ast.AST)
 
 _LEAVES = frozenset(("ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"))
 """Fields that hold no node of their own: objects that Python shares, and words."""
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Constant: (),
+    ast.Name: (),
+    ast.alias: (),
+    ast.Global: (),
+    ast.Nonlocal: (),
+}
+"""The fields of each kind of node that may hold others, found when the first of its kind is met."""
 
 
 @overload
@@ -35,15 +44,39 @@ def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below one; as for `nodes`, without those that Python shares between places."""
     found: list[ast.AST] = []
-    for name in node._fields:
-        if name in _LEAVES:
-            continue
+    kind = type(node)
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+    for name in fields:
         value = getattr(node, name, None)
-        if isinstance(value, ast.AST):
+        if type(value) is list:
+            for child in value:
+                if isinstance(child, ast.AST):
+                    found.append(child)
+        elif isinstance(value, ast.AST):
             found.append(value)
-        elif type(value) is list:
-            found += [child for child in value if isinstance(child, ast.AST)]
     return found
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """A node and all below it, in the order of `ast.walk`; as for `nodes`, without those that Python shares."""
+    found = [node]
+    for each in found:  # grows on the way
+        found += children(each)
+    return found
+
+
+def by_kind(found: Iterable[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
+    """Nodes by their exact type, in their order."""
+    kinds: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in found:
+        kind = type(node)
+        if kind in kinds:
+            kinds[kind].append(node)
+        else:
+            kinds[kind] = [node]
+    return kinds
 
 
 @once

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model.reading.cadence import option_of
+from gpudoctor.model.reading.cadence import option_of, step_period
 from gpudoctor.model.reading.edits import insert_after, put_under, replace_node
 from gpudoctor.model.reading.passes import LOOPS, Counter, Head, counter_at, function_of
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node, statement
@@ -37,8 +37,13 @@ def events_at(source: Source, path: str, line: int, column: int = 0) -> Iterator
 def thinned(
     source: Source, path: str, line: int, column: int, period: int, *, block: bool = False, last: bool = False
 ) -> tuple[Edit, ...]:
-    """Edits that make what stands at a place run every `period` passes of the loop that reaches it."""
-    for script, loop, event in events_at(source, path, line, column):
+    """Edits that make what stands at a place run every `period` passes of the loop that reaches it.
+
+    Where several calls lead there (a helper that prints), the one that runs most often is meant.
+    """
+    found = list(events_at(source, path, line, column))
+    told = [item for item in found if step_period(item[2]) is not None]
+    for script, loop, event in sorted(told, key=lambda item: step_period(item[2]) or 0) or found:
         edits = less_often(script, loop, event, period, block=block, last=last)
         if edits:
             return edits
@@ -56,6 +61,8 @@ def less_often(
     """
     guards = [guard for guard in event.guards if guard.kind is GuardKind.PERIOD]
     head = loop_node(script, loop)
+    if (step_period(event) or 0) >= period:
+        return ()  # it is that seldom already, and a smaller number would make it more
     if guards:
         return _number(script, event, guards[0], period, block=block, head=head if last else None)
     if head is None:
@@ -202,15 +209,43 @@ def _guarded(script: Script, place: ast.stmt, found: Counter, period: int) -> tu
 
 
 def _steers(script: Script, place: ast.Assign) -> bool:
-    """Whether the training goes by what is bound: `scheduler.step(val_loss)`."""
-    bound = {node.id for target in place.targets for node in ast.walk(target) if isinstance(node, ast.Name)}
-    return any(
-        isinstance(part, ast.Name) and part.id in bound
-        for call in script.calls
-        if _is_training(call.node)
-        for value in (*call.node.args, *(item.value for item in call.node.keywords))
-        for part in ast.walk(value)
+    """Whether the training goes by what is bound, or what is bound works on each pass.
+
+    `scheduler.step(val_loss)`, `loss.backward()` of a loss that was made from it, `with counter:`. What the
+    last due pass has bound may be printed again on the others; it must not be trained on, entered or started.
+    """
+    bound = _made_from(script, place)
+    trains = (call.node for call in script.calls if _is_training(call.node))
+    works = (
+        node.value.func
+        for node in nodes(script, ast.Expr)
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
     )
+    entered = (item.context_expr for node in nodes(script, ast.With, ast.AsyncWith) for item in node.items)
+    return any(_named(part) & bound for part in (*trains, *works, *entered))
+
+
+def _made_from(script: Script, place: ast.Assign) -> set[str]:
+    """The names that a statement of the function binds, and those that later ones make of them."""
+    function, grown = function_of(script, place), True
+    bound = {name for target in place.targets for name in _named(target)}
+    makers = [node for node in nodes(script, ast.Assign) if function_of(script, node) is function]
+    while grown:
+        new = {
+            name
+            for node in makers
+            if _named(node.value) & bound
+            for target in node.targets
+            if isinstance(target, ast.Name | ast.Tuple | ast.List)
+            for name in _named(target)
+        }
+        grown = not new <= bound
+        bound |= new
+    return bound
+
+
+def _named(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def indentation(script: Script, place: ast.stmt) -> str:
@@ -241,22 +276,25 @@ def once_more(script: Script, head: Head, block: list[ast.stmt]) -> tuple[Edit, 
     """Statements of a pass once more behind the outermost loop, so that the last state is kept.
 
     Conditions and contexts that hold nothing else come along: `if rank == 0:`. Nothing where the function does
-    the same behind the loop already; None where it cannot be written.
+    the same behind the loop or at the end of each epoch already; None where it cannot be written, or where
+    another function saves too and may be called after the training.
     """
     outer: Head = head
     for above in enclosing(script, head):
         if not isinstance(above, LOOPS):
             break
         outer = above
-    called = {ast.unparse(part.func) for item in block for part in ast.walk(item) if isinstance(part, ast.Call)}
+    inside = {id(part) for item in block for part in ast.walk(item)}
     function = function_of(script, head)
-    later = {
-        ast.unparse(call.node.func)
-        for call in script.calls
-        if call.span.line > (outer.end_lineno or 0) and function_of(script, call.node) is function
-    }
-    if called & later:
+    saves = [call.node for call in script.calls if _SAVES.search(call.method) and id(call.node) not in inside]
+    if any(function_of(script, node) is function and node.lineno > (head.end_lineno or 0) for node in saves):
         return ()
+    called = {ast.unparse(part.func).rpartition(".")[2] for part in _calls_in(block)}
+    helpers = {
+        node.name for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef) if node.name in called
+    }
+    if any(_elsewhere(script, node, function, helpers, outer) for node in saves):
+        return None
     whole = _with_conditions(script, head, block)
     texts = [own_lines(script, item) for item in whole]
     if not whole or None in texts:
@@ -264,6 +302,28 @@ def once_more(script: Script, head: Head, block: list[ast.stmt]) -> tuple[Edit, 
     old, new = indentation(script, whole[0]), indentation(script, outer)
     lines = [line.removeprefix(old) for text in texts for line in (text or "").split("\n")]
     return (insert_after(script, outer, ("\n" + new).join(lines)),)
+
+
+_SAVES = re.compile(r"save|checkpoint|ckpt|dump")
+
+
+def _calls_in(block: list[ast.stmt]) -> Iterator[ast.Call]:
+    return (part for item in block for part in ast.walk(item) if isinstance(part, ast.Call))
+
+
+def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str], loop: Head) -> bool:
+    """Whether a save stands in a function other than the loop's that may run after the loop: not in one that
+    the block itself calls, nor in one that only the loop calls.
+    """
+    own = function_of(script, node)
+    name = getattr(own, "name", "")
+    if own is function or name in helpers:
+        return False
+    last = loop.end_lineno or loop.lineno
+    lines = [call.node.lineno for call in script.calls if call.method == name]
+    if not lines:  # of a module whose functions others call; a script's own line is all that calls
+        return function is not None
+    return any(not loop.lineno <= line <= last for line in lines)
 
 
 def _with_conditions(script: Script, head: Head, block: list[ast.stmt]) -> list[ast.stmt]:

@@ -6,6 +6,7 @@ A view of the source sign for checks of precision, quantisation and adapters.
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.model.reading.classes import built
 from gpudoctor.model.reading.program import bound_to, switched_off
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -15,6 +16,7 @@ TRAINERS = frozenset(
 )
 """Engines that take a model and train it."""
 
+_ROOTS = frozenset({"transformers", "trl", "unsloth"})
 _ADAPTERS = ("peft.", "unsloth.", "adapters.", "loralib.")
 _ADAPTING = ("add_adapter", "get_peft_model", "load_adapter", "prepare_model_for_kbit_training")
 
@@ -22,15 +24,10 @@ _ADAPTING = ("add_adapter", "get_peft_model", "load_adapter", "prepare_model_for
 def trainers(source: Source) -> Iterator[tuple[Script, Call]]:
     """Calls that build a Trainer of transformers or TRL, or of a subclass of the user's."""
     for script in source.scripts:
-        classes = {
-            name: info.bases
-            for name, info in script.classes.items()
-            if any(base.rpartition(".")[2] in TRAINERS for base in info.bases)
-        }
         for call in script.calls:
-            own = call.name in TRAINERS or call.method in classes
-            known = call.method in TRAINERS and call.name.split(".", 1)[0] in {"transformers", "trl"}
-            if (known or own) and not call.receiver.startswith(("self", "super")):
+            if not call.method[:1].isupper() or call.receiver.startswith(("self", "super")):
+                continue
+            if built(source, script, call).of(_ROOTS, TRAINERS):
                 yield script, call
 
 

@@ -94,8 +94,7 @@ class Written:
         if self.script is None or self.node is None:
             return None
         text = value if python is None else python
-        plain = self._keyword() is not None or isinstance(self.node, ast.Constant)
-        return replace_node(self.script, self.node, text) if plain else None
+        return replace_node(self.script, self.node, text) if is_literal(self.node) else None
 
     def rename(self, name: str) -> tuple[Edit, ...]:
         """The edits that keep the value under another name, in the same place; empty where none can."""
@@ -131,19 +130,23 @@ def add_keyword(script: Script, call: Call, name: str, value: str) -> TextEdit |
 
 def rename_key(file: ConfigFile, entry: Entry, name: str) -> TextEdit | None:
     """Replace the last part of an entry's key where it stands in the file."""
+    return replace_key(file, entry.line, entry.column, entry.last, name)
+
+
+def replace_key(file: ConfigFile, line: int, column: int, old: str, new: str) -> TextEdit | None:
+    """Replace a key's text at its place; None where something else stands there."""
     lines = file.text.split("\n")
-    line = lines[entry.line - 1] if entry.line <= len(lines) else ""
-    at = line.find(entry.last, max(entry.column - 1, 0))
-    if at < 0 or at > entry.column:  # one quote may stand before it
+    at = lines[line - 1].find(old, max(column - 1, 0)) if line <= len(lines) else -1
+    if at < 0 or at > column:  # one quote may stand before it
         return None
     return TextEdit(
         path=file.path,
-        line=entry.line,
+        line=line,
         column=at + 1,
-        end_line=entry.line,
-        end_column=at + 1 + len(entry.last),
-        new_text=name,
-        expected=entry.last,
+        end_line=line,
+        end_column=at + 1 + len(old),
+        new_text=new,
+        expected=old,
     )
 
 
@@ -167,6 +170,8 @@ class Setup:
     file: ConfigFile | None = None
     script: Script | None = None
     call: Call | None = None
+    class_name: str = ""
+    """For a call: the library's class that it builds or extends, `transformers.TrainingArguments`."""
     dict_node: ast.Dict | None = None
 
     def get(self, *keys: str) -> Written | None:
@@ -187,6 +192,24 @@ class Setup:
         for key, item in self.items.items():
             if key.startswith(prefix + "."):
                 yield item
+
+
+def is_literal(node: ast.AST) -> bool:
+    """Whether an expression is written out: `8`, `-1`, `["q", "v"]`, `torch.float16`.
+
+    What a name, an option or a call gives was chosen elsewhere: an edit here would leave that choice without
+    effect, and the program's other readers of it with another value.
+    """
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.value, ast.Name) and node.value.id in _MODULES
+    if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.UnaryOp):
+        parts = [item for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr)]
+        return all(map(is_literal, parts))
+    return isinstance(node, ast.Constant)
+
+
+_MODULES = frozenset({"torch", "th", "jnp", "np", "numpy"})
+"""Modules whose attributes are constants: dtypes and the like."""
 
 
 def as_number(value: object) -> int | float | None:

@@ -198,8 +198,9 @@ class ConfigFile:
 
     def under(self, key: str) -> Iterator[Entry]:
         """Entries inside a section, at any depth."""
+        inside = (key + ".", key + "[")
         for name, entry in self.entries.items():
-            if name.startswith((key + ".", key + "[")):
+            if name.startswith(inside):
                 yield entry
 
     def has(self, key: str) -> bool:
@@ -266,10 +267,18 @@ class Configs:
 
 
 def is_secret(entry: Entry) -> bool:
-    """Whether an entry holds a credential, by its name; `pad_token` and `max_tokens` are none."""
-    from gpudoctor.model.redaction import is_secret_name
+    """Whether an entry holds a credential, by its name or its section; `pad_token` and `max_tokens` do not."""
+    from gpudoctor.model.redaction import MASK, is_secret_entry, is_secret_name, mask_value
 
-    return isinstance(entry.value, str) and bool(entry.value) and is_secret_name(entry.last)
+    if isinstance(entry.value, tuple):
+        return bool(entry.value) and is_secret_name(entry.last)
+    if entry.value is None or isinstance(entry.value, bool | float):
+        return False
+    if isinstance(entry.value, str) and is_secret_entry(entry.key.split(".")[:-1], entry.last):
+        return mask_value("secret", entry.value) == MASK
+    # `key` alone names an entry of data as often as a credential: its section decides (`wandb.key`).
+    name = ".".join(entry.key.split(".")[-2:]) if entry.last.lower() == "key" else entry.last
+    return mask_value(name, str(entry.value)) == MASK
 
 
 def _text(value: ConfigValue) -> str:

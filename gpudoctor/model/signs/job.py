@@ -48,6 +48,9 @@ class Job:
     """GPUs that the scheduler gives this node (`--gres`, `nvidia.com/gpu`, SLURM_GPUS_ON_NODE)."""
     gpus_origin: str = ""
     """Where `gpus_granted` was read."""
+    card: str | None = None
+    """The card that the job is meant for, by name or bytes, when the user names one (`--gpu`): its machine need
+    not be this one."""
     ranks_per_node: int | None = None
     """Processes that will run here; None when unknown."""
     nodes: int | None = None

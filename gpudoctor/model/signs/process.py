@@ -172,6 +172,10 @@ class Rank:
     """The newest one, outermost first."""
     still: float = 0.0
     """Seconds for which every sample had the same stack, up to the newest sample."""
+    quiet: float = NAN
+    """Seconds for which its main thread took hardly any CPU time and moved no bytes; NaN where not known."""
+    stepless: float = NAN
+    """Seconds since `steps` counted one more; NaN without `steps`."""
     trail: tuple[tuple[float, str], ...] = ()
     """Time and phase of each sample in the window, oldest first."""
     workers: tuple[Worker, ...] = ()
@@ -259,8 +263,10 @@ class HostWindow:
 
     cpus: float = NAN
     """CPUs that the job may use."""
+    machine_cpus: float = NAN
+    """CPUs of the machine, which every job on it shares."""
     cpu: Series = field(default_factory=Series)
-    """Busy cores of the machine."""
+    """Busy cores of the machine, the work of others included."""
     io_wait: Series = field(default_factory=Series)
     """Share of CPU time."""
     memory_total: int = 0

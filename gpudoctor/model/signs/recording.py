@@ -15,6 +15,8 @@ PHASES = (
 )  # fmt: skip
 """Phases of the main thread, exclusive; the rest of a step is `other`."""
 
+_BY_TYPE = "records by type"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -67,15 +69,33 @@ class Process:
 
     def of(self, *types: str) -> tuple[Record, ...]:
         """Records of these types, in order."""
+        if len(types) == 1:
+            return self._by_type().get(types[0], ())
         return tuple(record for record in self.records if record.type in types)
 
     def first(self, type: str) -> Record | None:
         """The first record of a type."""
-        return next((record for record in self.records if record.type == type), None)
+        return next(iter(self.of(type)), None)
 
     def last(self, type: str) -> Record | None:
         """The last record of a type."""
-        return next((record for record in reversed(self.records) if record.type == type), None)
+        found = self.of(type)
+        return found[-1] if found else None
+
+    def _by_type(self) -> "Mapping[str, tuple[Record, ...]]":
+        """The records by their type, sorted out once.
+
+        A copy of a process with other records shares its memory, so the records that they are of are kept too.
+        """
+        known = self.memory.get(_BY_TYPE)
+        if known is None or known[0] is not self.records:
+            lists: dict[str, list[Record]] = {}
+            for record in self.records:
+                lists.setdefault(record.type, []).append(record)
+            known = (self.records, {name: tuple(found) for name, found in lists.items()})
+            self.memory[_BY_TYPE] = known
+        found: Mapping[str, tuple[Record, ...]] = known[1]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,6 +115,8 @@ class Call:
     """The syntax, for what the above does not carry."""
     receiver_type: str | None = None
     """Type of the receiver, in the words of `Script.types`; for a call of an object (`model(x)`), of that."""
+    receiver_class: str | None = None
+    """The program's own class that the receiver is an instance of, through wrappers such as DDP."""
     receiver_device: str | None = None
     """Where the receiver lives: `cuda`, `cpu`, `maybe-cuda`, `mps`; None when it cannot be told."""
     guessed: bool = False
@@ -221,6 +223,8 @@ class Loop:
     """Micro-batches an optimizer step, when the body shows gradient accumulation."""
     confident: bool = True
     """False when the role was guessed from names alone."""
+    count: Value | None = None
+    """Passes of a `range(...)`, `range(args.epochs)` by the option's default; None for other loops."""
 
     def calls(self, *names: str) -> Iterator[Event]:
         """Events that call one of the names; a name that starts with a dot matches any method of that name."""

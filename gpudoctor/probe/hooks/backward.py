@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, OWNS
+from ..guard import CALLER
+from ..instrument import MISSING
 from ..table import OTHER
 
 if TYPE_CHECKING:
+    from ..instrument import Enter, Leave
     from ..probe import Probe
 
 HOOK = "backward"
+_LIGHT = "light"
+"""Token of a backward pass that is only timed."""
 
 
 def install(probe: Probe) -> None:
-    """Replace `torch.autograd.backward` and `torch.autograd.grad`."""
+    """Hook `torch.autograd.backward` and `torch.autograd.grad`."""
     guard, clock, steps, evaluation = probe.guard, probe.clock, probe.steps, probe.evaluation
     pace = probe.pace
-    backward_begins = guard.safely("numerics", probe.numerics.backward_begins)
-    backward_ended = guard.safely("numerics", probe.numerics.backward_ended)
+    backward_begins = guard.reading("numerics", probe.numerics.backward_begins)
+    backward_ended = guard.reading("numerics", probe.numerics.backward_ended)
 
     def begin(args: Any, kwargs: Any) -> Any:
         phase = clock.phase
         if phase == BACKWARD or (OWNS[phase] and (phase != EVALUATION or evaluation.declared)):
             return None
-        roots = args[0] if args else kwargs.get("tensors")
         pace.leave()
         evaluation.finish()
         if not steps.backwards:
             probe.show()
-        backward_begins(roots)
+        backward_begins(_roots(args, kwargs))
         return clock.switch(BACKWARD)
 
     def end(token: Any, _result: Any, failed: bool) -> None:
         clock.switch(token)
         if not failed:
             backward_ended()
-            steps.backward_ended(sys._getframe(2))
+            steps.backward_ended(sys._getframe(CALLER))
 
     def begin_grad(_args: Any, _kwargs: Any) -> Any:
         phase = clock.phase
@@ -49,63 +52,63 @@ def install(probe: Probe) -> None:
     def end_grad(token: Any, _result: Any, failed: bool) -> None:
         clock.switch(token)
         if not failed:
-            steps.gradients_ended(sys._getframe(2))
+            steps.gradients_ended(sys._getframe(CALLER))
 
+    if not guard.wanted(HOOK):
+        return
     autograd = probe.torch.autograd
-    guard.replace(
-        HOOK,
-        autograd,
-        "backward",
-        lambda original: _lighter(probe, original, guard.around(HOOK, original, begin, end)),
-    )
-    guard.replace(
-        HOOK, autograd, "grad", lambda original: guard.around(HOOK, original, begin_grad, end_grad, passes=True)
-    )
+    guard.install(HOOK, autograd, "backward", *_lighter(probe, *guard.ends(HOOK, begin, end)))
+    guard.surround(HOOK, autograd, "grad", begin_grad, end_grad, passes=True)
 
 
-def _lighter(probe: Probe, original: Any, watched: Any) -> Any:
-    """`watched`, but in light steps only the time is taken and the loss read: written out, for it is the
-    training's time.
+def _roots(args: Any, kwargs: Any) -> Any:
+    return args[0] if args else kwargs.get("tensors")
+
+
+def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:
+    """`watch` and `watched`, but in light steps only the time is taken and the loss read: written out, for it
+    is the training's time.
     """
     guard, clock, steps = probe.guard, probe.clock, probe.steps
-    read_loss = guard.safely_of("numerics", probe.numerics.light_loss)
+    read_loss = guard.reading("numerics", probe.numerics.light_loss)
     ended = guard.safely_of(HOOK, steps.backward_ended)
-    leave = probe.pace.leave
-    compiling, ident = guard.compiling, threading.get_ident
+    leave_light = probe.pace.leave
+    ident, seen = threading.get_ident, guard.outside.needed
     plain, item = probe.torch.Tensor, probe.torch._C.TensorBase.item
 
-    def hooked(*args: Any, **kwargs: Any) -> Any:
-        if clock.blind:
-            root = args[0] if args else kwargs.get("tensors")
-            if type(root) is plain:
-                try:
-                    clock.loss = value = item(root)
-                except RuntimeError:  # more than one number
-                    value = 0.0
-                if value - value == 0.0:
-                    return original(*args, **kwargs)
-                leave()
-                return watched(*args, **kwargs)
-        if not clock.light or clock.phase != OTHER or compiling() or ident() != clock.ident:
-            return watched(*args, **kwargs)
-        read_loss(args[0] if args else kwargs.get("tensors"))
+    def enter(args: Any, kwargs: Any) -> Any:
+        root = _roots(args, kwargs)
+        if clock.blind and type(root) is plain and not seen():
+            try:
+                clock.loss = value = item(root)
+            except RuntimeError:  # more than one number
+                value = 0.0
+            if value - value == 0.0:
+                return None
+            leave_light()
+            return watch(args, kwargs)
+        if not clock.light or clock.phase != OTHER or ident() != clock.ident:
+            return watch(args, kwargs)
+        read_loss(root)
         if not clock.light:  # the loss is not finite
-            return watched(*args, **kwargs)
+            return watch(args, kwargs)
         if clock.blind:
-            return original(*args, **kwargs)
+            return None
         now = perf_counter()
         clock.row[OTHER] += now - clock.mark
         clock.mark = now
         clock.phase = BACKWARD
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as raised:
-            clock.passed(raised)
-            clock.switch(OTHER)
-            raise
-        clock.switch(OTHER)
-        ended(sys._getframe(1))
-        return result
+        return _LIGHT
 
-    functools.update_wrapper(hooked, original)
-    return hooked
+    def leave(token: Any, result: Any) -> None:
+        if token is not _LIGHT:
+            watched(token, result)
+            return
+        failed = result is MISSING
+        if failed:
+            clock.passed(sys.exc_info()[1])
+        clock.switch(OTHER)
+        if not failed:
+            ended(sys._getframe(2))
+
+    return enter, leave

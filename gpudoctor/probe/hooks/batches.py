@@ -18,6 +18,7 @@ class Measure:
 
     def __init__(self, probe: Probe) -> None:
         self._clock = probe.clock
+        self._numerics = probe.numerics
         self._plain = probe.torch.Tensor
         self._last: tuple[tuple[int, float], ...] = ()
 
@@ -25,6 +26,7 @@ class Measure:
         """Add a batch to the row of the step."""
         self._last = ()
         self._measure(batch)
+        self._numerics.losses.drawn(batch)
 
     def as_ever(self, batch: Any, row: list[float]) -> None:
         """Add a batch to a row: its own size where that is quick to know, else those of the last one."""

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..clock import CHECKPOINT, COLLECTIVE, EVALUATION, LOGGING, NAMES, OWNS, PROFILER, SYNC
+from ..guard import CALLER
 from ..table import AT
 
 if TYPE_CHECKING:
@@ -104,10 +105,34 @@ CALLS = (
 
 def install(probe: Probe) -> None:
     """Put the table's calls under the wrapper, each when its module is there."""
+    version = probe.torch.version
     for call in CALLS:
-        probe.when_imported(call.module, functools.partial(_replace, probe, call))
+        if call.owner.startswith("cuda") and not (version.cuda or getattr(version, "hip", None)):
+            continue
+        if call.phase != PROFILER:
+            probe.when_imported(call.module, functools.partial(_replace, probe, call))
+    install_profilers(probe)
     if probe.torch.distributed.is_available():
         _collectives(probe)
+
+
+def install_profilers(probe: Probe) -> None:
+    """The profilers' calls, when the first profiler is made."""
+    profilers = probe.torch.autograd.profiler.profile, probe.torch.profiler.profiler._KinetoProfile
+    waits = True
+
+    def install_all() -> None:
+        nonlocal waits
+        if waits:
+            waits = False
+            for call in CALLS:
+                if call.phase == PROFILER:
+                    probe.when_imported(call.module, functools.partial(_replace, probe, call))
+            if probe.windows is not None:
+                probe.windows.watch_profilers()
+
+    for kind in profilers:
+        probe.guard.at_first(NAMES[PROFILER], kind, install_all)
 
 
 def _replace(probe: Probe, call: Call, module: Any) -> None:
@@ -116,13 +141,12 @@ def _replace(probe: Probe, call: Call, module: Any) -> None:
         owner = getattr(owner, part, None)
         if owner is None:
             return
-    hook = NAMES[call.phase]
     for name in call.names:
-        probe.guard.replace(hook, owner, name, functools.partial(timed, probe, call, name))
+        _time(probe, call, owner, name)
 
 
-def timed(probe: Probe, call: Call, name: str, original: Any) -> Any:
-    """A call that is a phase."""
+def _time(probe: Probe, call: Call, owner: Any, name: str) -> None:
+    """Make an attribute of `owner` a call that is a phase."""
     clock, sites, steps, evaluation = probe.clock, probe.sites, probe.steps, probe.evaluation
     column = AT[call.column] if call.column else -1
     group = call.what or call.owner
@@ -135,7 +159,7 @@ def timed(probe: Probe, call: Call, name: str, original: Any) -> Any:
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
             return None
         named = what
-        if phase == COLLECTIVE and not _own(sys._getframe(2)):
+        if phase == COLLECTIVE and not _own(sys._getframe(CALLER)):
             named = f"parallelism.{name}"
         elif column >= 0:
             clock.row[column] += 1.0
@@ -149,9 +173,9 @@ def timed(probe: Probe, call: Call, name: str, original: Any) -> Any:
         if phase == EVALUATION:
             evaluation.declared -= 1
         clock.switch(before)
-        sites.at(label, named, sys._getframe(2)).add(clock.mark - start, steps.index)
+        sites.at(label, named, sys._getframe(CALLER)).add(clock.mark - start, steps.index)
 
-    return probe.guard.around(label, original, begin, end)
+    probe.guard.surround(label, owner, name, begin, end)
 
 
 def _own(caller: FrameType) -> bool:
@@ -159,22 +183,16 @@ def _own(caller: FrameType) -> bool:
 
 
 _PARALLELISM = (
-    "torch.distributed.fsdp", "torch.nn.parallel", "torch.distributed._", "torch.distributed.tensor",
-    "torch.distributed.distributed_c10d", "deepspeed",
+    "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
+    "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
 )  # fmt: skip
 """Modules whose collectives belong to the parallelism itself: they are not counted."""
 
 
 def _collectives(probe: Probe) -> None:
-    """Collectives; their names are in two modules, which must stay one object."""
-    package = probe.torch.distributed
-    inner = sys.modules.get("torch.distributed.distributed_c10d")
+    """Collectives, and DDP's broadcast of buffers before a forward pass: there the punctual ranks wait."""
+    ddp = Call("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
+    probe.when_imported(ddp.module, functools.partial(_replace, probe, ddp))
     call = Call("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
     for name in _COLLECTIVES:
-        original = getattr(package, name, None)
-        if original is None or not probe.guard.wanted("collective"):
-            continue
-        made = timed(probe, call, name, original)
-        for module in (package, inner):
-            if module is not None and getattr(module, name, None) is original:
-                probe.guard.put(module, name, original, made)
+        _time(probe, call, probe.torch.distributed, name)

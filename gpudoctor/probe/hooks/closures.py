@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ..clock import OPTIMIZER
+from ..standin import Standin
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -30,27 +31,27 @@ def closure_of(args: Any, kwargs: Any) -> Any:
 
 
 def marked(probe: Probe, closure: Any, args: Any, kwargs: Any, returned: Callable[[], Any]) -> Arguments:
-    """The arguments of `step` with its closure under the clock; `returned` is called once it has returned.
+    """The arguments of `step` with its closure under the clock; `returned` is called once it is over.
 
     What the closure returns and raises is as without us.
     """
     clock = probe.clock
     ident = threading.get_ident
-    state = [True]
+    first = True
 
-    def marked_closure(*inner_args: Any, **inner_kwargs: Any) -> Any:
+    def begin(_args: Any, _kwargs: Any) -> Any:
         if ident() != clock.ident or clock.phase != OPTIMIZER:
-            return closure(*inner_args, **inner_kwargs)
-        clock.switch(OTHER)
-        try:
-            result = closure(*inner_args, **inner_kwargs)
-        finally:
-            clock.switch(OPTIMIZER)
-        if state[0]:
-            state[0] = False
-            returned()
-        return result
+            return None
+        return clock.switch(OTHER)
 
+    def end(_token: Any, _result: Any) -> None:
+        nonlocal first
+        clock.switch(OPTIMIZER)
+        if first:
+            first = False
+            returned()
+
+    known = Standin(closure, begin, end)
     if kwargs and kwargs.get("closure") is closure:
-        return args, {**kwargs, "closure": marked_closure}
-    return (args[0], marked_closure, *args[2:]), kwargs
+        return args, {**kwargs, "closure": known}
+    return (args[0], known, *args[2:]), kwargs

@@ -1,9 +1,12 @@
-"""Deaths: exceptions of spawned children too, fatal signals."""
+"""Deaths by `sys.exit`, in spawned children too."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
+
+from ..standin import Standin
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -12,37 +15,24 @@ HOOK = "ends"
 
 
 def install(probe: Probe) -> None:
-    """Watch for exceptions that `torch.multiprocessing.spawn` hands to the parent, and for `sys.exit`."""
+    """Watch `sys.exit`, where the reason of an exit is known: also of a child of `torch.multiprocessing.spawn`,
+    which catches what the program raises and exits.
+    """
     guard = probe.guard
-
-    def leaves(args: Any, kwargs: Any) -> None:
-        probe.deaths.leaves(args[0] if args else kwargs.get("status"), sys._getframe(2))
-
-    guard.replace(HOOK, sys, "exit", lambda original: guard.around(HOOK, original, leaves, _nothing))
-    module = sys.modules.get("torch.multiprocessing.spawn")
-    if module is not None:
-        probe.guard.replace(HOOK, module, "_wrap", lambda original: _noting(probe, original))
+    leaves = guard.safely(HOOK, probe.deaths.leaves)
+    guard.replace(HOOK, sys, "exit", lambda original: _noted(probe, leaves, original))
 
 
-def _nothing(token: Any, result: Any, failed: bool) -> None:
-    """After `sys.exit` nothing is left to do."""
+def _noted(probe: Probe, leaves: Any, original: Any) -> Any:
+    """`sys.exit` that is noted with its argument. A class is called in its place: its `__new__` notes it,
+    and its `__init__` is the original, which the interpreter calls with the same arguments and without a frame.
+    """
+    clock = probe.clock
 
+    def note(kind: Any, *args: Any, **_: Any) -> Any:
+        if threading.get_ident() == clock.ident:
+            leaves(args[0] if args else None, sys._getframe(1))
+        return object.__new__(kind)
 
-def _noting(probe: Probe, original: Any) -> Any:
-    """What runs in a spawned child: it catches what the program raises, so that we would never see it."""
-    write = probe.guard.safely(HOOK, probe.deaths.write)
-
-    def _wrap(fn: Any, i: Any, args: Any, error_file: Any) -> Any:
-        def noted(*inner: Any) -> Any:
-            try:
-                return fn(*inner)
-            except Exception as error:
-                probe.show()
-                write(error)
-                raise
-
-        return original(noted, i, args, error_file)
-
-    # It is pickled by its name, for children that are spawned.
-    _wrap.__module__, _wrap.__qualname__ = original.__module__, original.__qualname__
-    return _wrap
+    exits = type("exit", (), {"__new__": note, "__init__": original})
+    return Standin(original, called=exits)

@@ -8,7 +8,6 @@ graphs' borders), and tracebacks and warnings read as without us.
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import sys
 import threading
@@ -16,44 +15,28 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
+from ..instrument import at_definition, definition
 from ..table import OTHER
 
 if TYPE_CHECKING:
+    from ..guard import Guard
     from ..probe import Probe
 
 HOOK = "forward"
 
 _TEMPLATE = """
 def make(_clock, _compiling, _begin, _end):
-    def _wrapped_call_impl(self, *args, **kwargs):
+    def call(self):
         if _clock.deep or _compiling():
-            if self._compiled_call_impl is not None:
-                return self._compiled_call_impl(*args, **kwargs)
-            else:
-                return self._call_impl(*args, **kwargs)
+            BODY
         token = _begin(self)
         try:
-            if self._compiled_call_impl is not None:
-                return self._compiled_call_impl(*args, **kwargs)
-            else:
-                return self._call_impl(*args, **kwargs)
+            BODY
         finally:
             _end(token)
-    return _wrapped_call_impl
+    return None
 """
-_OLDER = """
-def make(_clock, _compiling, _begin, _end, _original):
-    def _call_impl(self, *args, **kwargs):
-        if _clock.deep or _compiling():
-            return _original(self, *args, **kwargs)
-        token = _begin(self)
-        try:
-            return _original(self, *args, **kwargs)
-        finally:
-            _end(token)
-    return _call_impl
-"""
-"""For a torch whose `Module.__call__` is another."""
+"""Free variables and not constants: Dynamo follows them."""
 
 
 def install(probe: Probe) -> None:
@@ -61,7 +44,10 @@ def install(probe: Probe) -> None:
     guard = probe.guard
     begin, end = _ends(probe)
     parts = (probe.clock, guard.compiling, guard.safely_of(HOOK, begin), guard.safely_of(HOOK, end))
-    guard.replace(HOOK, probe.torch.nn.Module, "__call__", lambda original: _replacement(original, parts))
+    module = probe.torch.nn.Module
+    guard.replace(HOOK, module, "__call__", lambda original: _replacement(original, parts))
+    if guard.wanted(HOOK):
+        _rename(guard, module)
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
@@ -115,39 +101,32 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
 
 def _replacement(original: Any, parts: tuple[Any, ...]) -> Any:
-    code = getattr(original, "__code__", None)
-    if code is not None and code.co_names == ("_compiled_call_impl", "_call_impl"):
-        function = _made(_TEMPLATE, original)(*parts)
-    else:
-        function = _made(_OLDER, original)(*parts, original)
-    functools.update_wrapper(function, original)
-    del function.__wrapped__
-    return function
-
-
-def _made(template: str, original: Any) -> Any:
-    """The template's `make`, in the original's module and file, its statements on the original's lines."""
-    tree = ast.parse(template)
-    code = getattr(original, "__code__", None)
-    if code is None:
-        file, scope = "<gpudoctor>", {"__name__": __name__}
-    else:
-        file, scope = code.co_filename, original.__globals__
-        lines = [line for _, line in dis.findlinestarts(code) if line is not None]
-        first = code.co_firstlineno
-        calls = {"_compiled_call_impl": lines[1] if len(lines) > 1 else first, "_call_impl": lines[-1]}
-        _place(tree, first)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
-                target = node.value.func
-                line = calls.get(target.attr, lines[-1]) if isinstance(target, ast.Attribute) else lines[-1]
-                _place(node, line)
+    """A function with the original's statements, on their lines and columns, twice. Raises `Unsuitable`."""
+    outer: Any = ast.parse(_TEMPLATE)
+    template = outer.body[0]
+    function = template.body[0]
+    made = definition(original.__code__)
+    function.args, function.name = made.args, made.name
+    template.body[1] = ast.copy_location(ast.Return(ast.Name(made.name, ast.Load())), template)
+    ast.fix_missing_locations(template.body[1])
+    for node in ast.walk(function):
+        at_definition(node, made)
+    branch, _, attempt = function.body
+    branch.body, attempt.body = made.body, definition(original.__code__).body
     names: dict[str, Any] = {}
-    exec(compile(tree, file, "exec"), scope, names)
-    return names["make"]
+    exec(compile(outer, original.__code__.co_filename, "exec"), original.__globals__, names)
+    replacement = names["make"](*parts)
+    functools.update_wrapper(replacement, original)
+    del replacement.__wrapped__
+    if sys.version_info >= (3, 11):
+        replacement.__code__ = replacement.__code__.replace(co_qualname=original.__code__.co_qualname)
+    return replacement
 
 
-def _place(tree: ast.AST, line: int) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.excepthandler)):
-            node.lineno = node.end_lineno = line
+def _rename(guard: Guard, module: Any) -> None:
+    """`Module.__call__` is another name of `_wrapped_call_impl`, by which it is pickled: both stay one."""
+    function = module.__dict__["__call__"]
+    name = function.__name__
+    original = module.__dict__.get(name)
+    if original is not None and original is not function and name != "__call__":
+        guard.put(module, name, original, function)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import weakref
@@ -10,8 +9,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import DATA_WAIT, EVALUATION, OWNS
+from ..guard import CALLER
+from ..instrument import MISSING
+from ..interrupts import interrupts
 from ..models import maker
-from ..places import Place
+from ..places import FRAMEWORKS, Place
 from ..table import AT, OTHER
 from .batches import Measure
 
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 
 HOOK = "loader"
 _BATCHES, _SAMPLES, _TOKENS, _PADDING = (AT[name] for name in ("batches", "samples", "tokens", "padding"))
-_LABEL = "_gpudoctor_loader"
-"""Attribute of an iterator (torch's private class, never pickled) that leads to its loader."""
+_STARTS = AT["starts"]
+_LIGHT = "light"
+"""Token of a draw of a step that is only timed."""
 
 
 class Loader:
@@ -38,6 +41,10 @@ class Loader:
         """Backward passes of the run when it was last drawn from."""
         self.idle = 0
         """Draws in a row that no backward pass followed."""
+        self.iterator: Any = _gone
+        """Weak reference to its latest iterator."""
+        self.dataset: Any = _gone
+        """Weak reference to its latest data set."""
 
 
 class Loaders:
@@ -46,16 +53,22 @@ class Loaders:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._by_id: dict[int, tuple[Any, Loader]] = {}
-        self.made: dict[int, Place] = {}
+        self.made: dict[int, tuple[Place, tuple[Any, ...]]] = {}
+        """Where each loader was made, by its id, and by which calls."""
         self._datasets: dict[int, tuple[Any, Place]] = {}
         """Loaders that the user's code made, by their data set's id."""
-        self._known: dict[tuple[Any, ...], Loader] = {}
+        self._known: dict[tuple[Any, ...], list[Loader]] = {}
+        """Loaders by how they were made."""
+        self._count = 0
+        self._length = probe.guard.reading(HOOK, _length)
         self.last: Loader | None = None
         self.trains: Loader | None = None
         self.starting: int | None = None
         """Number of the loader whose workers are being started; they inherit it."""
         self.started = 0
         """Workers that were started so far."""
+        self.iterating: weakref.WeakKeyDictionary[Any, Loader] = weakref.WeakKeyDictionary()
+        """Loaders by their iterators."""
         self._last_workers: list[int] = []
         self._before: tuple[Any, ...] = ([],)
 
@@ -64,13 +77,26 @@ class Loaders:
         found = self._by_id.get(id(loader))
         if found is not None and found[0]() is loader:
             return found[1]
-        facts = _facts(loader, self.made.get(id(loader), (None, None, None)))
-        # A loader that is made anew for every epoch is one loader.
-        key = tuple(facts.values())
-        entry = self._known.get(key) if facts["line"] is not None else None
-        if entry is None:
-            entry = self._known[key] = Loader(len(self._known), facts)
+        place, calls = self.made.get(id(loader), ((None, None, None), ()))
+        entry = self._same(_facts(loader, place, self._length(loader)), calls, getattr(loader, "dataset", None))
         self._by_id[id(loader)] = (weakref.ref(loader), entry)
+        return entry
+
+    def _same(self, facts: dict[str, Any], calls: tuple[Any, ...], dataset: Any) -> Loader:
+        """The entry of a loader that is made anew for every epoch: by the same calls, of the same data set, or
+        of one whose former is gone.
+        """
+        known = self._known.setdefault((calls, *facts.values()), [])
+        same = (one for one in known if facts["line"] is not None and _serves(one, dataset))
+        entry = next(same, None)
+        if entry is None:
+            entry = Loader(self._count, facts)
+            self._count += 1
+            known.append(entry)
+        try:
+            entry.dataset = weakref.ref(dataset)
+        except TypeError:  # a list
+            entry.dataset = _gone
         return entry
 
     def origin(self, loader: Any, frame: Any) -> Place:
@@ -123,6 +149,8 @@ class Loaders:
     def began(self, entry: Loader, iterator: Any) -> None:
         """A loader is iterated: new workers of its are told."""
         self.starting = None
+        self.iterating[iterator] = entry
+        entry.iterator = weakref.ref(iterator)
         pids = [int(worker.pid) for worker in getattr(iterator, "_workers", ())]
         if pids and pids != self._last_workers:
             self._last_workers = pids
@@ -142,9 +170,17 @@ class Loaders:
 
     def exhausted(self) -> None:
         """The last draw gave no batch."""
-        if self.last is not None:
-            self.last.draws -= 1
-            self.last.backwards = -1
+        entry = self.last
+        if entry is None:
+            return
+        entry.draws -= 1
+        entry.backwards = -1
+        batches = getattr(entry.iterator(), "_num_yielded", 0)
+        if batches and entry.facts["batches"] is None:
+            # Now it is known. `len(loader)` would have run the program's code.
+            entry.facts["batches"] = batches
+            if entry.role:
+                self._tell(entry)
 
     def trained(self) -> None:
         """The first step has ended: the loader that was drawn from last trains."""
@@ -156,10 +192,13 @@ class Loaders:
             self.trains = entry
         if entry.role != role:
             entry.role = role
-            self._probe.record("loader", {**entry.facts, "id": entry.number, "role": role})
+            self._tell(entry)
+
+    def _tell(self, entry: Loader) -> None:
+        self._probe.record("loader", {**entry.facts, "id": entry.number, "role": entry.role})
 
 
-def _facts(loader: Any, place: Place) -> dict[str, Any]:
+def _facts(loader: Any, place: Place, batches: int | None) -> dict[str, Any]:
     dataset = getattr(loader, "dataset", None)
     return {
         "dataset": type(dataset).__name__,
@@ -169,15 +208,27 @@ def _facts(loader: Any, place: Place) -> dict[str, Any]:
         "prefetch": getattr(loader, "prefetch_factor", None),
         "batch_size": _batch_size(loader),
         "iterable": getattr(loader, "_dataset_kind", 0) == 1,
+        "order": _order(loader),
         "path": place[0],
         "line": place[1],
-        "batches": _length(loader),
+        "batches": batches,
     }
+
+
+def _order(loader: Any) -> str | None:
+    """`sequential`, `random`; None where somebody else's sampler decides."""
+    sampler, batches = getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)
+    if batches is not None and type(batches).__name__ != "BatchSampler":
+        return None
+    known = {"SequentialSampler": "sequential", "RandomSampler": "random"}
+    return known.get(type(getattr(batches, "sampler", sampler)).__name__)
 
 
 def _batch_size(loader: Any) -> int | None:
     """Its own, or its batch sampler's (frameworks make loaders so)."""
     for owner in (loader, getattr(loader, "batch_sampler", None)):
+        if hasattr(type(owner), "__getattr__"):
+            continue  # the program's code
         size = getattr(owner, "batch_size", None)
         if isinstance(size, int):
             return size
@@ -185,38 +236,68 @@ def _batch_size(loader: Any) -> int | None:
 
 
 def _length(loader: Any) -> int | None:
-    """Batches an epoch; an iterable set's `len` is not asked for (torch remembers that, and warns by it)."""
+    """Batches an epoch, where no code of the program's has to run for it (nor an iterable set's `len`: torch
+    remembers that it was asked, and warns by it); else they are counted, and known at the end of an epoch.
+    """
     if getattr(loader, "_dataset_kind", 1) == 1:
         return None
+    batches = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    parts = [loader, batches, getattr(batches, "sampler", batches), loader.dataset]
+    while hasattr(type(parts[-1]), "__len__") and type(parts[-1]).__name__ == "Subset":
+        parts.append(parts[-1].indices)
     try:
-        return len(loader)
+        return len(loader) if all(map(_foreign, parts)) else None
     except Exception:
         return None
 
 
+def _foreign(value: Any) -> bool:
+    """Whether `len` of it runs no code of the program's."""
+    module = str(getattr(getattr(type(value), "__len__", None), "__module__", None) or type(value).__module__)
+    return module.partition(".")[0] in FRAMEWORKS or module == "builtins"
+
+
+def _calls(frame: Any) -> tuple[Any, ...]:
+    """The instructions of the innermost calls that led here."""
+    calls: list[Any] = []
+    while frame is not None and len(calls) < 3:
+        calls.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(calls)
+
+
+def _serves(entry: Loader, dataset: Any) -> bool:
+    """Whether a loader was last made of this data set, or of one that is gone (`==` would run its code)."""
+    former = entry.dataset()
+    return former is None or former is dataset
+
+
+def _gone() -> None:
+    """A reference to nothing, or to a data set that takes none."""
+
+
 def install(probe: Probe) -> None:
-    """Replace `DataLoader.__init__`, `DataLoader.__iter__` and the iterators' `__next__`."""
+    """Hook `DataLoader.__init__`, `DataLoader.__iter__` and the iterators' `__next__`."""
     module: Any = sys.modules["torch.utils.data.dataloader"]
     loaders = probe.loaders = Loaders(probe)
-    guard = probe.guard
-    loader, iterator = module.DataLoader, module._BaseDataLoaderIter
-    guard.replace(HOOK, loader, "__init__", lambda original: _making(probe, loaders, original))
-    guard.replace(HOOK, loader, "__iter__", lambda original: _iterating(probe, loaders, original))
-    guard.replace(HOOK, iterator, "__next__", lambda original: _drawing(probe, loaders, original))
+    _making(probe, loaders, module.DataLoader)
+    _iterating(probe, loaders, module.DataLoader)
+    _drawing(probe, loaders, module._BaseDataLoaderIter)
 
 
-def _making(probe: Probe, loaders: Loaders, original: Any) -> Any:
+def _making(probe: Probe, loaders: Loaders, kind: Any) -> None:
     def begin(args: Any, _kwargs: Any) -> Any:
         return args[0]
 
     def end(loader: Any, _result: Any, _failed: bool) -> None:
         if len(loaders.made) < 1024:
-            loaders.made[id(loader)] = loaders.origin(loader, sys._getframe(2))
+            frame = sys._getframe(CALLER)
+            loaders.made[id(loader)] = loaders.origin(loader, frame), _calls(frame)
 
-    return probe.guard.around(HOOK, original, begin, end)
+    probe.guard.surround(HOOK, kind, "__init__", begin, end)
 
 
-def _iterating(probe: Probe, loaders: Loaders, original: Any) -> Any:
+def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
     clock, steps, pace = probe.clock, probe.steps, probe.pace
 
     def begin(args: Any, _kwargs: Any) -> Any:
@@ -231,108 +312,94 @@ def _iterating(probe: Probe, loaders: Loaders, original: Any) -> Any:
         entry, phase, start = token
         if phase >= 0:
             clock.switch(phase)
-            site = probe.sites.at("data_wait", "iter(DataLoader)", sys._getframe(2))
+            site = probe.sites.at("data_wait", "iter(DataLoader)", sys._getframe(CALLER))
             site.add(clock.mark - start, steps.index)
         if not failed and hasattr(result, "_sampler_iter"):
-            setattr(result, _LABEL, entry)
+            if entry.role != "evaluation" and clock.phase != EVALUATION:
+                clock.row[_STARTS] += 1.0
             loaders.began(entry, result)
+            probe.sampler.go_on()
 
-    return probe.guard.around(HOOK, original, begin, end)
+    probe.guard.surround(HOOK, kind, "__iter__", begin, end)
 
 
-def _drawing(probe: Probe, loaders: Loaders, original: Any) -> Any:
+def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
     """`__next__`, written out: it runs in every step."""
     clock, steps, guard, pace = probe.clock, probe.steps, probe.guard, probe.pace
     measure = Measure(probe)
-    light = _light(clock, loaders, measure, original)
-
-    def failed_untimed(raised: BaseException, start: float) -> None:
-        clock.waited += perf_counter() - start
-        pace.leave(drawn=False)
-        if not isinstance(raised, StopIteration):
-            clock.fell(raised, DATA_WAIT)
-        loaders.exhausted()
-
-    compiling, ident = guard.compiling, threading.get_ident
+    measured = guard.reading(HOOK, measure.of)
+    as_ever = guard.reading(HOOK, measure.as_ever)
+    ident = threading.get_ident
     begin = guard.faulty(HOOK, lambda iterator: _begin(clock, steps, loaders, iterator))
-    works = [True]
+    works = True
 
-    def lose(error: BaseException) -> None:
-        works[0] = False
-        guard.lose(HOOK, error)
-
-    def __next__(self: Any) -> Any:
-        if clock.blind and id(self) == clock.source and clock.phase == OTHER:
-            start = perf_counter()
-            try:
-                batch = original(self)
-            except BaseException as raised:
-                failed_untimed(raised, start)
-                raise
-            clock.waited += perf_counter() - start
-            return batch
-        if not works[0] or ident() != clock.ident or compiling():
-            return original(self)
+    def enter(args: Any, _kwargs: Any) -> Any:
+        nonlocal works
+        iterator = args[0]
+        if clock.blind and id(iterator) == clock.source and clock.phase == OTHER:
+            return perf_counter()
+        if not works or ident() != clock.ident:
+            return None
         if clock.light:
-            if not clock.blind and id(self) == clock.source and clock.phase == OTHER and loaders.goes_on():
-                return light(self)
+            if not clock.blind and id(iterator) == clock.source and clock.phase == OTHER and loaders.goes_on():
+                now = perf_counter()
+                clock.row[OTHER] += now - clock.mark
+                clock.mark = now
+                clock.phase = DATA_WAIT
+                return _LIGHT
             pace.leave()
         try:
-            phase = begin(self)
-        except Exception as error:
-            lose(error)
-            return original(self)
-        if phase < 0:
-            return original(self)
-        try:
-            batch = original(self)
-        except BaseException as raised:
-            if not isinstance(raised, StopIteration):
+            phase = begin(iterator)
+        except BaseException as error:
+            if interrupts(error):
+                raise
+            works = False
+            guard.lose(HOOK, error)
+            return None
+        return phase if phase >= 0 else None
+
+    def leave(token: Any, batch: Any) -> None:
+        nonlocal works
+        if batch is MISSING:
+            failed(token, sys.exc_info()[1])
+        elif type(token) is float:
+            clock.waited += perf_counter() - token
+        elif token is _LIGHT:
+            now = perf_counter()
+            row = clock.row
+            row[DATA_WAIT] += now - clock.mark
+            clock.mark = now
+            clock.phase = OTHER
+            row[_BATCHES] += 1.0
+            as_ever(batch, row)
+        else:
+            clock.switch(token)
+            try:
+                loaders.claimed(clock.row)
+                steps.batches += 1
+                clock.row[_BATCHES] += 1.0
+            except BaseException as error:
+                if interrupts(error):
+                    raise
+                works = False
+                guard.lose(HOOK, error)
+            else:
+                measured(batch)
+
+    def failed(token: Any, error: BaseException | None) -> None:
+        raised = None if isinstance(error, StopIteration) else error
+        if type(token) is float:
+            clock.waited += perf_counter() - token
+            pace.leave(drawn=False)
+            if raised is not None:
+                clock.fell(raised, DATA_WAIT)
+        else:
+            if raised is not None:
                 clock.passed(raised)
-            clock.switch(phase)
-            loaders.exhausted()
-            raise
-        clock.switch(phase)
-        try:
-            loaders.claimed(clock.row)
-            steps.batches += 1
-            clock.row[_BATCHES] += 1.0
-            measure.of(batch)
-        except Exception as error:
-            lose(error)
-        return batch
+            clock.switch(OTHER if token is _LIGHT else token)
+        loaders.exhausted()
 
-    functools.update_wrapper(__next__, original)
-    return __next__
-
-
-def _light(clock: Clock, loaders: Loaders, measure: Measure, original: Any) -> Any:
-    """The draw of a light step: written out, for it is the training's time."""
-    as_ever = measure.as_ever
-
-    def draw(iterator: Any) -> Any:
-        now = perf_counter()
-        clock.row[OTHER] += now - clock.mark
-        clock.mark = now
-        clock.phase = DATA_WAIT
-        try:
-            batch = original(iterator)
-        except BaseException as raised:
-            if not isinstance(raised, StopIteration):
-                clock.passed(raised)
-            clock.switch(OTHER)
-            loaders.exhausted()
-            raise
-        now = perf_counter()
-        row = clock.row
-        row[DATA_WAIT] += now - clock.mark
-        clock.mark = now
-        clock.phase = OTHER
-        row[_BATCHES] += 1.0
-        as_ever(batch, row)
-        return batch
-
-    return draw
+    guard.install(HOOK, kind, "__next__", enter, leave)
 
 
 def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
@@ -340,7 +407,7 @@ def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
     phase = clock.phase
     if OWNS[phase] and phase != EVALUATION:
         return -1
-    entry = getattr(iterator, _LABEL, None)
+    entry = loaders.iterating.get(iterator)
     if entry is not None:
         loaders.drawn(entry)
         phase = clock.phase

@@ -7,6 +7,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..guard import CALLER
+
 if TYPE_CHECKING:
     from ..probe import Probe
 
@@ -14,7 +16,7 @@ HOOK = "modes"
 
 
 def install(probe: Probe) -> None:
-    """Replace `Module.train` (which `Module.eval` calls, and which calls itself for every part)."""
+    """Hook `Module.train` (which `Module.eval` calls, and which calls itself for every part)."""
     guard, evaluation, models, pace = probe.guard, probe.evaluation, probe.models, probe.pace
     inside = [False]
 
@@ -29,10 +31,8 @@ def install(probe: Probe) -> None:
         module, mode = token
         if not mode:
             pace.leave()
-            models.put_to_eval(module, sys._getframe(2))
+            models.put_to_eval(module, sys._getframe(CALLER))
         elif evaluation.undeclared() and evaluation.trains(module):
             evaluation.finish()
 
-    guard.replace(
-        HOOK, probe.torch.nn.Module, "train", lambda original: guard.around(HOOK, original, begin, end)
-    )
+    guard.surround(HOOK, probe.torch.nn.Module, "train", begin, end)

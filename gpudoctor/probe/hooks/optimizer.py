@@ -8,7 +8,8 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..clock import BACKWARD, OPTIMIZER, OWNS
+from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
+from ..guard import CALLER
 from ..models import maker
 from ..table import OTHER
 from .closures import closure_of, marked
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "optimizer"
+STUCK = 8
+"""Steps in a row inside a phase that holds none."""
 
 
 def install(probe: Probe) -> None:
@@ -28,31 +31,35 @@ def install(probe: Probe) -> None:
     before, after = _ends(probe)
     module.register_optimizer_step_pre_hook(before)
     module.register_optimizer_step_post_hook(after)
-    guard.replace(HOOK, module.Optimizer, "__init__", lambda original: _made(probe, original))
+    _making(probe, module.Optimizer)
     for owner, name in (
         (module.Optimizer, "zero_grad"),
         (probe.torch.nn.Module, "zero_grad"),
         (probe.torch.nn.utils, "clip_grad_norm_"),
         (probe.torch.nn.utils, "clip_grad_value_"),
     ):
-        guard.replace(HOOK, owner, name, functools.partial(_phase, probe, name))
+        _phase(probe, owner, name)
     for path in ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler"):
         scaler = getattr(sys.modules.get(path), "GradScaler", None)
         if scaler is not None and "step" in scaler.__dict__:
-            _scaler(probe, scaler)
+            guard.at_first(HOOK, scaler, functools.partial(_scaler, probe, scaler))
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
     pace = probe.pace
     clock, steps, models, evaluation = probe.clock, probe.steps, probe.models, probe.evaluation
-    read_before = probe.guard.safely("numerics", probe.numerics.before_step)
-    read_after = probe.guard.safely("numerics", probe.numerics.after_step)
+    read_before = probe.guard.reading("numerics", probe.numerics.before_step)
+    read_after = probe.guard.reading("numerics", probe.numerics.after_step)
     compiling = probe.guard.compiling
     ident = threading.get_ident
     running: list[tuple[int, int]] = []
     """Optimizers whose step runs, with the phase before it, outermost first (some call others)."""
 
+    owned = 0
+    """Steps in a row that fell into a phase that has none."""
+
     def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
+        nonlocal owned
         if ident() != clock.ident:
             return None
         key = id(optimizer)
@@ -66,7 +73,13 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         evaluation.finish()
         phase = clock.phase
         if OWNS[phase]:
-            return None
+            owned += phase != EVALUATION
+            if phase == EVALUATION or owned <= STUCK:
+                return None
+            # An exception that came while a phase (a save, a print) was being entered has left it open.
+            clock.switch(OTHER)
+            phase = OTHER
+        owned = 0
         models.stepped(optimizer)
         closure = closure_of(args, kwargs)
         began = perf_counter()
@@ -131,7 +144,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
     return pre_hook, post_hook
 
 
-def _made(probe: Probe, original: Any) -> Any:
+def _making(probe: Probe, kind: Any) -> None:
     def begin(args: Any, _kwargs: Any) -> Any:
         return args[0]
 
@@ -139,14 +152,15 @@ def _made(probe: Probe, original: Any) -> Any:
         if not failed:
             probe.steps.optimizer_made(optimizer)
             if len(probe.models.made) < 256:
-                probe.models.made[id(optimizer)] = maker(probe, sys._getframe(2))
+                probe.models.made[id(optimizer)] = maker(probe, sys._getframe(CALLER))
 
-    return probe.guard.around(HOOK, original, begin, end)
+    probe.guard.surround(HOOK, kind, "__init__", begin, end)
 
 
-def _phase(probe: Probe, name: str, original: Any) -> Any:
+def _phase(probe: Probe, owner: Any, name: str) -> None:
     """Clearing and clipping are the optimizer's work."""
     clock = probe.clock
+    clipped = probe.guard.reading("numerics", probe.numerics.clipped)
 
     def begin(_args: Any, _kwargs: Any) -> Any:
         phase = clock.phase
@@ -155,15 +169,17 @@ def _phase(probe: Probe, name: str, original: Any) -> Any:
     def end(token: Any, result: Any, _failed: bool) -> None:
         clock.switch(token)
         if name == "clip_grad_norm_":
-            probe.numerics.clipped(result)
+            clipped(result)
 
-    return probe.guard.around(HOOK, original, begin, end, passes=True)
+    probe.guard.surround(HOOK, owner, name, begin, end, passes=True)
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:
     """`GradScaler`: the loss before scaling, steps that it skips, the scale."""
     guard, clock, steps, numerics, pace = probe.guard, probe.clock, probe.steps, probe.numerics, probe.pace
     skipped = [False]
+    updates = guard.reading("numerics", numerics.scaler_updates)
+    has_updated = guard.reading("numerics", numerics.scaler_updated)
 
     def scales(args: Any, _kwargs: Any) -> Any:
         if not steps.scaled:
@@ -183,26 +199,24 @@ def _scaler(probe: Probe, scaler: Any) -> None:
         if not failed:
             skipped[0] = steps.optimizer_calls == calls
             if skipped[0]:
-                steps.optimizer_ended(optimizer, sys._getframe(2))
+                steps.optimizer_ended(optimizer, sys._getframe(CALLER))
 
     def updated(args: Any, _kwargs: Any) -> Any:
         was, skipped[0] = skipped[0], False
-        numerics.scaler_updates(args[0])
+        updates(args[0])
         return args[0], was, -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
 
     def after_update(token: Any, _result: Any, _failed: bool) -> None:
         updating, was, phase = token
         if phase >= 0:
             clock.switch(phase)
-        numerics.scaler_updated(updating, was)
+        has_updated(updating, was)
 
     def nothing(_token: Any, _result: Any, _failed: bool) -> None:
         """Never called: `scales` gives no token."""
 
-    guard.replace(HOOK, scaler, "scale", lambda original: guard.around("scaler", original, scales, nothing))
+    guard.surround("scaler", scaler, "scale", scales, nothing)
     # Unscaling walks over all gradients, and looks at the device for values that are not finite.
-    guard.replace(HOOK, scaler, "unscale_", functools.partial(_phase, probe, "unscale_"))
-    guard.replace(HOOK, scaler, "step", lambda original: guard.around("scaler", original, begin, end))
-    guard.replace(
-        HOOK, scaler, "update", lambda original: guard.around("scaler", original, updated, after_update)
-    )
+    _phase(probe, scaler, "unscale_")
+    guard.surround("scaler", scaler, "step", begin, end)
+    guard.surround("scaler", scaler, "update", updated, after_update)

@@ -109,6 +109,14 @@ class Reader:
         self._compiling = probe.guard.compiling
         self._plain = (probe.torch.Tensor, probe.torch.nn.Parameter)
         self._ident = threading.get_ident
+        self._seen = probe.guard.outside.needed
+        self._outside = probe.guard.outside
+
+    def _on_host(self, tensor: Any) -> bool:
+        if not self._seen():
+            return bool(tensor.is_cpu)
+        with self._outside:
+            return bool(tensor.is_cpu)
 
     def of(self, name: str, tensor: Any, original: Any) -> Any:
         """A read: None leaves it to torch."""
@@ -118,7 +126,7 @@ class Reader:
             return None
         if self._compiling() or self._ident() != clock.ident:
             return None
-        if tensor.is_cpu:
+        if self._on_host(tensor):
             frame = sys._getframe(3)
             if self._is_user(frame.f_code):
                 self._sites.at("sync", "Tensor." + name, frame).add(0.0, self._steps.index)
@@ -158,7 +166,7 @@ class Reader:
         moved = original(tensor, *args, **kwargs)
         seconds = perf_counter() - start
         if moved is not tensor and type(moved) in self._plain:
-            here, there = tensor.is_cpu, moved.is_cpu
+            here, there = self._on_host(tensor), self._on_host(moved)
             if here and not there:
                 self._clock.charge(TRANSFER, seconds)
                 site = self._sites.at("transfer", "Tensor." + name, sys._getframe(1), tensor=True)

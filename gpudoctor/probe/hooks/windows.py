@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..guard import CALLER
 from ..places import Place, where
 
 if TYPE_CHECKING:
-    from ..guard import Guard
     from ..probe import Probe
 
 HOOK = "windows"
@@ -42,6 +41,13 @@ class Windows:
         self._next = 32
         self._anomaly = probe.torch.is_anomaly_enabled
         self._anomaly_place: Place = (None, None, None)
+
+    def watch_profilers(self) -> None:
+        """Listen to the profilers: one is being made."""
+        for module, owner, what in _PROFILERS:
+            self._probe.when_imported(module, _Pair(self._probe, self, owner, what, "__enter__", "__exit__"))
+        for module, owner, what in _STARTED:
+            self._probe.when_imported(module, _Pair(self._probe, self, owner, what, "start", "stop"))
 
     def open(self, what: str, place: Place) -> None:
         """Something goes on."""
@@ -106,9 +112,11 @@ class Windows:
             self._tell(window)
 
 
-_ENTERED = (
+_PROFILERS = (
     ("torch.profiler.profiler", "profile", "torch.profiler"),
     ("torch.autograd.profiler", "profile", "torch.autograd.profiler"),
+)
+_ENTERED = (
     ("torch.autograd.profiler", "emit_nvtx", "nvtx"),
     ("torch.utils.flop_counter", "FlopCounterMode", "flop_counter"),
 )
@@ -122,21 +130,14 @@ def install(probe: Probe) -> None:
     windows = probe.windows = Windows(probe)
     for module, owner, what in _ENTERED:
         probe.when_imported(module, _Pair(probe, windows, owner, what, "__enter__", "__exit__"))
-    for module, owner, what in _STARTED:
-        probe.when_imported(module, _Pair(probe, windows, owner, what, "start", "stop"))
     guard = probe.guard
     anomaly: Any = sys.modules["torch.autograd.anomaly_mode"]
 
     def set_mode(_args: Any, _kwargs: Any) -> Any:
-        windows.mode_was_set(sys._getframe(2))
+        windows.mode_was_set(sys._getframe(CALLER))
 
     for owner in ("detect_anomaly", "set_detect_anomaly"):
-        guard.replace(
-            HOOK,
-            getattr(anomaly, owner),
-            "__init__",
-            partial(_listening, guard, set_mode),
-        )
+        guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode, _never)
     _memory_history(probe, windows)
     probe.when_imported("wandb", lambda module: _once(probe, windows, module, "watch", "wandb.watch"))
 
@@ -160,26 +161,22 @@ class _Pair:
         user_frame = self._probe.places.user_frame
 
         def opens(_args: Any, _kwargs: Any) -> Any:
-            windows.open(what, where(user_frame(sys._getframe(2))))
+            windows.open(what, where(user_frame(sys._getframe(CALLER))))
 
         def shuts(_args: Any, _kwargs: Any) -> Any:
             windows.shut(what)
 
         for name, begin in zip(self._names, (opens, shuts)):
-            guard.replace(HOOK, owner, name, partial(_listening, guard, begin))
-
-
-def _listening(guard: Guard, begin: Any, original: Any) -> Any:
-    return guard.around(HOOK, original, begin, _never)
+            guard.surround(HOOK, owner, name, begin, _never)
 
 
 def _once(probe: Probe, windows: Windows, owner: Any, name: str, what: str) -> None:
     """Something that is on from its call to the end."""
 
     def begin(_args: Any, _kwargs: Any) -> Any:
-        windows.open(what, where(probe.places.user_frame(sys._getframe(2))))
+        windows.open(what, where(probe.places.user_frame(sys._getframe(CALLER))))
 
-    probe.guard.replace(HOOK, owner, name, partial(_listening, probe.guard, begin))
+    probe.guard.surround(HOOK, owner, name, begin, _never)
 
 
 def _memory_history(probe: Probe, windows: Windows) -> None:

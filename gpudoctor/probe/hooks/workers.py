@@ -7,7 +7,11 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..instrument import MISSING
+from ..standin import Standin
+
 if TYPE_CHECKING:
+    from ..instrument import Enter, Leave
     from ..probe import Probe
 
 HOOK = "workers"
@@ -60,28 +64,22 @@ class Worker:
 
 
 def install(probe: Probe) -> None:
-    """Replace the function that a worker runs."""
-    module = sys.modules["torch.utils.data._utils.worker"]
-    probe.guard.replace(HOOK, module, "_worker_loop", lambda original: _measured(probe, original))
+    """Hook the function that a worker runs."""
+    guard = probe.guard
+    begin = guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
+    failed = guard.safely(f"{HOOK} (file)", lambda arguments: _failed(probe, arguments))
+    end = guard.safely(HOOK, lambda: _end(probe))
 
-
-def _measured(probe: Probe, original: Any) -> Any:
-    begin = probe.guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
-    failed = probe.guard.safely(f"{HOOK} (file)", lambda arguments: _failed(probe, arguments))
-    end = probe.guard.safely(HOOK, lambda: _end(probe))
-
-    def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+    def enter(args: Any, _kwargs: Any) -> Any:
         begin(args)
         if probe.worker is None:
             failed(args)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            end()
+        return True
 
-    # A spawned worker gets it by name.
-    _worker_loop.__module__, _worker_loop.__qualname__ = original.__module__, original.__qualname__
-    return _worker_loop
+    def leave(_token: Any, _result: Any) -> None:
+        end()
+
+    guard.install(HOOK, sys.modules["torch.utils.data._utils.worker"], "_worker_loop", enter, leave)
 
 
 def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
@@ -89,10 +87,8 @@ def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
     worker = Worker(probe, loader, number)
     fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
-        kind = getattr(fetching, name)
-        kind.fetch = _fetching(worker, kind.fetch)
-    base = fetching._BaseDatasetFetcher
-    base.__init__ = _making(worker, base.__init__)
+        probe.guard.install(HOOK, getattr(fetching, name), "fetch", *_fetching(worker))
+    probe.guard.install(HOOK, fetching._BaseDatasetFetcher, "__init__", *_making(worker))
     probe.become_worker(worker, _facts(probe, loader, number))
 
 
@@ -118,39 +114,39 @@ def _end(probe: Probe) -> None:
         probe.worker.write(everything=True)
 
 
-def _making(worker: Worker, original: Any) -> Any:
+def _making(worker: Worker) -> tuple[Enter, Leave]:
     """A fetcher's collate function is measured by itself."""
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        collate = self.collate_fn
+    def begin(_args: Any, _kwargs: Any) -> Any:
+        before, worker.phase = worker.phase, "collate"
+        return before, perf_counter()
 
-        def collated(batch: Any) -> Any:
-            before, worker.phase = worker.phase, "collate"
-            start = perf_counter()
-            try:
-                return collate(batch)
-            finally:
-                spent = perf_counter() - start
-                worker.collate += spent
-                worker.fetch -= spent
-                worker.phase = before
+    def end(token: Any, _result: Any) -> None:
+        worker.phase, start = token
+        spent = perf_counter() - start
+        worker.collate += spent
+        worker.fetch -= spent
 
-        self.collate_fn = collated
+    def enter(args: Any, _kwargs: Any) -> Any:
+        return args[0]
 
-    return __init__
+    def leave(fetcher: Any, result: Any) -> None:
+        if result is not MISSING:
+            fetcher.collate_fn = Standin(fetcher.collate_fn, begin, end)
+
+    return enter, leave
 
 
-def _fetching(worker: Worker, original: Any) -> Any:
-    def fetch(self: Any, index: Any) -> Any:
+def _fetching(worker: Worker) -> tuple[Enter, Leave]:
+    def enter(args: Any, _kwargs: Any) -> Any:
         worker.phase = "fetch"
-        start = perf_counter()
-        try:
-            return original(self, index)
-        finally:
-            worker.phase = ""
-            worker.fetch += perf_counter() - start
-            worker.batches += 1
-            worker.items += len(index) if isinstance(index, (list, tuple)) else 1
+        return perf_counter(), args[1] if len(args) > 1 else ()
 
-    return fetch
+    def leave(token: Any, _result: Any) -> None:
+        start, index = token
+        worker.phase = ""
+        worker.fetch += perf_counter() - start
+        worker.batches += 1
+        worker.items += len(index) if isinstance(index, (list, tuple)) else 1
+
+    return enter, leave

@@ -12,6 +12,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..masking import mask_cut
+
 if TYPE_CHECKING:
     from ..probe import Probe
 
@@ -68,7 +70,8 @@ class Trial:
     def failed(self, name: str, error: BaseException) -> None:
         """An override could not be put in place."""
         self.probe.record(
-            "override", {"name": name, "reached": False, "error": f"{type(error).__name__}: {error}"[:300]}
+            "override",
+            {"name": name, "reached": False, "error": mask_cut(f"{type(error).__name__}: {error}", 300)},
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..masking import mask_cut
 from ..overrides.patching import wrap
 from .nests import bad_count, badness, named_tensors
 from .origins import Origin
@@ -40,7 +41,7 @@ class Batches:
                 try:
                     self._look(watch, batch, _indices(iterator, number[0] - 1))
                 except Exception as error:
-                    watch.broken = f"a batch: {type(error).__name__}: {error}"[:200]
+                    watch.broken = mask_cut(f"a batch: {type(error).__name__}: {error}", 200)
             return batch
 
         return __next__

@@ -9,7 +9,7 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..masking import mask_text
+from ..masking import mask_cut
 from ..models import class_name, unwrapped
 from ..places import PROBE
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 _DEPTH = 200
-_TRACE = re.compile(r'File "(.+?)", line (\d+), in (.+)')
+_TRACE = re.compile(r'File "([^"]{1,4096})", line (\d+), in (.+)')
 
 
 class Spots:
@@ -64,7 +64,7 @@ class Spots:
 
 
 def _spot(path: str, line: int, function: str) -> dict[str, Any]:
-    text = mask_text(linecache.getline(path, line).strip())[:200]
+    text = mask_cut(linecache.getline(path, line).strip(), 200)
     return {"path": path, "line": line, "function": function, "text": text}
 
 

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, DATA_WAIT, OPTIMIZER
+from ..masking import mask_cut
 from .edges import Edge, base_name, derivative, node_operation, operation_name
 from .nests import bad_count, badness, key_of, numbers_in, tensors_in
 from .origins import Labels, Origin
@@ -279,14 +280,14 @@ def _mode(watch: Watch) -> Any:
             with torch.no_grad():
                 kept = watch.before(func, args, kwargs)
         except Exception as error:
-            watch.broken = f"{str(func)[:60]}: {type(error).__name__}: {error}"[:200]
+            watch.broken = mask_cut(f"{str(func)[:60]}: {type(error).__name__}: {error}", 200)
         result = func(*args, **kwargs)
         try:
             if not watch.broken:
                 with torch.no_grad():
                     watch.after(func, args, kwargs, result, kept, grad)
         except Exception as error:
-            watch.broken = f"{str(func)[:60]}: {type(error).__name__}: {error}"[:200]
+            watch.broken = mask_cut(f"{str(func)[:60]}: {type(error).__name__}: {error}", 200)
         return result
 
     base = torch.utils._python_dispatch.TorchDispatchMode

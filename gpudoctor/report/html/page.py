@@ -8,9 +8,9 @@ from gpudoctor.model import Crashed, Found, Measurement, Passed, Ranked, Remedy,
 from gpudoctor.report.html.run_part import run_part
 from gpudoctor.report.html.style import STYLE
 from gpudoctor.report.html.synthetic_part import synthetic_part
+from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code
-from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import (
     confidence_text,
     cost_text,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudoctor.model import Severity
-from gpudoctor.report.strings import one_line
+from gpudoctor.report.printable import one_line, printable
 
 STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 """Colour carries severity and nothing else."""
@@ -66,15 +66,15 @@ class Canvas:
 
     def literal(self, text: str, indent: int = 0) -> None:
         """One line that must be copied as it is: never wrapped."""
-        self._print(Text(" " * indent + one_line(text)))
+        self._print(Text(" " * indent + one_line(printable(text))))
 
     def literal_raw(self, text: str, indent: int = 0) -> None:
         """Like `literal`, with runs of spaces kept."""
-        self._print(Text(" " * indent + text.expandtabs().rstrip()))
+        self._print(Text(" " * indent + printable(text).expandtabs().rstrip()))
 
     def clipped(self, text: str, indent: int = 0) -> None:
         """One line with its spaces kept, cut with an ellipsis where it does not fit."""
-        line = Text(text.expandtabs().replace("\n", " "))
+        line = Text(printable(text).expandtabs().replace("\n", " "))
         line.truncate(self.width - indent, overflow="ellipsis")
         self._print(Text(" " * indent) + line)
 
@@ -92,7 +92,7 @@ class Canvas:
 
     def columns(self, rows: Iterable[tuple[str, ...]], indent: int = 0) -> None:
         """Rows of cells with aligned columns; the last column wraps under itself."""
-        table = [[one_line(cell) for cell in row] for row in rows]
+        table = [[one_line(printable(cell)) for cell in row] for row in rows]
         if not table:
             return
         widths = [max(Text(row[column]).cell_len for row in table) for column in range(len(table[0]) - 1)]
@@ -112,7 +112,7 @@ class Canvas:
 
     def paragraph_raw(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Like `paragraph`, with runs of spaces kept."""
-        for line in self._wrapped(Text(text), indent, hang):
+        for line in self._wrapped(Text(printable(text)), indent, hang):
             self._print(line)
 
     def text(self) -> str:
@@ -146,4 +146,4 @@ def _breaks(text: str, first: int, rest: int) -> list[int]:
 
 
 def _styled(text: Text | str) -> Text:
-    return text.copy() if isinstance(text, Text) else Text(one_line(text))
+    return text.copy() if isinstance(text, Text) else Text(one_line(printable(text)))

@@ -2,7 +2,7 @@
 
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.report.comparison import groups, remarks
-from gpudoctor.report.strings import one_line
+from gpudoctor.report.printable import one_line
 from gpudoctor.ui.console.canvas import Canvas
 
 _NUMBER = 12

@@ -2,9 +2,11 @@
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 
 from rich.text import Text
 
+from gpudoctor.engine.exit_codes import most_frequent
 from gpudoctor.model import (
     Crashed,
     Evidence,
@@ -20,9 +22,10 @@ from gpudoctor.model import (
     Skipped,
 )
 from gpudoctor.report.closed import assert_never
+from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code
-from gpudoctor.report.strings import one_line, presentable
+from gpudoctor.report.strings import presentable
 from gpudoctor.report.units import (
     confidence_text,
     cost_text,
@@ -177,11 +180,11 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     if summary.skipped and report.run is not None and report.run.healthy and not verbose:
         parts.append(f"{summary.skipped:,} skipped")  # a healthy run has three lines
     elif summary.skipped:
-        reasons = Counter(
+        reasons = [
             one_line(item.reason)
             for item in report.outcomes
             if isinstance(item, Skipped) and not item.deselected
-        )
+        ]
         # With `verbose` each stands in the table of outcomes.
         parts.append(f"{summary.skipped:,} skipped" + ("" if verbose else f": {_reasons(reasons)}"))
     if summary.silenced:
@@ -205,8 +208,8 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         canvas.paragraph(f"and {plural(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
 
 
-def _reasons(reasons: Counter[str]) -> str:
-    listed = [reason if count == 1 else f"{reason} ({count})" for reason, count in reasons.most_common()]
+def _reasons(reasons: Sequence[str]) -> str:
+    listed = most_frequent(reasons)
     more = len(listed) - _REASONS
     return "; ".join(listed[:_REASONS]) + (f"; and {plural(more, 'more reason')}" if more > 0 else "")
 

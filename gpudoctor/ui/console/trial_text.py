@@ -5,8 +5,8 @@ import math
 from gpudoctor.model.leak import LeakSearch, LeakTry
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
+from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
-from gpudoctor.report.strings import one_line
 from gpudoctor.report.units import bytes_text, interval_text, plural, seconds_text
 from gpudoctor.ui.console.canvas import Canvas
 
@@ -61,8 +61,17 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
         shown = ", ".join(map(one_line, trial.not_sent[:_KEPT_OUT]))
         more = len(trial.not_sent) - _KEPT_OUT
         canvas.paragraph(f"not sent: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
-    if not trial.kept and trial.protection:
-        canvas.paragraph(f"nothing of yours was changed ({one_line(trial.protection)})", hang=2)
+    if trial.protection:
+        canvas.paragraph(_kept_as_it_was(trial), hang=2)
+
+
+def _kept_as_it_was(trial: TrialSummary) -> str:
+    """What can be said of the user's files: what was compared, and what this level of protection promises."""
+    how, compared = one_line(trial.protection), one_line(trial.compared)
+    if trial.changed or not trial.promised:
+        return f"{compared or 'your files were not compared'} ({how})"
+    beside = f"; {compared}" if compared else ""
+    return f"nothing {'else ' if trial.kept else ''}of yours was changed ({how}{beside})"
 
 
 def _baseline(trial: TrialSummary) -> str:

@@ -25,13 +25,16 @@ class Host(Panel):
         missing = [gap for gap in tick.window.gaps if gap.panel == "host"]
         gaps = [f"cannot be read: {plain(gap.reason)}" for gap in missing]
         own = sum(rank.tree_rss.last for rank in ranks if rank.tree_rss.values)
-        busy = host.cpu.last / host.cpus if host.cpus else float("nan")
+        # The busy cores are the machine's, so that they are compared with all of its cores, not with the job's.
+        busy = host.cpu.last / host.machine_cpus if host.machine_cpus else float("nan")
         total = float(host.memory_total)
-        cores = f"{host.cpu.last:.1f} of {host.cpus:g}" if busy == busy else "-"
+        every = f" of {host.machine_cpus:g}" if busy == busy else ""
+        cores = f"{host.cpu.last:.1f}{every}" if host.cpu.values else "-"
+        granted = f"  job may use {host.cpus:g}" if host.cpus < host.machine_cpus else ""
         level = host.memory.last / total if total else float("nan")
         read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
         lines = [
-            f"cpu    {bar(busy, _GAUGE)} {cores} cores  io wait {percent(host.io_wait.last)}",
+            f"cpu    {bar(busy, _GAUGE)} {cores} cores{granted}  io wait {percent(host.io_wait.last)}",
             f"memory {bar(level, _GAUGE)} {gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G",
             f"job    {spark(_memory(ranks), _GAUGE, _top(ranks))} memory {trend(ranks)}",
             f"disk   read {rate(host.disk_read.last)}, write {rate(host.disk_write.last)}, "

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.model.signs.process import LIVE_PHASES
-from gpudoctor.report.strings import one_line, printable
+from gpudoctor.report.printable import one_line, printable
 
 SPARKS = "▁▂▃▄▅▆▇█"
 LETTERS = {

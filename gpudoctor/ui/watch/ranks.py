@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from gpudoctor.model.reading.windows.standing import standing_for
 from gpudoctor.model.signs.process import Rank, Worker
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.units import seconds_text
@@ -61,7 +62,8 @@ def _rank_line(rank: Rank, width: int) -> str:
         return clip(f"{name} gone", width)
     phase = phase_name(rank.trail[-1][1]) if rank.trail else rank.blind or "not seen yet"
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
-    still = f"  still for {seconds_text(rank.still)}" if rank.still >= _STILL else ""
+    seconds = standing_for(rank)
+    still = f"  still for {seconds_text(seconds)}" if seconds >= _STILL else ""
     state = "" if rank.state in "RS" else f"  {_state(rank.state, rank.wait_channel)}"
     return clip(f"{name} {phase:<11} cpu {percent(rank.cpu):>4}  {leaf}{still}{state}", width)
 

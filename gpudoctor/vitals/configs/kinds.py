@@ -129,7 +129,7 @@ def _torchtune(flat: Flat, top: set[str]) -> bool:
 
 def _lightning(flat: Flat, top: set[str]) -> bool:
     own = flat.entries.get("_target_")
-    if own is not None and re.search(r"lightning.*Trainer$", str(own.value)):
+    if own is not None and "lightning" in str(own.value) and str(own.value).endswith("Trainer"):
         return True
     classes = any(f"{part}.class_path" in flat.entries for part in ("model", "data", "optimizer"))
     for prefix in ("trainer", "fit.trainer", "pl_trainer", "lightning.trainer"):

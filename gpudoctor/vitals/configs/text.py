@@ -2,8 +2,11 @@
 
 import os
 
-LIMIT = 4 << 20
-"""Bytes. The largest public training configs are under 100 kB; a file over this is data."""
+from gpudoctor.model.doors import read_file
+from gpudoctor.model.limits import CONFIG
+
+LIMIT = CONFIG.most
+"""Bytes; a file over this is data."""
 
 TOO_DEEP = "is nested too deeply to be a config"
 
@@ -20,15 +23,11 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
             raise Unread(
                 f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data"
             )
-        with open(path, "rb") as stream:
-            raw = stream.read(LIMIT + 1)
+        return decode(read_file(path, CONFIG))
     except OSError as error:
         raise Unread(f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # a NUL byte in the path
         raise Unread(f"cannot be read: {error}") from error
-    if len(raw) > LIMIT:
-        raise Unread(f"is over {LIMIT >> 20} MB; a training config is smaller, so this is data")
-    return decode(raw)
 
 
 def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:

@@ -28,7 +28,7 @@ def read_toml(text: str) -> tuple[Node, tuple[str, ...]]:
         raise Unread(TOO_DEEP) from error
     except ValueError as error:
         where = re.search(r"at line (\d+), column (\d+)", str(error))
-        said = re.sub(r"\s*\(at [^)]*\)", "", str(error))
+        said = re.sub(r" ?\(at [^()]*\)", "", str(error))
         prefix = f"line {where[1]}, column {where[2]}: " if where else ""
         raise Unread(f"{prefix}not valid TOML: {said}") from error
     places = _Finder(text).places

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gpudoctor.model.doors import read_head
+from gpudoctor.model.limits import CONFIG_IN_FOLDER
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.vitals.configs.reading import parse
 from gpudoctor.vitals.configs.text import Unread, decode
 from gpudoctor.vitals.configs.words import words
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonc", ".toml")
-_LARGEST: Final = 512 << 10
+_LARGEST: Final = CONFIG_IN_FOLDER.most
 """Bytes. Walking looks at no larger file; one that is named is read up to `text.LIMIT`."""
 _MARKS: Final = re.compile(
     rb"batch_size|num_workers|learning_rate|\blr\b|epochs|max_steps|max_iters|logging_steps|log_every|log_interval"
@@ -101,7 +103,6 @@ def looks_like_kubernetes_job(path: str | os.PathLike[str]) -> bool:
 def _head(path: str, size: int) -> bytes | None:
     """The file's first bytes, one more than asked for when there are more; None when it cannot be read."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read(size + 1)
-    except (OSError, ValueError):
+        return read_head(path, size + 1)
+    except OSError:
         return None

@@ -27,7 +27,7 @@ _BASED: Final = re.compile(r"[-+]?0([0-7_]+|x[0-9a-fA-F_]+|b[01_]+)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]{1,6})?\Z")
 _SPECIAL: Final = re.compile(r"(?P<sign>[-+]?)\.(?P<what>inf|Inf|INF|nan|NaN|NAN)\Z")
 
-_JINJA_VALUE: Final = re.compile(r"\{\{(?:(?!\}\})[^\n])*\}\}")
+_JINJA_VALUE: Final = re.compile(r"\{\{(?:(?!\}\}|\{\{)[^\n])*\}\}")
 _JINJA_LINE: Final = re.compile(r"^[ \t]*\{[%#][^\n]*[%#]\}[ \t]*$", re.MULTILINE)
 _OPEN, _CLOSE, _COLON, _HASH, _QUOTES = "\ue000", "\ue001", "\ue002", "\ue003", {'"': "\ue004", "'": "\ue005"}
 _BACK: Final = {_OPEN: "{", _CLOSE: "}", _COLON: ":", _HASH: "#", "\ue004": '"', "\ue005": "'"}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.vitals.host.mounts import Mount, mount_of
 from gpudoctor.vitals.host.tree import Tree
@@ -56,7 +57,7 @@ def read_disks(
     deadline = time.monotonic() + patience
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = f"no answer in {patience:g} s"
+    late = f"no answer in {duration(patience)}"
     answers = [found.get(item) or SilentFolder(role=item[0], path=item[1], reason=late) for item in wanted]
     return (
         tuple(item for item in answers if isinstance(item, Disk)),

@@ -3,14 +3,18 @@
 Nothing is executed: a script's launch line is read, its variables resolved from the assignments before it.
 """
 
+import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_text
+from gpudoctor.model.doors import read_file
+from gpudoctor.model.limits import JOB_FOLLOWED, JOB_SCRIPT
+from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
@@ -27,12 +31,31 @@ from gpudoctor.vitals.job.shell import Line, read_lines
 
 __all__ = ["detect_profile", "is_job_manifest", "job_environment", "read_job"]
 
-_LARGEST = 4 << 20
-"""Bytes of a job script; a bigger file is none."""
 _HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?)/+")
 """Ways to write the folder that the job is submitted from, in front of a script."""
+_AGAIN = 8
+"""Times that one script is followed."""
 _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
+
+
+class _Calls:
+    """Calls of shells and shell scripts that were followed."""
+
+    def __init__(self) -> None:
+        self._scripts: Counter[str] = Counter()
+
+    def follow(self, script: str) -> bool:
+        """Whether one more is followed; raises `Unavailable` where all together are too many.
+
+        The same script again and again, with other arguments, launches the same.
+        """
+        if script and self._scripts[script] >= _AGAIN:
+            return False
+        self._scripts[script] += 1
+        if self._scripts.total() > JOB_FOLLOWED.most:
+            raise Unavailable(f"it has {JOB_FOLLOWED.words}")
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +78,7 @@ def read_job(
     command: Sequence[str] = (),
     ranks: int | None = None,
     gpus: int | None = None,
+    card: str | None = None,
 ) -> Job:
     """The launch as far as it is known. Flags count most, then job scripts, then the scheduler's variables.
 
@@ -73,7 +97,7 @@ def read_job(
         grants = replace(grants, gpus=gpus, gpus_origin="--gpus")
     launches = [launch for item in scripts for launch in item.launches]
     if command:
-        launches += _launches(list(command), None, None, Path(), grants, 0)
+        launches += _launches(list(command), None, None, Path(), grants, 0, _Calls())
     asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node]
     nodes = [launch.nodes for launch in launches if launch.nodes]
     # Tasks are ranks where srun or mpirun starts them; a launcher inside one task counts for itself.
@@ -85,6 +109,7 @@ def read_job(
         launches=tuple(launches),
         gpus_granted=grants.gpus,
         gpus_origin=grants.gpus_origin,
+        card=card,
         ranks_per_node=ranks if ranks is not None else max(asked, default=tasks),
         nodes=max(nodes, default=grants.nodes),
         cpus_granted=grants.cpus,
@@ -113,7 +138,7 @@ def job_environment(job_script: str | PathLike[str], base: Environment) -> Envir
             variables.pop(name, None)
             exports.pop(name, None)
             continue
-        variables[name] = MASK if value and is_secret_name(name) else mask_text(value)
+        variables[name] = mask_value(name, value)
         exports[name] = (read.path, line)
     return replace(base, variables=variables, exports=exports)
 
@@ -136,9 +161,7 @@ def is_job_manifest(path: str | PathLike[str]) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > _LARGEST:
-            raise Unavailable(f"{path} is bigger than any job script ({path.stat().st_size >> 20} MiB)")
-        data = path.read_bytes()
+        data = read_file(path, JOB_SCRIPT)
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror or error}") from error
     if b"\0" in data[:4096]:
@@ -152,13 +175,23 @@ def _read(path: Path, environment: Mapping[str, str]) -> _Read:
         return _read_manifest(path, text)
     options = slurm_options(text)
     grants = slurm_grants(options, str(path)).over(pbs_grants(text, str(path)))
-    lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
+    try:
+        lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
+        return _read_script(path, text, options, grants, lines)
+    except Unavailable as reason:
+        raise Unavailable(f"{path} is not followed: {reason}") from reason
+
+
+def _read_script(
+    path: Path, text: str, options: Mapping[str, str], grants: Grants, lines: Sequence[Line]
+) -> _Read:
+    calls = _Calls()
     shm = next((size for line in lines if (size := _container_shm(line.words)) is not None), None)
     grants = replace(grants, shared_memory=shm)
     launches = [
         launch
         for line in lines
-        for launch in _launches(list(line.words), str(path), line, path.parent, grants, 0)
+        for launch in _launches(list(line.words), str(path), line, path.parent, grants, 0, calls)
     ]
     slurm = bool(options) or any(launch.launcher == "srun" for launch in launches)
     return _Read(
@@ -175,6 +208,7 @@ def _read_manifest(path: Path, text: str) -> _Read:
     grants = Grants()
     launches: list[Launch] = []
     exports: list[tuple[str, str | None, int]] = []
+    calls = _Calls()
     for container in read_manifest(text, str(path)):
         grants = grants.over(container.grants)
         exports += container.variables
@@ -188,7 +222,7 @@ def _read_manifest(path: Path, text: str) -> _Read:
             conditional=False,
             inherited={name: value for name, value, _ in container.variables},
         )
-        launches += _launches(list(container.words), str(path), line, path.parent, grants, 0)
+        launches += _launches(list(container.words), str(path), line, path.parent, grants, 0, calls)
         exports += _exports([line])
     return _Read(
         path=str(path),
@@ -230,13 +264,17 @@ def _launches(
     folder: Path,
     grants: Grants,
     depth: int,
+    calls: _Calls,
 ) -> list[Launch]:
-    """Launches of one command; `bash -c` and called shell scripts are followed."""
+    """Launches of one command; `bash -c` and called shell scripts are followed, which `calls` counts.
+
+    Raises `Unavailable` where they are too many.
+    """
     found = find_launch(words)
     if found is None:
         return []
     if found.shell is not None or found.shell_script is not None:
-        return _followed(found, words, path, line, folder, grants, depth)
+        return _followed(found, words, path, line, folder, grants, depth, calls)
     ranks = found.ranks
     if ranks is None and found.every_gpu:
         ranks = grants.gpus
@@ -268,9 +306,12 @@ def _followed(
     folder: Path,
     grants: Grants,
     depth: int,
+    calls: _Calls,
 ) -> list[Launch]:
     """Launches inside `bash -c "..."` (told at the line that holds it) or in a shell script beside this one."""
     if depth >= _DEEPEST:
+        return []
+    if not calls.follow(found.shell_script or ""):
         return []
     known = _scheduler_variables(grants) | dict(line.inherited if line else {})
     stepped = "srun" in {Path(word).name for word in words[:1]}
@@ -278,10 +319,11 @@ def _followed(
     if found.shell is not None:
         for inner in read_lines(found.shell, known):
             at = replace(inner, line=line.line) if line else None
-            launches += _launches(list(inner.words), path, at, folder, grants, depth + 1)
+            launches += _launches(list(inner.words), path, at, folder, grants, depth + 1, calls)
     else:
         script = next(
-            (p for p in (folder / str(found.shell_script), Path(str(found.shell_script))) if p.is_file()), None
+            (p for p in (folder / str(found.shell_script), Path(str(found.shell_script))) if os.path.isfile(p)),
+            None,
         )
         if script is None:
             return []
@@ -290,7 +332,7 @@ def _followed(
         except Unavailable:
             return []
         for inner in read_lines(text, known):
-            launches += _launches(list(inner.words), str(script), inner, folder, grants, depth + 1)
+            launches += _launches(list(inner.words), str(script), inner, folder, grants, depth + 1, calls)
     if stepped:  # srun runs the shell once a task: a plain python in it is a rank
         launches = [
             replace(

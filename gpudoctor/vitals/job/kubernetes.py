@@ -1,10 +1,12 @@
 """Kubernetes manifests (Pod, Job, PyTorchJob and relatives): containers, commands, limits, variables."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Unavailable
+from gpudoctor.model.limits import JOB_MANIFEST, JOB_MANIFEST_DEPTH
 from gpudoctor.vitals.job.grants import Grants, byte_count
 
 _MOST_NODES = 50_000
@@ -28,7 +30,7 @@ def looks_like_manifest(text: str) -> bool:
     return bool(
         re.search(r"^apiVersion\s*:", text, re.MULTILINE)
         and re.search(r"^kind\s*:", text, re.MULTILINE)
-        and re.search(r"^\s*-?\s*containers\s*:", text, re.MULTILINE)
+        and re.search(r"^[ \t]*(?:-[ \t]*)?containers[ \t]*:", text, re.MULTILINE)
     )
 
 
@@ -37,6 +39,10 @@ def read_manifest(text: str, path: str) -> list[Container]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
+    if len(text) > JOB_MANIFEST.most:
+        raise Unavailable(f"{path}: it is {JOB_MANIFEST.words}")
+    if _depth(text) > JOB_MANIFEST_DEPTH.most:
+        raise Unavailable(f"{path}: it has {JOB_MANIFEST_DEPTH.words}")
     try:
         documents = list(YAML(typ="rt").load_all(text))
     except YAMLError as error:
@@ -59,21 +65,50 @@ def read_manifest(text: str, path: str) -> list[Container]:
     return found
 
 
+def _depth(text: str) -> int:
+    """Brackets that stand open at once, those in texts too: the reader's work grows with their square."""
+    depth = deepest = 0
+    for mark in re.findall(r"[\[\]{}]", text):
+        depth = depth + 1 if mark in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def _pods(document: object) -> Iterator[Mapping[object, object]]:
-    """Every mapping that has containers, outermost first; each object once."""
-    queue: list[object] = [document]
+    """Every mapping that has containers, outermost first."""
+    for node in _nodes(document):
+        if isinstance(node, Mapping) and isinstance(node.get("containers"), list):
+            yield node
+
+
+def _nodes(document: object) -> Iterator[object]:
+    """Every value of a document, outermost first; each object once."""
+    queue: deque[object] = deque([document])
     seen: set[int] = set()
     while queue and len(seen) < _MOST_NODES:
-        node = queue.pop(0)
+        node = queue.popleft()
         if id(node) in seen:
             continue
         seen.add(id(node))
+        yield node
         if isinstance(node, Mapping):
-            if isinstance(node.get("containers"), list):
-                yield node
             queue.extend(node.values())
         elif isinstance(node, list):
             queue.extend(node)
+
+
+def _scalars(document: object) -> Iterator[str]:
+    """The plain values and keys of a document."""
+    for node in _nodes(document):
+        if isinstance(node, Mapping):
+            yield from map(_said, node)
+        else:
+            yield _said(node)
+
+
+def _said(value: object) -> str:
+    """A plain value as text; "" for all else, which aliases can make endless."""
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _container(
@@ -83,18 +118,19 @@ def _container(
     resources = _mapping(item, "resources")
     limits = {**_mapping(resources, "requests"), **_mapping(resources, "limits")}
     gpus = next(
-        (_whole(value) for key, value in limits.items() if re.match(r"nvidia\.com/(gpu|mig-)", str(key))), None
+        (_whole(value) for key, value in limits.items() if re.match(r"nvidia\.com/(gpu|mig-)", _said(key))),
+        None,
     )
     grants = Grants(
         gpus=gpus,
         gpus_origin=f"nvidia.com/gpu in {path}" if gpus is not None else "",
         ranks_per_node=ranks,
         cpus=_cpus(limits.get("cpu")),
-        memory=byte_count(str(limits.get("memory", "")), binary=False),
+        memory=byte_count(_said(limits.get("memory")), binary=False),
         shared_memory=_shared_memory(item, pod),
     )
     variables = tuple(
-        (str(entry["name"]), str(entry["value"]), _line(entry, "value", 1))
+        (_said(entry["name"]), _said(entry["value"]), _line(entry, "value", 1))
         for entry in _list(item, "env")
         if isinstance(entry, Mapping) and "name" in entry and entry.get("value") is not None
     )
@@ -105,13 +141,13 @@ def _container(
 def _shared_memory(item: Mapping[object, object], pod: Mapping[object, object]) -> int | None:
     """The size limit of the memory volume that is mounted at /dev/shm."""
     mounted = {
-        str(mount.get("name"))
+        _said(mount.get("name"))
         for mount in _list(item, "volumeMounts")
-        if isinstance(mount, Mapping) and str(mount.get("mountPath", "")).rstrip("/") == "/dev/shm"
+        if isinstance(mount, Mapping) and _said(mount.get("mountPath")).rstrip("/") == "/dev/shm"
     }
     for volume in _list(pod, "volumes"):
-        if isinstance(volume, Mapping) and str(volume.get("name")) in mounted:
-            return byte_count(str(_mapping(volume, "emptyDir").get("sizeLimit", "")), binary=False)
+        if isinstance(volume, Mapping) and _said(volume.get("name")) in mounted:
+            return byte_count(_said(_mapping(volume, "emptyDir").get("sizeLimit")), binary=False)
     return None
 
 
@@ -140,7 +176,7 @@ def _spot(document: object) -> bool | None:
         "capacityType",
         "kubernetes.azure.com/scalesetpriority",
     )
-    text = str(document)[:200_000]
+    text = " ".join(_scalars(document))
     if any(word in text for word in words) and re.search(r"(?i)\bspot\b|gke-spot|preemptible", text):
         return True
     return None
@@ -172,10 +208,10 @@ def _line(node: object, key: str, default: int) -> int:
 
 
 def _whole(value: object) -> int | None:
-    match = re.fullmatch(r"\s*(\d{1,6})\s*", str(value))
+    match = re.fullmatch(r"\s*(\d{1,6})\s*", _said(value))
     return int(match[1]) if match and not isinstance(value, bool) else None
 
 
 def _cpus(value: object) -> float | None:
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,4})?)(m?)", str(value))
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,4})?)(m?)", _said(value))
     return float(match[1]) / (1000 if match[2] else 1) if match else None

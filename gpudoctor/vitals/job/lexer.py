@@ -5,6 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([^\s;&|<>()'\"]+))")
+_ORDINARY = re.compile(r"[^'\"\\$` \t\n;&|()<>]+")
+"""Characters that mean nothing but themselves, quoted or not."""
+_QUOTED = re.compile(r"[^\"\\$`]+")
+_LONG = 4096
+"""Characters after which a literal goes on in a new piece: texts that grow by a letter cost their square."""
 _EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[@*#?$!0-9-])")
 
 
@@ -113,7 +118,7 @@ class Lexer:
         text = self._text
         if self._at >= len(text):
             return False
-        match = re.compile(r"\d*(?:&>>?|<<<|>>|>&|<&|>\||<>|<<-?|[<>])").match(text, self._at)
+        match = re.compile(r"\d{0,9}(?:&>>?|<<<|>>|>&|<&|>\||<>|<<-?|[<>])").match(text, self._at)
         if match is None or match[0].endswith("(") or text[match.end() : match.end() + 1] == "(":
             return False
         heredoc = _HEREDOC.match(text, match.end() - len(match[0].lstrip("0123456789")))
@@ -167,8 +172,9 @@ class Lexer:
         elif char in "$`" and (found := self._expansion()):
             pieces.append(Piece(found, expands=True))
         else:
-            _literal(pieces, char)
-            self._at += 1
+            run = _ORDINARY.match(text, self._at)
+            _literal(pieces, run[0] if run else char)
+            self._at = run.end() if run else self._at + 1
 
     def _double(self, pieces: list[Piece]) -> None:
         """The inside of double quotes, up to and with the closing one."""
@@ -183,8 +189,9 @@ class Lexer:
             elif char in "$`" and (found := self._expansion()):
                 pieces.append(Piece(found, expands=True, quoted=True))
             else:
-                _literal(pieces, char, quoted=True)
-                self._at += 1
+                run = _QUOTED.match(text, self._at)
+                _literal(pieces, run[0] if run else char, quoted=True)
+                self._at = run.end() if run else self._at + 1
         self._at += 1
 
     def _expansion(self) -> str:
@@ -242,7 +249,8 @@ class Lexer:
 
 
 def _literal(pieces: list[Piece], text: str, *, quoted: bool = False) -> None:
-    if pieces and not pieces[-1].expands and pieces[-1].quoted == quoted:
-        pieces[-1].text += text
+    last = pieces[-1] if pieces else None
+    if last is not None and not last.expands and last.quoted == quoted and len(last.text) < _LONG:
+        last.text += text
     else:
         pieces.append(Piece(text, quoted=quoted))

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.model.limits import JOB_LINE
 from gpudoctor.model.signs.job import Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count, slurm_seconds
 from gpudoctor.vitals.job.options import whole
@@ -43,7 +44,7 @@ def slurm_options(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in directives(text, "#SBATCH"):
         try:
-            words = shlex.split(line, comments=True)
+            words = shlex.split(line[: JOB_LINE.most], comments=True)
         except ValueError:
             words = line.split()
         at = 0
@@ -102,7 +103,7 @@ def gres_gpus(text: str) -> int | None:
     """GPUs of `gpu:a100:4`, `gpu:4`, `gpu`, `a100:2,h100:2` or `4`; None when it names none."""
     total: int | None = None
     for part in text.split(","):
-        words = re.sub(r"\(.*?\)|^gres[:/]", "", part.strip()).split(":")
+        words = re.sub(r"\([^()]*\)|^gres[:/]", "", part.strip()).split(":")
         count = whole(words[-1])
         generic = words[0] in {"gpu", "gpu:"}
         if text.count("gpu") and not generic and len(words) > 1:

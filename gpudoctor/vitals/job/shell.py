@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gpudoctor.model.limits import JOB_EXPANDED, JOB_NESTING
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
 
 Value = str | tuple[str, ...]
@@ -49,13 +51,31 @@ class Line:
     """Variables that a shell which it starts will have; only told for commands that seem to start one."""
 
 
+class Variables(dict[str, Value]):
+    """The variables of a script, and what their expansions may still come to.
+
+    A variable that is doubled line by line has millions of characters soon.
+    """
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        super().__init__(known)
+        self._left = JOB_EXPANDED.most
+
+    def spend(self, value: Value) -> None:
+        """An expansion has come to this. Raises `Unavailable` beyond the budget."""
+        self._left -= len(value) if isinstance(value, str) else sum(map(len, value)) + len(value)
+        if self._left < 0:
+            raise Unavailable(f"its variables come to {JOB_EXPANDED.words}")
+
+
 def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Line]:
     """The simple commands of a script in order, expanded by the assignments before them.
 
-    `known` are variables from outside. Never raises: what cannot be understood is passed over.
+    `known` are variables from outside. What cannot be understood is passed over; raises `Unavailable` only for
+    expansions beyond their budget.
     """
     text = text.replace("\r\n", "\n").replace("\0", "")
-    variables: dict[str, Value] = dict(known or {})
+    variables = Variables(known or {})
     exported: set[str] = set(variables)
     depth = 0
     tested = False
@@ -74,7 +94,7 @@ def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Li
 
 
 def _expanded(
-    command: Command, text: str, variables: dict[str, Value], exported: set[str], conditional: bool
+    command: Command, text: str, variables: Variables, exported: set[str], conditional: bool
 ) -> Iterator[Line]:
     """Run one command's assignments in `variables` and give its expanded form."""
     index = 0
@@ -108,7 +128,7 @@ def _expanded(
     elif words[0] == "read":
         for name in words[1:]:
             variables.pop(name, None)
-    source = re.sub(r"\s*\\\n\s*", " ", text[command.start : command.end]).strip()
+    source = " ".join(part.strip() for part in text[command.start : command.end].split("\\\n")).strip()
     yield Line(
         words=tuple(words),
         line=command.line,
@@ -122,15 +142,16 @@ def _expanded(
 
 
 def _inherited(
-    words: list[str], variables: Mapping[str, Value], exported: set[str], assigned: Mapping[str, Value]
+    words: list[str], variables: Variables, exported: set[str], assigned: Mapping[str, Value]
 ) -> dict[str, str]:
     if not any(word.endswith((".sh", ".sbatch", ".bash")) or re.fullmatch(r"-[a-z]*c", word) for word in words):
         return {}
     given = {name: _text(variables[name]) for name in exported if name in variables}
+    variables.spend((*given, *given.values()))
     return given | {name: _text(value) for name, value in assigned.items()}
 
 
-def _declared(command: Command, start: int, variables: Mapping[str, Value]) -> dict[str, Value | None]:
+def _declared(command: Command, start: int, variables: Variables) -> dict[str, Value | None]:
     found: dict[str, Value | None] = {}
     for index in range(start, len(command.words)):
         pair = _assignment(command, index, variables)
@@ -141,7 +162,7 @@ def _declared(command: Command, start: int, variables: Mapping[str, Value]) -> d
     return found
 
 
-def _assignment(command: Command, index: int, variables: Mapping[str, Value]) -> tuple[str, Value] | None:
+def _assignment(command: Command, index: int, variables: Variables) -> tuple[str, Value] | None:
     """`NAME=value`, `NAME+=value` or `NAME=(...)` at a word, expanded."""
     word = command.words[index]
     match = _ASSIGNMENT.match(word[0].text) if word and not word[0].quoted and not word[0].expands else None
@@ -153,15 +174,20 @@ def _assignment(command: Command, index: int, variables: Mapping[str, Value]) ->
         items = tuple(part for item in command.arrays[index] for part in expand(item, variables))
         if plus:
             items = ((before,) if isinstance(before, str) and before else tuple(before)) + items
+            variables.spend(items)
         return name, items
     rest = [Piece(word[0].text[match.end() :]), *word[1:]]
-    value = "".join(_resolve(piece.text, variables) if piece.expands else piece.text for piece in rest)
+    found = [_resolve(piece.text, variables) if piece.expands else piece.text for piece in rest]
+    variables.spend(tuple(found))
+    value = "".join(found)
+    if plus:
+        variables.spend(before)
     if plus and isinstance(before, tuple):
         return name, (*before, value)
     return name, (_text(before) + value if plus else value)
 
 
-def expand(word: list[Piece], variables: Mapping[str, Value]) -> list[str]:
+def expand(word: list[Piece], variables: Variables) -> list[str]:
     """The words that one word becomes: variables resolved, unquoted ones split, arrays spread."""
     done: list[str] = []
     current: str | None = None
@@ -173,8 +199,10 @@ def expand(word: list[Piece], variables: Mapping[str, Value]) -> list[str]:
         array = _array(piece.text, variables)
         if array is not None:
             parts = list(array)
+            variables.spend(array)
         else:
             value = _resolve(piece.text, variables)
+            variables.spend(value)
             known = value != piece.text
             parts = [value] if piece.quoted or not known else _SPLIT.findall(value)
         if not parts:
@@ -245,8 +273,10 @@ def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
     if len(text) > 200:
         return written
     filled = re.sub(
-        r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", lambda m: _text(variables.get(m[1] or m[2], "?")), text
+        r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", lambda m: _text(variables.get(m[1] or m[2], "?"))[:200], text
     )
+    if filled.count("(") + filled.count("-") > JOB_NESTING.most:
+        return written
     tokens = re.findall(r"\d+|[-+*/%()]|\S", filled)
     try:
         value, rest = _sum(tokens, 0)

@@ -1,6 +1,7 @@
 """From a training config to the job that it describes: what the config readers say, under the job's names."""
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
@@ -75,9 +76,16 @@ def read_config(file: "ConfigFile", told: Told, *, placed: bool = True) -> None:
 
 
 def _component(name: str) -> str:
-    """torchtune.models.llama3.lora_llama3_8b -> llama3-8b."""
-    last = name.rsplit(".", 1)[-1]
-    return last.removeprefix("qlora_").removeprefix("lora_").replace("_", "-")
+    """torchtune.models.llama3_1.lora_llama3_1_8b -> llama3.1-8b, ...qwen2.qwen2_0_5b -> qwen2-0.5b.
+
+    An underscore may be the point of a release or of a size; the module's name says where the release ends.
+    """
+    *modules, last = name.split(".")
+    last = last.removeprefix("qlora_").removeprefix("lora_")
+    family = modules[-1] if modules and last.startswith(modules[-1] + "_") else ""
+    size = re.sub(r"^(\d+)_(\d+b)", r"\1.\2", last.removeprefix(family).removeprefix("_"))
+    release = re.sub(r"(\d)_(\d)", r"\1.\2", family)
+    return "-".join(filter(None, (release, size))).replace("_", "-")
 
 
 def _last(file: "ConfigFile", name: str) -> Any:

@@ -8,12 +8,13 @@ from gpudoctor.estimate import device as find_device
 from gpudoctor.estimate.find import find_cached, find_path, is_path
 from gpudoctor.model import Absent, Patient, Unavailable
 from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.reading.recordings.judged import ran_on_cpu
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.workload import optional, runs_here
 from gpudoctor.vitals.memory.forecast import Card, forecast
 from gpudoctor.vitals.memory.jobs import ToldJob, jobs_of
 
-_TYPED = re.compile(r"(?:gpu[:=])?(?P<name>[a-z][a-z0-9_.-]*)[:=]\d+", re.IGNORECASE)
+_TYPED = re.compile(r"(?:gpu[:=])?(?P<name>[a-z][a-z0-9_.-]{0,60})[:=]\d+", re.IGNORECASE)
 _FEWEST = 300 * (1 << 20)
 """Bytes below which a card is no card for training (a MIG slice has at least 4 GiB)."""
 
@@ -21,11 +22,14 @@ _FEWEST = 300 * (1 << 20)
 def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = None) -> MemoryForecast:
     """The memory of the patient's jobs on the named card, else on this machine's.
 
-    Raises `Unavailable` when no job can be told or no card is known, with the reason.
+    Raises `Unavailable` when no job can be told, no card is known, or the recorded run used
+    none, with the reason.
     """
     jobs = jobs_of(patient)
     if not jobs.found:
         raise Unavailable(jobs.reasons[0] if jobs.reasons else "no config or script says what is trained")
+    if gpu is None and ran_on_cpu(patient):
+        raise Unavailable("the recorded run computed on the CPU: no GPU's memory limits it")
     card = _card(patient, gpu, gpus)
     done: list[JobMemory] = []
     reasons = list(jobs.reasons)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.vitals.nvml import bus, decode
@@ -148,7 +149,7 @@ def _verdict(said: Testimony, limit: float) -> tuple[DriverState, str]:
         return DriverState.READY, ""
     stage = said.last("stage").get("stage", "the driver's library was being loaded")
     if said.hung:
-        return DriverState.HUNG, f"no answer within {limit:g} s while {stage}"
+        return DriverState.HUNG, f"no answer within {duration(limit)} while {stage}"
     return DriverState.CRASHED, f"{_death(said.exit_code)} while {stage}"
 
 

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.process import Frame
 
 PATIENCE = 5.0
@@ -90,7 +91,7 @@ def dump(pid: int, pyspy: str | None, patience: float = PATIENCE) -> Dump:
         child.terminate()  # never SIGKILL: a sampler killed at the wrong moment can leave its target stopped
         with suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=1.0)
-        return Dump(error=DumpError.SLOW, words=f"no answer within {patience:g} s")
+        return Dump(error=DumpError.SLOW, words=f"no answer within {duration(patience)}")
     cost = max(0.0, _children_cpu() - before)
     if child.returncode != 0:
         words = err.decode(errors="replace").strip()

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading
@@ -184,7 +185,7 @@ class GpuFeed:
         patience = SILENCE if self._cards else START
         silent = t - self._heard
         if silent > patience * max(1.0, self._interval):
-            return DriverState.HUNG, f"no answer for {silent:.0f} s"
+            return DriverState.HUNG, f"no answer for {duration(silent)}"
         if self._child is not None and self._child.ended:
             return DriverState.CRASHED, f"its reader ended with code {self._child.code}"
         return DriverState.READY, ""

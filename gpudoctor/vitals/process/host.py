@@ -30,6 +30,7 @@ class HostMeter:
         self._at = 0.0
         self._total = 0
         self._cpus = _allowed_cpus(pid, self._group)
+        self._machine_cpus = float(os.cpu_count() or 1)
 
     def tick(self, t: float) -> HostWindow:
         """The machine now."""
@@ -44,7 +45,13 @@ class HostMeter:
         for name, history in self._recent.items():
             history.add(t, memory["swap"] if name == "swap" else rates.get(name))
         made: dict[str, Any] = {name: history.series() for name, history in self._recent.items()}
-        return HostWindow(cpus=self._cpus, memory_total=self._total, memory=self._memory.series(), **made)
+        return HostWindow(
+            cpus=self._cpus,
+            machine_cpus=self._machine_cpus,
+            memory_total=self._total,
+            memory=self._memory.series(),
+            **made,
+        )
 
     def _rates(self, t: float) -> dict[str, float]:
         seconds = t - self._at

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.doors import read_text
+from gpudoctor.model.limits import SCRIPT
+from gpudoctor.model.redaction import mask_cut
 
-_LARGEST = 4 << 20
-"""Bytes. A longer file is no source that a person wrote."""
 _MOST_FILES = 64
 
 
@@ -63,7 +63,7 @@ class SourceLines:
         if path not in self._files and len(self._files) < _MOST_FILES:
             self._files[path] = self._read(path)
         lines = self._files.get(path, [])
-        return mask_text(lines[line - 1].strip()[:200]) if 0 < line <= len(lines) else ""
+        return mask_cut(lines[line - 1].strip(), 200) if 0 < line <= len(lines) else ""
 
     def _read(self, path: str) -> list[str]:
         if not path or path.startswith("<"):
@@ -71,13 +71,10 @@ class SourceLines:
         try:
             real = self._root + (path if os.path.isabs(path) else os.path.join(self._cwd, path))
             state = os.stat(real)
-            if state.st_size > _LARGEST:
-                return []
             if state.st_mtime > self._started + 1.0:
                 self.changed.add(path)
                 return []
-            with open(real, encoding="utf-8", errors="replace") as file:
-                return file.read().splitlines()
+            return read_text(real, SCRIPT, "replace").splitlines()
         except (OSError, ValueError):
             return []
 

@@ -1,12 +1,13 @@
 """The live files of a rank that `gpudoctor run` records: exact step time and phases, where they are there."""
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.doors import load_json, read_text
+from gpudoctor.model.limits import SMALL_JSON
 from gpudoctor.model.signs.process import NAN, LiveSteps
 
 RECORDING = "GPUDOCTOR_RECORDING"
@@ -25,11 +26,11 @@ def live_steps(folder: Path | None, pid: int) -> LiveSteps | None:
     """The newest numbers of a rank; None where there are none or they are old."""
     if folder is None:
         return None
-    with suppress(OSError, ValueError, TypeError, KeyError):
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         for path in folder.glob(f"live-*-{pid}.json"):
             if time.time() - path.stat().st_mtime > STALE:
                 continue
-            live = json.loads(path.read_text(encoding="utf-8"))
+            live = load_json(read_text(path, SMALL_JSON))
             phases = {str(name): float(share) for name, share in (live.get("phases") or {}).items()}
             if phases:
                 phases.setdefault("other", max(0.0, 1.0 - sum(phases.values())))

@@ -149,6 +149,25 @@ def disk_bytes(pid: int) -> tuple[int, int] | None:
     return int(values[b"read_bytes"]), int(values[b"write_bytes"])
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the main thread of a process has done so far."""
+
+    cpu: float
+    """Seconds of CPU time, to the microsecond."""
+    bytes: int
+    """That it has read and written; 0 where that may not be read."""
+
+
+def main_thread(pid: int) -> Work | None:
+    """The work of the main thread; None where the kernel does not tell it so finely."""
+    fields = _read(f"/proc/{pid}/task/{pid}/schedstat").split() if LINUX else []
+    if not fields:
+        return None
+    moved = re.findall(rb"^[rw]char: (\d+)$", _read(f"/proc/{pid}/task/{pid}/io"), re.MULTILINE)
+    return Work(int(fields[0]) / 1e9, sum(map(int, moved)))
+
+
 def open_files(pid: int) -> int | None:
     """How many file descriptors it holds."""
     try:

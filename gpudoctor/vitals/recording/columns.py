@@ -1,11 +1,13 @@
 """Blocks of columns joined into one table."""
 
-import json
 import sys
 from array import array
 from dataclasses import dataclass, field
 
+from gpudoctor.model.doors import load_json
+from gpudoctor.model.limits import COLUMNS, RECORD
 from gpudoctor.model.signs.recording import Table
+from gpudoctor.vitals.recording.fields import text, whole
 
 _WIDTHS = {"I": 4, "Q": 8, "f": 4, "d": 8, "H": 2, "B": 1}
 _NATIVE = {code: next(c for c in (code, "L") if array(c).itemsize == width) for code, width in _WIDTHS.items()}
@@ -25,6 +27,8 @@ class Columns:
 
     def append(self, rows: int, block: dict[str, "array[float] | array[int]"]) -> None:
         """Rows at the end; where a column was not there before, or is not there now, it is not known (NaN)."""
+        if len(self.columns.keys() | block.keys()) > COLUMNS.most:
+            raise BadBlock
         for name, values in block.items():
             known = self.columns.get(name)
             if known is None:
@@ -33,15 +37,19 @@ class Columns:
                 if not self.rows:
                     continue
             if known.typecode != values.typecode:
-                known = self.columns[name] = array("d", known)
-                values = array("d", values)
+                known, values = self._wide(name), array("d", values)
             known.extend(values)  # type: ignore[arg-type]  # of one type code by now
         self.rows += rows
-        for name, known in self.columns.items():
+        for name, known in list(self.columns.items()):
             if len(known) < self.rows:
-                wide = array("d", known)
-                wide.extend(array("d", [float("nan")]) * (self.rows - len(known)))
-                self.columns[name] = wide
+                self._wide(name).extend(array("d", [float("nan")]) * (self.rows - len(known)))
+
+    def _wide(self, name: str) -> "array[float]":
+        """A column as float64, copied once only: another block may need it at each of its rows."""
+        known = self.columns[name]
+        if known.typecode != "d":
+            known = self.columns[name] = array("d", known)
+        return known  # type: ignore[return-value]  # of float64 by now
 
     def table(self) -> Table:
         """The table as it stands."""
@@ -53,14 +61,18 @@ def read_block(payload: memoryview) -> tuple[str, int, dict[str, "array[float] |
     raw = bytes(payload)
     head, separator, _ = raw.partition(b"\n")
     try:
-        header = json.loads(head)
-        name, rows, described = str(header["table"]), int(header["n"]), list(header["columns"])
-        widths = [(str(column), str(code), _WIDTHS[code]) for column, code in described]
+        if len(head) > RECORD.most:
+            raise ValueError
+        header = load_json(head)
+        name, rows, described = text(header["table"]), whole(header["n"]), list(header["columns"])
+        widths = [(text(column), text(code), _WIDTHS[code]) for column, code in described]
     except (ValueError, KeyError, TypeError) as error:
         raise BadBlock from error
     position = len(head) + len(separator)
-    if rows < 0 or position + rows * sum(width for _, _, width in widths) != len(raw):
+    if not widths or position + rows * sum(width for _, _, width in widths) != len(raw):
         raise BadBlock
+    if not len({column for column, _, _ in widths}) == len(widths) <= COLUMNS.most:
+        raise BadBlock  # of two columns of one name nobody knows which is meant
     block: dict[str, array[float] | array[int]] = {}
     for column, code, width in widths:
         values: array[float] = array(_NATIVE[code])

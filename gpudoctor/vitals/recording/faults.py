@@ -10,7 +10,7 @@ _SIGNALS = {
         "exception": "SIGFPE",
     "Floating-point exception": "SIGFPE", "Illegal instruction": "SIGILL",
 }  # fmt: skip
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.+)$', re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.*)", line ([0-9]{1,9}) in (.+)$', re.MULTILINE)
 _DUMP = re.compile(r"^(?:Stack|Current thread|Thread)\b.*\(most recent call first\):", re.MULTILINE)
 """`Stack` where only one thread is dumped; Python 3.14 adds the C stack, which has no lines of files."""
 

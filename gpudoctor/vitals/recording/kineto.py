@@ -6,25 +6,29 @@ autograd, collectives, waits for the device; other operators are the forward pas
 github.com/pytorch/kineto, `libkineto/src/output_json.cpp`.
 """
 
-import gzip
 import json
 import re
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.model.doors import open_unpacked, read_unpacked
+from gpudoctor.model.limits import TRACE, TRACE_CONTAINERS
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without
+from gpudoctor.vitals.recording.sound import sound
 
-GREATEST = 1 << 30
-"""Bytes of a trace, unpacked: reading JSON takes about ten times that in memory."""
+_FAR = 1e18
+"""Microseconds that no clock shows."""
 _STEP = re.compile(r"ProfilerStep#(\d+)")
-_FUNCTION = re.compile(r"(?P<path>[^<(][^(]*\.py)\((?P<line>\d+)\): (?P<name>.+)")
+_FUNCTION = re.compile(r"(?P<path>[^<(][^(]*\.py)\((?P<line>[0-9]{1,9})\): (?P<name>.+)")
 _BACKWARD_GAP = 200.0
 """Microseconds between two backward functions that belong to one backward pass."""
 _SYNC = re.compile(r"(cuda|hip)(Stream|Device|Event)Synchronize")
@@ -43,8 +47,9 @@ Event = Mapping[str, Any]
 def is_trace(path: Path) -> bool:
     """Whether a file looks like a Chrome trace, packed or not."""
     try:
-        head = _open(path).read(4096).lstrip()
-    except (OSError, EOFError):
+        with open_unpacked(path) as stream:
+            head = (stream.read(4096) or b"").lstrip()
+    except OSError:
         return False
     return head[:1] in (b"{", b"[") and (
         b'"traceEvents"' in head or b'"schemaVersion"' in head or b'"ph"' in head
@@ -56,7 +61,8 @@ def read_trace(*paths: str) -> Recording:
 
     Raises `UsageError` for a file that is no trace of PyTorch or has no steps, `Unavailable` for one too large.
     """
-    processes = [_process(name, place) for place, name in enumerate(paths)]
+    problems: list[str] = []
+    processes = [_process(name, place, problems) for place, name in enumerate(paths)]
     ranks = {process.rank: process for process in processes}
     if len(ranks) < len(processes):
         raise UsageError(f"{paths[0]} and others are of the same rank; name one trace for each rank")
@@ -67,49 +73,65 @@ def read_trace(*paths: str) -> Recording:
         started="",
         ranks=tuple(ranks[rank] for rank in sorted(ranks)),
         origin="kineto",
+        problems=tuple(problems),
     )
 
 
-def _open(path: Path) -> Any:
-    with path.open("rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if packed else path.open("rb")
-
-
-def _process(name: str, place: int) -> Process:
-    try:
-        with _open(Path(name)) as stream:
-            text = stream.read(GREATEST + 1)
-        if len(text) > GREATEST:
-            raise Unavailable(f"{name}: larger than 1 GiB; record fewer steps (profiler schedule active=...)")
-        trace = json.loads(text)
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
-        raise UsageError(f"{name}: not whole JSON: {error}") from error
-    document = trace if isinstance(trace, dict) else {"traceEvents": trace}
-    events = [item for item in document.get("traceEvents") or () if isinstance(item, dict) and _timed(item)]
+def _process(name: str, place: int, problems: list[str]) -> Process:
+    document, events = _events(name)
     steps, home = _steps(events)
     if not steps:
         raise UsageError(f"{name}: no training step in it (no ProfilerStep#N, no Optimizer.step#...)")
-    info = document.get("distributedInfo") or {}
-    rank = int(info["rank"]) if isinstance(info.get("rank"), int) else place
+    wrong: Counter[str] = Counter()
+    info = _object(document.get("distributedInfo"))
+    start = judged(
+        "start", {"rank": info.get("rank"), "world": info.get("world_size"), "launcher": None}, wrong
+    )
+    rank = place if start.get("rank") is None else int(start["rank"])
     reader = _Reader(events, home, steps[0][0])
     windows = reader.trained(steps)
     records = (
-        Record(type="start", t=0.0, fields={"rank": rank, "world": info.get("world_size"), "launcher": None}),
-        Record(type="torch", t=0.0, fields=_torch(document)),
+        Record(type="start", t=0.0, fields={**start, "rank": rank}),
+        Record(type="torch", t=0.0, fields=judged("torch", _torch(document), wrong)),
         *reader.lines(windows),
     )
+    table = sound("steps", reader.table(windows), wrong)
+    if wrong:
+        problems.append(f"{name}: {left_out(wrong)}")
     return Process(
         rank=rank,
         node=str(document.get("host_name") or ""),
         pid=0,
         wall=0.0,
-        steps=reader.table(windows),
+        steps=table,
         records=records,
         clean=True,
     )
+
+
+def _events(name: str) -> tuple[Mapping[str, Any], list[Event]]:
+    """The document of a trace and its timed events."""
+    try:
+        text = read_unpacked(name, TRACE)
+        if text.count(b"{") + text.count(b"[") > (1 << 20) + len(text) // TRACE_CONTAINERS:
+            raise Unavailable(f"{name}: no profiler trace: it holds brackets and hardly anything in them")
+        trace = json.loads(text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if TRACE.beyond in reason:
+            raise Unavailable(
+                f"{name}: {TRACE.beyond}; record fewer steps (profiler schedule active=...)"
+            ) from error
+        raise UsageError(f"{name}: cannot be read: {reason}") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: not whole JSON: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{name}: not whole JSON: it nests too deeply") from error
+    document = trace if isinstance(trace, dict) else {"traceEvents": trace}
+    listed = document.get("traceEvents")
+    if not isinstance(listed, list):
+        raise UsageError(f"{name}: its traceEvents are no list")
+    return document, [item for item in listed if isinstance(item, dict) and _timed(item)]
 
 
 def _steps(events: Sequence[Event]) -> tuple[Intervals, tuple[Any, Any]]:
@@ -136,9 +158,11 @@ def _thread(event: Event) -> tuple[Any, Any]:
 
 
 def _timed(event: Event) -> bool:
-    return event.get("ph") == "X" and isinstance(event.get("ts"), int | float) and isinstance(
-        event.get("dur"), int | float
-    )  # fmt: skip
+    return event.get("ph") == "X" and _number(event.get("ts"), -_FAR) and _number(event.get("dur"), 0.0)
+
+
+def _number(value: object, least: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value < _FAR
 
 
 def _begin(event: Event) -> float:
@@ -150,13 +174,17 @@ def _end(event: Event) -> float:
 
 
 def _torch(document: Mapping[str, Any]) -> dict[str, Any]:
-    devices = document.get("deviceProperties") or ()
-    first = devices[0] if devices and isinstance(devices[0], dict) else {}
+    devices = document.get("deviceProperties")
+    first = _object(devices[0]) if isinstance(devices, list) and devices else {}
     return {
         "device": first.get("name"),
         "device_bytes": first.get("totalGlobalMem"),
-        "backend": (document.get("distributedInfo") or {}).get("backend"),
+        "backend": _object(document.get("distributedInfo")).get("backend"),
     }
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 class _Reader:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpudoctor.model.signs.recording import Beside, Table
 
-_GPU = re.compile(r"gpu(\d+)_(\w+)")
+_GPU = re.compile(r"gpu([0-9]{1,9})_(\w+)")
 STALE = 150.0
 """Seconds after which a sample says nothing of a moment: they thin out to one in two minutes in a long run."""
 

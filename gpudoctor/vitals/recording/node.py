@@ -1,23 +1,30 @@
 """One recording folder: manifest, processes, machine and end of one node."""
 
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpudoctor.model.amounts import count
+from gpudoctor.model.doors import Refused, load_json
+from gpudoctor.model.limits import FAULT, GDR, GPUS
+from gpudoctor.model.limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.recording.faults import read_fault
+from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.places import END, MACHINE, MANIFEST, Place
-from gpudoctor.vitals.recording.process import ForeignFile, Reported, as_process, read_frames
+from gpudoctor.vitals.recording.process import Contents, ForeignFile, Reported, as_process, read_frames
 
 FORMAT = 1
-_SCHEMA = re.compile(r"gpudoctor\.recording/(\d+)")
-_FAULT = re.compile(r"fault-(x|\d+)-(\d+)\.txt")
-_RANK = re.compile(r"rank-(x|\d+)-(\d+)\.gdr")
-_WORKER = re.compile(r"worker-(x|\d+)-(\d+)-(\d+)\.gdr")
+_SCHEMA = re.compile(r"gpudoctor\.recording/([0-9]{1,9})")
+_FAULT = re.compile(r"fault-(x|[0-9]{1,9})-([0-9]{1,9})\.txt")
+_RANK = re.compile(r"rank-(x|[0-9]{1,9})-([0-9]{1,9})\.gdr")
+_WORKER = re.compile(r"worker-(x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.gdr")
+
+
+_GPU = re.compile(r"gpu([0-9]+)_")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +52,7 @@ def read_node(place: Place) -> Node:
     """Read all files of a folder. Raises `Unavailable` when it was written in a format of the future."""
     problems: list[str] = []
     manifest = _object(place, MANIFEST, problems)
-    schema = _SCHEMA.fullmatch(str(manifest.get("schema", "")))
+    schema = _SCHEMA.fullmatch(manifest.get("schema") or "")
     if schema and int(schema[1]) > FORMAT:
         raise Unavailable(f"{place.name}: written by a newer gpudoctor (format {schema[1]}); upgrade this one")
     node = Node(place=place, manifest=manifest, problems=problems)
@@ -98,8 +105,9 @@ def _missing_of_workers(node: Node) -> Iterator[str]:
 def _read_fault(node: Node, name: str, pid: int) -> None:
     """The stack of a fatal signal, as a record of the process that died of it."""
     try:
-        fault = read_fault(node.place.read(name).decode("utf-8", "replace"))
-    except OSError:
+        fault = read_fault(node.place.read(name, FAULT).decode("utf-8", "replace"))
+    except OSError as error:
+        node.problems.append(f"{node.place.name}: {name} cannot be read: {error.strerror or error}")
         return
     for index, item in enumerate(node.reported):
         process = item.process
@@ -112,7 +120,7 @@ def _read_fault(node: Node, name: str, pid: int) -> None:
 
 def _read_file(node: Node, name: str) -> None:
     try:
-        contents = read_frames(node.place.read(name))
+        contents = read_frames(node.place.read(name, GDR))
     except OSError as error:
         node.problems.append(f"{node.place.name}: {name} cannot be read: {error.strerror or error}")
         return
@@ -128,18 +136,36 @@ def _read_file(node: Node, name: str) -> None:
         node.problems.append(
             f"{node.place.name}: {contents.bad} frames of {name} make no sense; they were left out"
         )
+    node.problems += [
+        f"{node.place.name}: {name} was not read to its end: {clause}" for clause in contents.left
+    ]
     host = node.text("node")
     if name == MACHINE:
-        node.machine = contents.table("machine")
+        node.machine = _machine(contents)
         node.facts = next((item.fields for item in contents.records if item.type == "facts"), {})
     elif match := _RANK.fullmatch(name):
         node.reported.append(as_process(contents, (_number(match[1]), int(match[2])), host))
     elif match := _WORKER.fullmatch(name):
         reported = as_process(contents, (_number(match[1]), int(match[3])), host)
         node.workers.append((int(match[2]), reported.process))
+    if contents.wrong:
+        node.problems.append(f"{node.place.name}: {name}: {left_out(contents.wrong)}")
     newer = [item.format for item in node.reported[-1:] if item.format > FORMAT]
     if newer:
         raise Unavailable(f"{node.place.name}: {name} was written by a newer gpudoctor; upgrade this one")
+
+
+def _machine(contents: Contents) -> Table:
+    """The samples of the machine; a GPU with a number that no machine has is left out."""
+    table = contents.table("machine")
+    columns = {}
+    for name, values in table.columns.items():
+        gpu = _GPU.match(name)
+        if gpu is not None and (len(gpu[1]) > 9 or int(gpu[1]) >= GPUS.most):
+            contents.wrong[f"machine.{name[:20]}"] += 1
+        else:
+            columns[name] = values
+    return Table(columns=columns)
 
 
 def _number(word: str) -> int | None:
@@ -149,14 +175,27 @@ def _number(word: str) -> int | None:
 def _object(place: Place, name: str, problems: list[str]) -> dict[str, Any]:
     """A JSON file of the folder; what is missing or broken is an empty object and a problem."""
     try:
-        value = json.loads(place.read(name).decode("utf-8"))
-    except (OSError, KeyError):
+        value = load_json(place.read(name, MANIFEST_LIMIT).decode("utf-8-sig"))
+    except KeyError:
         problems.append(f"{place.name}: {name} is missing or cannot be read")
+        return {}
+    except OSError as error:
+        reason = f": {error.strerror}" if isinstance(error, Refused) else ""
+        problems.append(f"{place.name}: {name} is missing or cannot be read{reason}")
         return {}
     except ValueError:
         problems.append(f"{place.name}: {name} is not whole JSON")
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        problems.append(f"{place.name}: {name} holds no object")
+        return {}
+    wrong: Counter[str] = Counter()
+    found = judged(name, value, wrong)
+    if isinstance(found.get("settings"), dict):
+        found["settings"] = judged("settings", found["settings"], wrong)
+    if wrong:
+        problems.append(f"{place.name}: {name}: {left_out(wrong)}")
+    return found
 
 
 def _lost(end: Mapping[str, Any]) -> Iterator[str]:

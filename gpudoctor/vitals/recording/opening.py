@@ -1,5 +1,6 @@
 """Whatever the user names as a recording: a folder or zip file of ours, or another tool's log."""
 
+import os
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
@@ -35,13 +36,13 @@ def open_recording(path: str, *more: str) -> Recording:
 def _traces_in(name: str) -> list[str]:
     """Traces in a folder that is no recording of ours."""
     folder = Path(name)
-    if not folder.is_dir() or (folder / MANIFEST).exists():
+    if not os.path.isdir(folder) or os.path.exists(folder / MANIFEST):
         return []
     return sorted(str(found) for pattern in _TRACES for found in folder.glob(pattern))
 
 
 def _kind(path: Path) -> str:
-    if path.is_file():
+    if os.path.isfile(path):
         if is_trace(path):
             return "trace"
         if is_smi_log(path):

@@ -1,16 +1,30 @@
 """Where a recording lies: a folder, or a zip file of one; its files by name."""
 
+import errno
+import lzma
 import os
+import struct
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from gpudoctor.errors import UsageError
+from gpudoctor.model.doors import Refused, open_file, read_file, unpacked_most
+from gpudoctor.model.limits import ARCHIVE_CONTENTS, RECORDING, RECORDING_FILES, UNPACKED_RATIO, Limit
 from gpudoctor.model.unavailable import Unavailable
 
 MANIFEST, END, MACHINE, SUFFIX = "recording.json", "end.json", "machine.gdr", ".gdr"
-_GREATEST = 4 << 30
-"""Bytes of one member of a zip file: a hundred times what a rank may write (docs/recording.md)."""
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError, EOFError, ValueError,
+    struct.error, OverflowError, MemoryError, IndexError,
+)  # fmt: skip
+"""What `zipfile` and its unpackers raise: an encrypted, cut or damaged member, a method that they lack."""
+
+
+_TAIL = (1 << 16) + 200
+"""Bytes at the end of a zip file that hold its end records: a comment has 64 KiB at most."""
 
 
 class Place(ABC):
@@ -25,41 +39,80 @@ class Place(ABC):
     def names(self) -> list[str]:
         """Names of the files in it, sorted."""
 
+    def __init__(self) -> None:
+        self._left = RECORDING.most
+
+    def read(self, name: str, limit: Limit) -> bytes:
+        """A file's bytes. Raises `OSError`, for a file beyond its budget or the recording's too."""
+        if self._left <= 0:
+            raise Refused(f"the recording is {RECORDING.words}")
+        data = self._read(name, limit)
+        self._left -= len(data)
+        return data
+
     @abstractmethod
-    def read(self, name: str) -> bytes:
+    def _read(self, name: str, limit: Limit) -> bytes:
         """A file's bytes. Raises `OSError`."""
 
 
 class _Folder(Place):
     def __init__(self, name: str, path: Path) -> None:
+        super().__init__()
         self.name, self._path = name, path
         self.identity = (str(path.resolve()), "")
 
     def names(self) -> list[str]:
-        return sorted(entry.name for entry in os.scandir(self._path) if entry.is_file())
+        with os.scandir(self._path) as entries:
+            found = [entry.name for entry in islice(entries, RECORDING_FILES.most + 1) if _is_file(entry)]
+        return sorted(_few(self.name, found))
 
-    def read(self, name: str) -> bytes:
-        return (self._path / name).read_bytes()
+    def _read(self, name: str, limit: Limit) -> bytes:
+        return read_file(self._path / name, limit)
+
+
+def _is_file(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 class _Zip(Place):
     def __init__(self, name: str, path: Path, archive: zipfile.ZipFile, inside: str) -> None:
-        self.name, self._archive, self._inside = name, archive, inside
+        super().__init__()
+        self.name, self._archive = name, archive
+        names = (item for item in archive.namelist() if _parent(item) == inside and not item.endswith("/"))
+        self._members = {PurePosixPath(item).name: item for item in names}
+        self._left = min(self._left, unpacked_most(path.stat().st_size, RECORDING))
         self.identity = (str(path.resolve()), inside)
 
     def names(self) -> list[str]:
-        return sorted(
-            PurePosixPath(item).name for item in self._archive.namelist() if _parent(item) == self._inside
-        )
+        return _few(self.name, sorted(self._members))
 
-    def read(self, name: str) -> bytes:
-        member = self._archive.getinfo(f"{self._inside}/{name}" if self._inside else name)
-        if member.file_size > _GREATEST:
-            raise OSError(f"{name} would unpack to {member.file_size} bytes")
+    def _read(self, name: str, limit: Limit) -> bytes:
         try:
+            if name not in self._members:
+                raise FileNotFoundError(errno.ENOENT, "it is not there")
+            member = self._archive.getinfo(self._members[name])
+            if member.file_size > limit.most:
+                raise Refused(f"it is {limit.words}")
+            if member.file_size > self._left:
+                raise Refused(
+                    f"the zip file unpacks to more than {UNPACKED_RATIO} times its size, as no recording does"
+                )
             return self._archive.read(member)
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
-            raise OSError(str(error) or type(error).__name__) from error  # encrypted, cut, unknown method
+        except _DAMAGE as error:
+            raise Refused(f"damaged, or packed in a way that is not read ({_reason(error)})") from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(error)[:200] or type(error).__name__
+
+
+def _few(name: str, names: list[str]) -> list[str]:
+    if len(names) > RECORDING_FILES.most:
+        raise Unavailable(f"{name}: it has {RECORDING_FILES.words}")
+    return names
 
 
 def find_place(name: str) -> Place:
@@ -81,27 +134,57 @@ def find_place(name: str) -> Place:
 
 
 def _in_folder(name: str, path: Path) -> Place:
-    if _holds(os.listdir(path)):
+    if _holds(_few(name, _entries(path))):
         return _Folder(name, path)
-    inner = sorted(
-        entry.name for entry in os.scandir(path) if entry.is_dir() and _holds(os.listdir(entry.path))
-    )
+    with os.scandir(path) as entries:
+        inner = sorted(entry.name for entry in entries if entry.is_dir() and _holds(_entries(entry.path)))
     _refuse_all_but_one(name, inner)
     return _Folder(name, path / inner[0])
 
 
+def _entries(path: str | Path) -> list[str]:
+    """Names in a folder, a bounded number of them; none of one that may not be looked into."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in islice(entries, RECORDING_FILES.most + 1)]
+    except OSError:
+        if isinstance(path, Path):
+            raise
+        return []
+
+
 def _in_file(name: str, path: Path) -> Place:
     try:
+        if _contents(path) > ARCHIVE_CONTENTS.most:
+            raise Unavailable(
+                f"{name}: its table of contents is {ARCHIVE_CONTENTS.beyond}; no recording has such"
+            )
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
+        items = archive.namelist()
+    except _DAMAGE as error:
         hint = " (name its folder)" if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
         raise UsageError(f"{name}: not a recording: neither a folder nor a zip file{hint}") from error
     folders: dict[str, list[str]] = {}
-    for item in archive.namelist():
+    for item in items:
         folders.setdefault(_parent(item), []).append(PurePosixPath(item).name)
     inner = sorted(folder for folder, names in folders.items() if _holds(names))
     _refuse_all_but_one(name, inner)
     return _Zip(name, path, archive, inner[0])
+
+
+def _contents(path: Path) -> int:
+    """Bytes of a zip file's table of contents, by its end record: `zipfile` reads them all at once."""
+    with open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        stream.seek(max(0, size - _TAIL))
+        tail = stream.read(_TAIL) or b""
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or at + 22 > len(tail):
+        return 0
+    large = tail.rfind(b"PK\x06\x06", 0, at)
+    if large >= 0 and large + 48 <= len(tail):
+        return int(struct.unpack_from("<Q", tail, large + 40)[0])
+    return int(struct.unpack_from("<L", tail, at + 12)[0])
 
 
 def _parent(item: str) -> str:

@@ -1,12 +1,16 @@
 """One `.gdr` file: a rank, a loader worker, or the samples of the machine."""
 
-import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.model.doors import load_json
+from gpudoctor.model.limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
 from gpudoctor.model.signs.recording import Process, Record, Table
 from gpudoctor.vitals.recording.columns import BadBlock, Columns, read_block
+from gpudoctor.vitals.recording.fields import judged, moment, text
 from gpudoctor.vitals.recording.frames import COLUMNS, JSON, ForeignFile, Frames
+from gpudoctor.vitals.recording.sound import sound
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,10 +23,14 @@ class Contents:
     """Bytes at its end that could not be read."""
     bad: int = 0
     """Frames that arrived whole and make no sense."""
+    wrong: Counter[str] = field(default_factory=Counter)
+    """What made no sense and was taken out: fields, columns and rows, with how often."""
+    left: tuple[str, ...] = ()
+    """What was not read for its budget, a clause each."""
 
     def table(self, name: str) -> Table:
-        """A table, empty where there is none."""
-        return self.tables.get(name, Columns()).table()
+        """A table as far as it can be true, empty where there is none."""
+        return sound(name, self.tables.pop(name, Columns()).table(), self.wrong)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +48,18 @@ def read_frames(data: bytes) -> Contents:
     """Records and tables of a file's bytes. Raises `ForeignFile`."""
     contents = Contents()
     frames = Frames(data)
-    for kind, payload in frames:
+    spent = 0
+    for number, (kind, payload) in enumerate(frames):
+        if number >= FRAMES.most:
+            contents.left = (f"it has {FRAMES.words}",)
+            break
         if kind == JSON:
-            record = _record(payload)
+            spent += len(payload)
+            if len(contents.records) >= RECORDS.most or spent > RECORD_BYTES.most:
+                most = RECORDS if len(contents.records) >= RECORDS.most else RECORD_BYTES
+                contents.left = (f"its records are {most.beyond}",)
+                continue
+            record = _record(payload, contents.wrong)
             if record is None:
                 contents.bad += 1
             else:
@@ -50,20 +67,22 @@ def read_frames(data: bytes) -> Contents:
         elif kind == COLUMNS:
             try:
                 name, rows, block = read_block(payload)
+                contents.tables.setdefault(name, Columns()).append(rows, block)
             except BadBlock:
                 contents.bad += 1
-                continue
-            contents.tables.setdefault(name, Columns()).append(rows, block)
     contents.lost = frames.lost
     return contents
 
 
-def _record(payload: memoryview) -> Record | None:
+def _record(payload: memoryview, wrong: Counter[str]) -> Record | None:
+    if len(payload) > RECORD.most:
+        return None
     try:
-        fields = json.loads(bytes(payload))
-        return Record(type=str(fields.pop("type")), t=float(fields.pop("t")), fields=fields)
+        fields = load_json(bytes(payload))
+        type, t = text(fields.pop("type")), moment(fields.pop("t"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+    return Record(type=type, t=t, fields=judged(type, fields, wrong))
 
 
 def as_process(contents: Contents, named: tuple[int | None, int], node: str) -> Reported:

@@ -2,14 +2,21 @@
 
 import csv
 import math
+import os
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 
 from gpudoctor.errors import UsageError
+from gpudoctor.model.doors import Refused, open_file, read_head
+from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
+from gpudoctor.vitals.recording.fields import left_out
+from gpudoctor.vitals.recording.sound import sound
 
 _TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _IDENTITIES = ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "pci.bus", "serial", "gpu_serial")
@@ -20,13 +27,13 @@ _TICK = 0.5
 
 def _number(text: str) -> float:
     """The number at the beginning of `35 %`, `1024 MiB`, `71.3 W`; NaN for `[N/A]`."""
-    match = re.match(r"\s*(-?\d+(?:\.\d+)?)", text)
+    match = re.match(r"\s*(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?![0-9])", text)
     return float(match[1]) if match else math.nan
 
 
 def _mask(text: str) -> float:
     try:
-        return float(int(text.strip(), 16))
+        return float(int(text.strip()[:20], 16))
     except ValueError:
         return math.nan
 
@@ -60,8 +67,7 @@ _LIMITS = {
 def is_smi_log(path: Path) -> bool:
     """Whether a file begins with a header of `--query-gpu` that has a timestamp."""
     try:
-        with path.open("rb") as stream:
-            head = stream.readline(4096).decode("utf-8", "replace")
+        head = read_head(path, 4096).partition(b"\n")[0].decode("utf-8", "replace")
     except OSError:
         return False
     names = {_plain(name) for name in head.split(",")}
@@ -70,45 +76,70 @@ def is_smi_log(path: Path) -> bool:
 
 def read_smi_log(name: str) -> Recording:
     """The log as a recording of the machine. Raises `UsageError` for one that holds no readings."""
+    log = _Log()
     try:
-        with open(name, encoding="utf-8", errors="replace", newline="") as stream:
-            rows = list(_rows(stream))
+        with open_file(name) as stream:
+            if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
+                raise Refused(f"it is {SMI_LOG.words}")
+            for at, gpu, row in _samples(_rows(_lines(stream))):
+                log.add(at, gpu, row)
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if not rows:
+    if not log.turns:
         raise UsageError(
             f"{name}: holds no readings; write it with --format=csv, header and timestamp included"
         )
-    samples = list(_samples(rows))
-    gpus = list(dict.fromkeys(gpu for _, gpu, _ in samples))
-    begun = samples[0][0]
-    turns: dict[float, dict[str, float]] = {}
-    facts: dict[str, dict[str, object]] = {}
-    turn = begun
-    for at, gpu, row in samples:
-        turn = at if at - turn > _TICK else turn
-        place = gpus.index(gpu)
-        values = {
-            f"gpu{place}_{ours}": read(row[theirs])
-            for theirs, (ours, read) in _COLUMNS.items()
-            if theirs in row
-        }
-        turns.setdefault(turn, {}).update(values)
-        facts.setdefault(gpu, _facts(row))
-    names = dict.fromkeys(column for values in turns.values() for column in values)
-    columns: dict[str, array[float] | array[int]] = {"t": array("d", (at - begun for at in turns))}
-    columns |= {
-        column: array("d", (values.get(column, math.nan) for values in turns.values())) for column in names
-    }
+    wrong: Counter[str] = Counter()
+    table = sound("machine", Table(columns=log.columns()), wrong)
     return Recording(
         path=name,
         command=(),
         cwd="",
-        started=datetime.fromtimestamp(begun).astimezone().isoformat(),
-        machine=Table(columns=columns),
-        machine_facts={"gpus": [facts[gpu] for gpu in gpus]},
+        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat(),
+        machine=table,
+        machine_facts={"gpus": list(log.facts.values())},
         origin="nvidia-smi",
+        problems=(f"{name}: {left_out(wrong)}",) if wrong else (),
     )
+
+
+class _Log:
+    """Columns that grow turn by turn; a GPU that says nothing in a turn is not known (NaN) there."""
+
+    def __init__(self) -> None:
+        self.turns: array[float] = array("d")
+        self.facts: dict[str, dict[str, object]] = {}
+        self._places: dict[str, int] = {}
+        self._values: dict[str, array[float]] = {}
+
+    def add(self, at: float, gpu: str, row: dict[str, str]) -> None:
+        """One row of the log. Raises `Refused` beyond the budget."""
+        if not self.turns or abs(at - self.turns[-1]) > _TICK:
+            self.turns.append(at)
+        place = self._places.setdefault(gpu, len(self._places))
+        if place >= GPUS.most:
+            raise Refused(f"it names {GPUS.beyond}")
+        if gpu not in self.facts:
+            self.facts[gpu] = _facts(row)
+        for theirs, (ours, read) in _COLUMNS.items():
+            if theirs in row:
+                self._put(f"gpu{place}_{ours}", read(row[theirs]))
+
+    def _put(self, column: str, value: float) -> None:
+        values = self._values.setdefault(column, array("d"))
+        missing = len(self.turns) - len(values)
+        if missing:
+            values.extend([math.nan] * missing)
+            if len(self._values) * len(self.turns) > SMI_CELLS.most:
+                raise Refused(f"it has {SMI_CELLS.words}")
+        values[-1] = value
+
+    def columns(self) -> dict[str, "array[float] | array[int]"]:
+        """The table's columns; times count from the first turn."""
+        turns = len(self.turns)
+        for values in self._values.values():
+            values.extend([math.nan] * (turns - len(values)))
+        return {"t": array("d", (at - self.turns[0] for at in self.turns)), **self._values}
 
 
 def _plain(name: str) -> str:
@@ -116,27 +147,40 @@ def _plain(name: str) -> str:
     return name.partition("[")[0].strip().strip("\ufeff").lower()
 
 
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    """Lines of text; of one beyond its budget only the beginning, which then lacks its columns."""
+    while raw := stream.readline(SMI_LINE.most):
+        line = raw
+        while not line.endswith(b"\n") and (line := stream.readline(SMI_LINE.most)):
+            pass
+        yield raw.translate(None, b"\0\r").decode("utf-8", "replace")
+
+
 def _rows(lines: Iterator[str]) -> Iterator[dict[str, str]]:
-    """Rows by column; a header that stands again (a log that was appended to) begins anew."""
+    """Rows by column; a header that stands again (a log that was appended to) begins anew.
+
+    A quote that is not closed ends with its line: values of nvidia-smi have no newlines.
+    """
     header: list[str] = []
-    for cells in csv.reader(lines, skipinitialspace=True):
-        plain = [_plain(cell) for cell in cells]
+    for line in lines:
+        cells = next(csv.reader([line], skipinitialspace=True), [])
+        plain = [_plain(cell) for cell in cells] if "timestamp" in line.lower() else []
         if "timestamp" in plain:
             header = plain
         elif header and len(cells) == len(header):  # a row cut short at the end is left out
             yield dict(zip(header, cells, strict=True))
 
 
-def _samples(rows: list[dict[str, str]]) -> Iterator[tuple[float, str, dict[str, str]]]:
+def _samples(rows: Iterator[dict[str, str]]) -> Iterator[tuple[float, str, dict[str, str]]]:
     """Time, GPU and row."""
-    identity = next((name for name in _IDENTITIES if name in rows[0]), None)
     turn, place = -math.inf, 0
     for row in rows:
         at = _instant(row["timestamp"])
         if at is None:
             continue
+        identity = next((name for name in _IDENTITIES if name in row), None)
         if identity is not None:
-            yield at, row[identity].strip(), row
+            yield at, row[identity].strip()[:200], row
             continue
         turn, place = (at, 0) if at - turn > _TICK else (turn, place + 1)
         yield at, str(place), row
@@ -146,7 +190,7 @@ def _instant(text: str) -> float | None:
     for form in _TIMES:
         try:
             return datetime.strptime(text.strip(), form).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError, OSError):
             continue
     return None
 

@@ -76,6 +76,7 @@ def call(program: "Program", frame: Frame, node: ast.Call) -> Thing:
         function=frame.name,
         node=node,
         receiver_type=program.type_name(base),
+        receiver_class=base.klass.name if base.klass is not None else None,
         receiver_device=base.device,
         guessed=base.guessed,
         guards=tuple(mark.guard for mark in frame.marks),
@@ -109,7 +110,7 @@ def _result(
     open_ended: bool,
 ) -> Thing:
     if found.klass is not None:
-        return defining.construct(program, found.klass, args, keywords, node)
+        return defining.construct(program, found.klass, args, keywords, node, open_ended)
     made = configuration.call_result(program, frame, node, found.name, found.base, args, keywords)
     if made is not None:
         return made

@@ -125,14 +125,15 @@ def construct(
     args: list[Thing],
     keywords: dict[str, Thing],
     node: ast.Call,
+    open_ended: bool = False,
 ) -> Thing:
-    """An instance of one of the program's own classes."""
+    """An instance of one of the program's own classes; `open_ended`: more may be given than is seen."""
     own = klass.method("__init__") or klass.method("setup")
     kind = kind_of(klass.kind)
     made = Thing(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=node)
     if klass.data and klass.method("__init__") is None:
         fields = klass.all_fields()
-        values = dict(fields)
+        values = {name: thing.vague() for name, thing in fields.items()} if open_ended else dict(fields)
         for name, thing in zip(fields, args, strict=False):
             values[name] = thing
         values.update(keywords)
@@ -142,7 +143,7 @@ def construct(
             program.invoke(post, [made], {})
         return made
     if own is not None:
-        program.invoke(own, [made, *args], keywords)
+        program.invoke(own, [made, *args], keywords, open_ended)
     if kind == DATASET or kind == "torch.utils.data.DataLoader":
         made = made.but(elem=Thing(type=BATCH, device="cpu"))
     return made

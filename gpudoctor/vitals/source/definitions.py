@@ -1,15 +1,19 @@
 """The program's own modules, classes and functions, and the record of what a function's body does."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.syntax import by_kind, walk
 from gpudoctor.model.signs.source import Call, Guard, Loop, LoopRole, Value
 from gpudoctor.vitals.source.things import Past, Thing
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.frame import Frame
+
+A = TypeVar("A", bound=ast.AST)
 
 BACKWARD = 1
 STEP = 2
@@ -201,6 +205,8 @@ class Module:
     """Command-line words that follow the script in its launch line."""
     cells: tuple[tuple[int, int], ...] = ()
     """For a notebook: first line of each cell in `text`, and the cell's number."""
+    nodes: int = 0
+    """Nodes of the tree."""
     frame: "Frame | None" = None
     started: bool = False
     calls: dict[int, Call] = field(default_factory=dict)
@@ -212,6 +218,17 @@ class Module:
     arguments: dict[str, Value] = field(default_factory=dict)
     torch: bool = False
     """Whether it imports torch or something built on it."""
+    cut: list[tuple[int, int]] = field(default_factory=list)
+    """First and last lines of what no entry point reaches: cut out of the tree."""
+    kinds: dict[type[ast.AST], list[ast.AST]] | None = None
+    """The tree's nodes by their exact type; None after a cut, until somebody asks again."""
+
+    def of(self, *kinds: type[A]) -> Iterator[A]:
+        """The tree's nodes of some exact types, those of one type in the order of `ast.walk`."""
+        if self.kinds is None:
+            self.kinds = by_kind(walk(self.tree))
+        for kind in kinds:
+            yield from self.kinds.get(kind, ())  # type: ignore[misc]
 
     def reach(self) -> "list[Module]":
         """Itself and the modules it imports, directly or not."""

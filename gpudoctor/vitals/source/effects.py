@@ -26,9 +26,10 @@ MODES = EVAL | TRAIN
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
 _ENGINE = "deepspeed.DeepSpeedEngine"
 _OPTIMIZER_NAME = re.compile(
-    r"(?:^|[._\[])(?:\w*optim\w*|opt(?:_?[a-z0-9]{1,2})?|\w+_opt|opt_\w+|solver)(?:\[.*\])?$", re.I
+    r"(?:^|[._\[])(?:\w{0,60}optim\w{0,60}|opt(?:_?[a-z0-9]{1,2})?|\w{1,60}_opt|opt_\w{1,60}|solver)(?:\[.{0,200}\])?$",
+    re.I,
 )
-_ENVIRONMENT = re.compile(r"(?:^|[._])(?:\w*_)?(?:v?envs?|environment|vec_env|simulator)$", re.I)
+_ENVIRONMENT = re.compile(r"(?:^|[._])(?:\w{0,60}_)?(?:v?envs?|environment|vec_env|simulator)$", re.I)
 _NOT_OPTIMIZER = re.compile(r"sched|env|prof|sampler|accelerator|sim|game|timer|tracker|progress|warmup", re.I)
 _LOSS = re.compile(r"Loss\.__call__$")
 
@@ -94,9 +95,11 @@ def _forward(found: "Resolved", call: Call, args: list[Thing]) -> int:
     kind = kind_of(base.type)
     if call.method == "generate" and kind != MODULE:
         return 0
+    # timm's scalers do both: `scaler(loss, optimizer)`. No model is given an optimizer.
+    scales = "scaler" in call.receiver.lower() or (base.type or "").endswith("Scaler")
+    if scales and found.callee is None and any(kind_of(a.type) == OPTIMIZER for a in args):
+        return BACKWARD | STEP
     if kind != MODULE or _LOSS.search(call.name):
-        if "scaler" in call.receiver and any(kind_of(a.type) == OPTIMIZER for a in args):
-            return BACKWARD | STEP
         return 0
     if base.klass is not None and base.klass.name.endswith("Loss"):
         return 0

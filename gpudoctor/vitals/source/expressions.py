@@ -22,6 +22,7 @@ from gpudoctor.vitals.source.things import (
     NOTHING,
     NUMBER,
     TENSOR,
+    Meanings,
     Thing,
     join,
     same_value,
@@ -119,10 +120,8 @@ def _unary(program: Program, frame: Frame, node: ast.UnaryOp) -> Thing:
 
 
 def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
-    things = [evaluate(program, frame, operand) for operand in node.values]
-    texts = [frame.module.segment(operand) for operand in node.values]
-    parts = [guards.meaning(n, t, x) for n, t, x in zip(node.values, things, texts, strict=True)]
     conjunction = isinstance(node.op, ast.And)
+    things, parts = _operands(program, frame, node, conjunction)
     option = any(t.option for t in things)
     plain = all(t.test is None and not t.known and t.type not in (None, "bool", "number") for t in things)
     if plain:
@@ -169,7 +168,29 @@ def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
     return Thing(type="bool", value=value, origin=origin, test=test, option=option)
 
 
+def _operands(
+    program: Program, frame: Frame, node: ast.BoolOp, conjunction: bool
+) -> tuple[list[Thing], list[Meanings]]:
+    """Each operand with what it means: one is only looked at when those before it do not settle the whole."""
+    things: list[Thing] = []
+    parts: list[Meanings] = []
+    height = len(frame.marks)
+    for place, operand in enumerate(node.values):
+        thing = evaluate(program, frame, operand)
+        if place and id(node) in frame.tested and not isinstance(operand, ast.Call | ast.BoolOp):
+            frame.add(operand)
+        text = frame.module.segment(operand)
+        meaning = frame.told.get(id(operand)) or guards.meaning(operand, thing, text)
+        things.append(thing)
+        parts.append(meaning)
+        let = meaning if conjunction else guards.negate(meaning)
+        frame.open_guards(let, text if conjunction else f"not ({text})", operand.lineno)
+    del frame.marks[height:]
+    return things, parts
+
+
 def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
+    frame.test(node.test)
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
     text = frame.module.segment(node.test)

@@ -10,6 +10,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gpudoctor.model.doors import read_file
+from gpudoctor.model.limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, Limit
+from gpudoctor.model.reading.syntax import by_kind, children
 from gpudoctor.vitals.source.definitions import Module
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 
@@ -41,7 +44,7 @@ _SKIPPED = frozenset(
 )
 MOST_FILES = 2000
 """Most files of one folder."""
-_SILENCE = re.compile(r"#.*?gpudoctor\s*:\s*ignore(?:\s*\[([^\]]*)\])?\s*:?\s*(.*)", re.I)
+_SILENCE = re.compile(r"gpudoctor\s{0,20}:\s{0,20}ignore(?:\s{0,20}\[([^\]]*)\])?\s{0,20}:?\s{0,20}(.*)", re.I)
 _PYTHON2 = re.compile(
     r"^\s*(?:print\s+[^\s(=]|exec\s+['\"]|except\s+\w[\w.]*\s*,\s*\w+\s*:|raise\s+\w+\s*,)", re.M
 )
@@ -51,7 +54,9 @@ class Unread(Exception):
     """A file could not be read; the text is a sentence for a person that names the file and the line."""
 
 
-def load(path: Path, shown: str, limit: int, entry: bool, texts: Mapping[str, str]) -> tuple[Module, list[str]]:
+def load(
+    path: Path, shown: str, limit: Limit, entry: bool, texts: Mapping[str, str]
+) -> tuple[Module, list[str]]:
     """Read and parse a file, or the text that stands for it; also sentences about parts that were left out.
 
     Raises `Unread`.
@@ -70,7 +75,10 @@ def load(path: Path, shown: str, limit: int, entry: bool, texts: Mapping[str, st
             f"{shown}: cell {number} was left out, it is not Python ({why})" for number, why in notebook.broken
         ]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if len(text) > SCRIPT_CODE.most:
+        raise Unread(f"{shown}: it is not read: it is {SCRIPT_CODE.words}")
     tree = _parsed(text, shown, bool(cells))
+    nodes = _measured(tree, shown)
     module = Module(
         path=shown,
         file=os.path.abspath(path),
@@ -79,22 +87,19 @@ def load(path: Path, shown: str, limit: int, entry: bool, texts: Mapping[str, st
         tree=tree,
         entry=entry,
         cells=cells,
+        nodes=len(nodes),
+        kinds=by_kind(nodes),
     )
     return module, notes
 
 
-def _bytes(path: Path, shown: str, limit: int) -> bytes:
+def _bytes(path: Path, shown: str, limit: Limit) -> bytes:
     try:
-        if not path.is_file():
-            kind = "a folder" if path.is_dir() else "no regular file" if path.exists() else "not there"
-            raise Unread(f"{shown}: it is {kind}")
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except (OSError, ValueError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise Unread(f"{shown}: it cannot be read: {why}") from None
-    if len(data) > limit:
-        raise Unread(f"{shown}: it is larger than {limit / (1 << 20):.3g} MiB, too large for a script")
+        data = read_file(path, limit)
+    except FileNotFoundError:
+        raise Unread(f"{shown}: it is not there") from None
+    except OSError as error:
+        raise Unread(f"{shown}: it cannot be read: {error.strerror or error}") from None
     return data
 
 
@@ -147,6 +152,21 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
     return tree
 
 
+def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
+    """A tree's nodes, in the order of `ast.walk`. Raises `Unread` for one too large or too deep."""
+    nodes: list[ast.AST] = []
+    depth = 0
+    level: list[ast.AST] = [tree]
+    while level:
+        nodes += level
+        depth += 1
+        for most, found in ((SCRIPT_NODES, len(nodes)), (SCRIPT_DEPTH, depth)):
+            if found > most.most:
+                raise Unread(f"{shown}: it is not read: it has {most.words}")
+        level = [child for node in level for child in children(node)]
+    return nodes
+
+
 def scripts_below(folder: Path, most: int = MOST_FILES) -> tuple[list[Path], bool]:
     """Python files of a folder, in order, and whether some were left out."""
     found: list[Path] = []
@@ -178,7 +198,7 @@ def silences(module: Module) -> tuple[dict[int, tuple[str, ...]], dict[int, str]
     codes: dict[int, tuple[str, ...]] = {}
     reasons: dict[int, str] = {}
     for number, line in enumerate(module.lines, 1):
-        match = _SILENCE.search(line) if "gpudoctor" in line else None
+        match = _SILENCE.search(line, line.find("#") + 1) if "gpudoctor" in line and "#" in line else None
         if match is None:
             continue
         named = tuple(part.strip().upper() for part in (match[1] or "").split(",") if part.strip())

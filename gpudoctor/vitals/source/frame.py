@@ -30,6 +30,10 @@ class Frame:
         self.returned: Thing | None = None
         self.yielded: Thing | None = None
         self.klass: Klass | None = None
+        self.told: dict[int, Meanings] = {}
+        """What parts of conditions mean by what they guard, by the ids of their nodes."""
+        self.tested: set[int] = set()
+        """Ids of the `and` and `or` nodes of conditions: each of their operands is tested for its truth."""
         self.quiet = 0
         """Above zero inside code that does not run here (a lambda's body): calls are resolved, not recorded."""
 
@@ -98,6 +102,15 @@ class Frame:
             for thing in known[1:]:
                 merged = join(merged, thing)
             self.bind(name, merged)
+
+    def test(self, node: ast.expr) -> None:
+        """What follows evaluates a condition."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.test(node.operand)
+        elif isinstance(node, ast.BoolOp):
+            self.tested.add(id(node))
+            for operand in node.values:
+                self.test(operand)
 
     def open_guards(self, meanings: Meanings, text: str, line: int) -> None:
         """Statements from here on run only when the condition holds."""

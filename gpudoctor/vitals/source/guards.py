@@ -7,14 +7,14 @@ from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
-from gpudoctor.vitals.source.things import MISSING, Meaning, Meanings, Thing, value_of
+from gpudoctor.vitals.source.things import MISSING, Meaning, Meanings, Thing, join, value_of
 
 _RANK_NAME = re.compile(
     r"(?:\w+_)?(?:global_|local_|node_|world_|ddp_|dist_|process_)?rank$|proc(?:ess)?_(?:id|index)$|process_index$"
     r"|local_process_index$|gpu$|gpu_id$|local_rank$"
 )
 _MAIN_NAME = re.compile(
-    r"(?:\w*_)?is_(?:\w+_)?(?:main|master|zero|rank_?zero|rank_?0|primary|lead|chief|root)(?:_\w*)?$"
+    r"is_(?:\w{1,60}_)?(?:main|master|zero|rank_?zero|rank_?0|primary|lead|chief|root)(?:_\w{0,60})?$"
     r"|(?:main|master)_process$|is_rank0$|is_global_zero$|is_world_process_zero$|is_local_process_zero$|rank_?(?:0|zero)$"
     r"|is_root$|is_logger$|on_main_process$"
 )
@@ -91,6 +91,31 @@ def _certain(meaning: Meaning) -> bool:
 
 def _off(meaning: Meaning) -> bool:
     return meaning.kind is GuardKind.SWITCH and isinstance(meaning.value, Known) and not meaning.value.value
+
+
+def switched_off(meanings: Meanings) -> Meanings:
+    """The part of a condition that a default keeps from holding; empty when it may hold."""
+    return next(((item,) for item in meanings if _off(item)), ())
+
+
+def under_switch(old: Thing | None, new: Thing, off: Meanings) -> Thing | None:
+    """What a name holds that a switched-off branch may fill: `writer = None`, then `if args.log: writer = ...`.
+
+    It keeps the kind of both, and as a condition it is the switch. None where that cannot be told.
+    """
+    if old is not None and _empty(old) and fills(new):
+        return join(old, new).but(value=MISSING, test=off)
+    return None
+
+
+def fills(thing: Thing) -> bool:
+    """Whether a thing is an object or True: no number and no text, which are no conditions by themselves."""
+    return thing.value is True or not (thing.known or thing.type in ("number", "str"))
+
+
+def _empty(thing: Thing) -> bool:
+    """Whether a thing is known to be false, None or nothing."""
+    return thing.known and not thing.value
 
 
 def meaning(node: ast.expr, thing: Thing, text: str) -> Meanings:
@@ -177,6 +202,8 @@ def _is_counter(node: ast.AST) -> bool:
 def compared(node: ast.Compare, left: Thing, right: Thing, text: str) -> Meanings | None:
     """What one comparison means; None when it says nothing."""
     op, other = node.ops[0], node.comparators[0]
+    if isinstance(op, ast.Is | ast.IsNot) and right.value is None and (off := switched_off(left.test or ())):
+        return off if isinstance(op, ast.IsNot) else negate(off)
     if isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
         found = _equal(node.left, other, left, right, text)
         if found is None:
@@ -251,6 +278,8 @@ def known_comparison(op: ast.cmpop, left: Thing, right: Thing) -> Any:
     a, b = left.value, right.value
     if isinstance(op, ast.Is | ast.IsNot) and (a is None or b is None):
         other = right if a is None else left
+        if other.optional or switched_off(other.test or ()):
+            return MISSING
         if other.known:
             return (a is b) is isinstance(op, ast.Is)
         if other.type or other.klass or other.definition or other.ref:

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import sys
 from collections.abc import Callable
 
 from gpudoctor.vitals.source.definitions import Module
@@ -63,10 +64,13 @@ class Importer:
         """By absolute path."""
         self._found: dict[tuple[str, str], Module | None] = {}
         self._followed = 0
+        self._added: dict[str, None] = {}
+        """Folders that the program adds to `sys.path`, in order."""
 
     def add(self, module: Module) -> None:
         """A module that is already there."""
         self.modules[module.file] = module
+        self._added.update(dict.fromkeys(added_folders(module)))
         if not module.name:
             module.name = os.path.splitext(os.path.basename(module.file))[0]
 
@@ -100,12 +104,13 @@ class Importer:
             if module is not None:
                 module.name = name
                 self.modules[path] = module
+                self._added.update(dict.fromkeys(added_folders(module)))
         return module
 
     def _roots(self, by: Module, first: str) -> list[str]:
         folder = os.path.dirname(by.file)
-        roots = [folder]
-        if first in _LIBRARIES:
+        roots = list(dict.fromkeys([folder, *self._added]))
+        if first in _LIBRARIES or first in sys.stdlib_module_names:
             return roots
         upper = folder
         for _ in range(6):
@@ -124,6 +129,57 @@ class Importer:
                 roots.append(upper)
         roots += [os.path.join(root, "src") for root in dict.fromkeys([*roots, upper])]
         return list(dict.fromkeys(roots))
+
+
+def added_folders(module: Module) -> list[str]:
+    """Folders that a module adds to `sys.path` and that are there; a relative one may be meant from the
+    module's folder or from one of the two above, where the program is started."""
+    found: list[str] = []
+    for node in ast.walk(module.tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if node.func.attr not in ("append", "insert") or ast.unparse(node.func.value) != "sys.path":
+            continue
+        text = _path(node.args[-1], module.file) if node.args else None
+        if text is None:
+            continue
+        base = os.path.dirname(module.file)
+        bases = [base, os.path.dirname(base), os.path.dirname(os.path.dirname(base))]
+        places = [os.path.normpath(os.path.join(item, text)) for item in bases]
+        found += [next((place for place in places if os.path.isdir(place)), "")]
+    return [place for place in found if place and os.path.dirname(place) != place]
+
+
+def _path(node: ast.expr, file: str, depth: int = 8) -> str | None:
+    """A path that an expression gives: texts, `__file__`, and what os.path and pathlib make of them."""
+    if depth == 0:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Name):
+        return file if node.id == "__file__" else None
+    if isinstance(node, ast.Attribute) and node.attr == "parent":
+        inner = _path(node.value, file, depth - 1)
+        return os.path.dirname(inner) if inner is not None else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
+        left, right = _path(node.left, file, depth - 1), _path(node.right, file, depth - 1)
+        if left is None or right is None:
+            return None
+        return os.path.join(left, right) if isinstance(node.op, ast.Div) else left + right
+    if not isinstance(node, ast.Call):
+        return None
+    last = ast.unparse(node.func).rpartition(".")[2]
+    if last == "resolve" and isinstance(node.func, ast.Attribute):
+        return _path(node.func.value, file, depth - 1)
+    parts = [_path(item, file, depth - 1) for item in node.args]
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    if last == "dirname":
+        return os.path.dirname(known[0])
+    if last in ("abspath", "realpath", "normpath", "expanduser", "str", "Path"):
+        return known[0]
+    return os.path.join(*known) if last == "join" else None
 
 
 def relative_name(module: Module, node: ast.ImportFrom) -> str | None:

@@ -119,7 +119,7 @@ _OPTIMIZERS = re.compile(
 _NOT_MODULES = frozenset({"torch.nn.Parameter", "torch.nn.UninitializedParameter", "torch.nn.Buffer"})
 _MODULES = re.compile(
     r"(?:torch\.nn\.(?:parallel\.)?[A-Z]\w*|torch_geometric\.nn\.(?:\w+\.)*[A-Z]\w*|torchvision\.ops\.[A-Z]\w*"
-    r"|torch\.distributed\.fsdp\.FullyShardedDataParallel|lightning\.LightningModule|timm\.\w+\.[A-Z]\w*"
+    r"|torch\.distributed\.fsdp\.FullyShardedDataParallel|lightning\.LightningModule|timm\.(?!utils|data|optim|scheduler)\w+\.[A-Z]\w*"
     r"|monai\.(?:networks|losses)\.(?:\w+\.)*[A-Z]\w*|segmentation_models_pytorch\.[A-Z]\w*"
     r"|torchvision\.models\.(?:\w+\.)*[A-Z]\w*|deepspeed\.DeepSpeedEngine|transformers\.PreTrainedModel"
     r"|sentence_transformers\.SentenceTransformer|torchaudio\.models\.(?:\w+\.)*[A-Z]\w*|peft\.PeftModel"
@@ -309,17 +309,23 @@ def method_name(type_: str, method: str) -> str:
 
 # Names that people give to these objects; used only where nothing better is known and torch is imported.
 _GUESSES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?:\w+_)?(?:optimizer|optim|opt)(?:_?[A-Za-z0-9]{1,2})?$|optimizer\w*$"), OPTIMIZER),
-    (re.compile(r"(?:\w+_)?(?:lr_)?(?:scheduler|lr_scheduler|sched)(?:_[a-z0-9]{1,2})?$"), SCHEDULER),
-    (re.compile(r"(?:\w+_)?(?:data_?)?loader(?:_\w+)?$|(?:\w+_)?dataloader(?:_\w+)?$"), LOADER),
+    (
+        re.compile(r"(?:\w{1,80}_)?(?:optimizer|optim|opt)(?:_?[A-Za-z0-9]{1,2})?$|optimizer\w{0,80}$"),
+        OPTIMIZER,
+    ),
+    (re.compile(r"(?:\w{1,80}_)?(?:lr_)?(?:scheduler|lr_scheduler|sched)(?:_[a-z0-9]{1,2})?$"), SCHEDULER),
+    (
+        re.compile(r"(?:\w{1,80}_)?(?:data_?)?loader(?:_\w{1,80})?$|(?:\w{1,80}_)?dataloader(?:_\w{1,80})?$"),
+        LOADER,
+    ),
     (
         re.compile(
-            r"(?:raw_|base_|my_|ddp_|the_|teacher_|student_|ema_)?model(?:_\w{1,8})?$|(?:\w+_)?net(?:_?[A-Z0-9]{1,2})?$"
+            r"(?:raw_|base_|my_|ddp_|the_|teacher_|student_|ema_)?model(?:_\w{1,8})?$|(?:\w{1,80}_)?net(?:_?[A-Z0-9]{1,2})?$"
             r"|generator|discriminator|encoder|decoder|unet|backbone|actor|critic|student|teacher|policy$"
         ),
         MODULE,
     ),
-    (re.compile(r"(?:\w+_)?criterion(?:_\w+)?$|loss_fn$|loss_func(?:tion)?$"), MODULE),
+    (re.compile(r"(?:\w{1,80}_)?criterion(?:_\w{1,80})?$|loss_fn$|loss_func(?:tion)?$"), MODULE),
     (re.compile(r"(?:grad_|loss_|amp_)?scaler$"), "torch.amp.GradScaler"),
 )
 

@@ -1,9 +1,10 @@
 """Notebooks: the code cells of an .ipynb as one script."""
 
 import ast
-import json
 import re
 from dataclasses import dataclass, field
+
+from gpudoctor.model.doors import load_json
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
 """Cell magics whose cell is Python all the same."""
@@ -28,8 +29,8 @@ class Notebook:
 def read_notebook(text: str) -> Notebook:
     """Join the code cells; magics become comments, so that line numbers stay."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = load_json(text)
+    except ValueError as error:
         raise NotANotebook(f"it is not valid JSON ({_short(error)})") from error
     if not isinstance(data, dict):
         raise NotANotebook("it holds no notebook")

@@ -116,6 +116,8 @@ class Program:
         for name, thing in bound.items():
             old = function.params.get(name)
             new = thing if old is None else join(old, thing)
+            if old is not None and (old.value is None) != (thing.value is None):
+                new = new.but(optional=True)
             if old is None or not same(old, new):
                 function.params[name] = new if function.runs < _RUNS - 1 else new.vague()
                 changed = True

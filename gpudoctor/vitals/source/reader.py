@@ -2,28 +2,37 @@
 
 import ast
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpudoctor.model.limits import SCRIPT, SOURCE_NODES, Limit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
-from gpudoctor.vitals.source.definitions import BACKWARD, STEP, Function, Klass, LoopRecord, Module
+from gpudoctor.vitals.source.definitions import (
+    BACKWARD,
+    MANUAL,
+    STEP,
+    Function,
+    Klass,
+    LoopRecord,
+    Module,
+    Record,
+)
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker, Words
 from gpudoctor.vitals.source.files import Unread, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.reaching import cut_branches, cut_unreached, in_cut
 from gpudoctor.vitals.source.roles import Roles
 from gpudoctor.vitals.source.things import MODULE, Thing
-
-LIMIT_BYTES = 8 << 20
-_TOTAL_BYTES = 64 << 20
 
 
 def read_source(
     paths: Sequence[Path],
     arguments: Mapping[Path, Sequence[str]] | Mapping[str, Sequence[str]] | None = None,
-    limit_bytes: int = LIMIT_BYTES,
+    limit: Limit = SCRIPT,
     texts: Mapping[str, str] | None = None,
 ) -> Source:
     """The program that some scripts, notebooks and folders make up, with the local modules they import.
@@ -33,14 +42,14 @@ def read_source(
     in `Source.unread`, each with a sentence; nothing raises.
     """
     words = {str(path): tuple(given) for path, given in (arguments or {}).items()}
-    reader = _Reader(limit_bytes, words, texts or {})
+    reader = _Reader(limit, words, texts or {})
     for path in paths:
         reader.target(Path(path))
     return reader.finish()
 
 
 class _Reader:
-    def __init__(self, limit: int, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]) -> None:
+    def __init__(self, limit: Limit, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]) -> None:
         self.limit = limit
         self.texts = texts
         self.words = {os.path.abspath(path): given for path, given in words.items()}
@@ -53,7 +62,7 @@ class _Reader:
     def target(self, path: Path) -> None:
         """A script, notebook or folder that the user named."""
         try:
-            folder = path.is_dir()
+            folder = os.path.isdir(path)
         except (OSError, ValueError) as error:
             self.unread[str(path)] = f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}"
             return
@@ -87,15 +96,16 @@ class _Reader:
 
     def _load(self, path: Path, entry: bool) -> Module | None:
         shown = str(path)
-        if self.total > _TOTAL_BYTES:
-            self.unread[shown] = f"{shown}: not read, {_TOTAL_BYTES >> 20} MiB of code were read already"
+        if self.total > SOURCE_NODES.most:
+            self.unread[shown] = f"{shown}: not read: the files before it have {SOURCE_NODES.words}"
             return None
         try:
             module, notes = load(path, shown, self.limit, entry, self.texts)
         except Unread as error:
             self.unread[shown] = str(error)
             return None
-        self.total += len(module.text)
+        self.total += module.nodes
+        cut_branches(module)
         self.notes += [(shown, note) for note in notes]
         return module
 
@@ -126,6 +136,8 @@ class _Builder:
             for function in module.functions:
                 self.roles.of_function(function)
         engines = engine_loops(modules)
+        cut_unreached(modules, list(_training(modules, engines)))
+        _demote(modules, engines)
         for module in modules:
             yield self._script(module, [engine for engine in engines if engine.module is module])
 
@@ -135,10 +147,14 @@ class _Builder:
         for function in module.functions:
             if function.record is not None:
                 records += function.record.loops
+        records = [record for record in records if not in_cut(module, record.node.lineno)]  # type: ignore[attr-defined]
+        engines = [engine for engine in engines if not in_cut(module, engine.span.line)]
         records.sort(key=lambda r: (r.span.line, r.span.column))
         loops = [self.loop(record) for record in records] + [self._engine(engine) for engine in engines]
         types, devices = self._types(module)
-        calls = sorted(module.calls.values(), key=lambda c: (c.span.line, c.span.column))
+        found = [call for call in module.calls.values() if not in_cut(module, call.node.lineno)]
+        calls = sorted(found, key=lambda c: (c.span.line, c.span.column))
+        module.kinds = None  # read for the last time; the loops' events keep the module
         return Script(
             path=module.path,
             text=module.text,
@@ -146,7 +162,11 @@ class _Builder:
             lines=len(module.lines),
             calls=tuple(calls),
             loops=tuple(loops),
-            classes={klass.name: self._class(klass) for klass in module.klasses},
+            classes={
+                klass.name: self._class(klass)
+                for klass in module.klasses
+                if not in_cut(module, klass.node.lineno)
+            },
             imports=dict(module.imports),
             types=types,
             devices=devices,
@@ -176,6 +196,7 @@ class _Builder:
                 parents=parents,
                 accumulates=self._accumulates(record) if record.role is LoopRole.TRAINING else None,
                 confident=record.confident,
+                count=record.count,
             )
         return record.loop
 
@@ -271,6 +292,77 @@ class _Builder:
             methods=methods,
             span=klass.module.span(klass.node),
         )
+
+
+_UPDATES = re.compile(r"optim|(^|_)opts?(_|$|[A-Z0-9])|(^|_)step$|apply_grad|scaler", re.IGNORECASE)
+"""Names of what updates parameters, or may."""
+
+
+def _demote(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> None:
+    """A backward pass trains nothing in a program without anything that updates parameters.
+
+    It makes a saliency map, an attack or the Fisher information.
+    """
+    driven = {id(engine.module) for engine in engines}
+    updating = {id(module) for module in modules if id(module) in driven or _updates(module)}
+    trains: set[int] = set()
+    for entry in modules:
+        if entry.entry:
+            program = {id(module) for module in entry.reach()}
+            trains |= program if program & updating else set()
+    for module in modules:
+        if id(module) in trains:
+            continue
+        for record in _records(module):
+            for loop in record.loops:
+                if loop.role in (LoopRole.TRAINING, LoopRole.EPOCHS):
+                    loop.role = LoopRole.OTHER
+
+
+def _records(module: Module) -> Iterator[Record]:
+    if module.frame is not None:
+        yield module.frame.record
+    yield from (function.record for function in module.functions if function.record is not None)
+
+
+def _updates(module: Module) -> bool:
+    """Whether what is left of a module names an optimizer or a step, or updates parameters by hand."""
+    for record in _records(module):
+        for item in record.items:
+            line = getattr(item.node, "lineno", 0)
+            if item.effect & (STEP | MANUAL) and not in_cut(module, line):
+                return True
+    for node in ast.walk(module.tree):
+        word = ""
+        if isinstance(node, ast.Attribute):
+            word = node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            word = node.func.id
+        elif isinstance(node, ast.Name | ast.arg):
+            word = node.id if isinstance(node, ast.Name) else node.arg
+            word = "" if word == "step" else word  # a counter
+        elif isinstance(node, ast.Assign):  # `p.data = p.data - rate * p.grad`
+            word = (
+                "step"
+                if any(isinstance(at, ast.Attribute) and at.attr == "data" for at in node.targets)
+                else ""
+            )
+        if word and _UPDATES.search(word):
+            return True
+    return False
+
+
+def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, int]]:
+    """The places of training loops."""
+    for module in modules:
+        records = list(module.frame.record.loops) if module.frame is not None else []
+        for function in module.functions:
+            records += function.record.loops if function.record is not None else []
+        for record in records:
+            if record.role is LoopRole.TRAINING:
+                yield module, record.node.lineno  # type: ignore[attr-defined]
+    for engine in engines:
+        yield engine.module, engine.span.line
 
 
 def _base_name(base: Thing) -> str:

@@ -59,6 +59,10 @@ class _Own:
     eval_context: bool = False
 
 
+_PARTS = re.compile(r"(^|[\W_])(optim\w*|opts|(lr_)?schedulers?|losses)(\.(values|items|keys)\(\)|\)|$)")
+"""What holds the optimizers, schedules or losses of a step: `self.optimizers.items()`, `zip(opts, losses)`."""
+
+
 class Roles:
     """Decides the roles of every loop, scope by scope, callees first."""
 
@@ -223,6 +227,8 @@ def _counts(loop: LoopRecord) -> bool:
     """Whether its passes can be steps: a loader, a range, a while; not a list of optimizers or losses."""
     if not loop.iterates:
         return True
+    if _PARTS.search(loop.iterates) and not draws(loop):
+        return False
     return (
         draws(loop)
         or loop.iterates.startswith(("range", "trange", "tqdm", "enumerate", "itertools", "count"))

@@ -1,10 +1,11 @@
 """Interpreting statements: bindings, branches, loops, definitions."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from gpudoctor.model.signs.source import GuardKind, Unknown
+from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source import defining, guards, imports
 from gpudoctor.vitals.source.definitions import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.expressions import evaluate
@@ -82,7 +83,9 @@ def _aug_assign(program: Program, frame: Frame, node: ast.AugAssign) -> bool:
     thing = program.arithmetic(node.op, old, value)
     target_is_gradient = isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
     from_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(node.value))
-    effect = MANUAL if from_gradient and not target_is_gradient else 0
+    # `fisher[name] += p.grad ** 2` collects gradients and updates nothing.
+    collects = isinstance(node.op, ast.Add) and isinstance(node.target, ast.Subscript)
+    effect = MANUAL if from_gradient and not target_is_gradient and not collects else 0
     frame.add(node, graph=value.graph, effect=effect)
     assign(program, frame, node.target, thing)
     return False
@@ -95,14 +98,19 @@ def _if(program: Program, frame: Frame, node: ast.If) -> bool:
         execute(program, frame, node.orelse)
         frame.end_branch()
         return ended and False
+    frame.test(node.test)
+    _told_by_body(program, frame, node.test, node.body)
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
     text = frame.module.segment(node.test)
-    meaning = counter_reset(program, frame, node) or guards.meaning(node.test, thing, text)
+    meaning = frame.told.get(id(node.test)) or guards.meaning(node.test, thing, text)
     first, first_ended = _branch(program, frame, node.body, meaning, text, node.lineno)
     opposite = guards.negate(meaning)
     other, other_ended = _branch(program, frame, node.orelse, opposite, text, node.lineno)
+    unswitched = _unswitched(frame, ((meaning, first, other), (opposite, other, first)))
     frame.merge([None if first_ended else first, None if other_ended else other])
+    for name, thing in unswitched.items():
+        frame.bind(name, thing)
     if first_ended and not other_ended and _skips(frame, node.body):
         frame.open_guards(opposite, f"not ({text})", node.lineno)
     elif other_ended and not first_ended and _skips(frame, node.orelse):
@@ -110,18 +118,45 @@ def _if(program: Program, frame: Frame, node: ast.If) -> bool:
     return first_ended and other_ended
 
 
+def _unswitched(
+    frame: Frame, arms: Sequence[tuple[Meanings, dict[str, Thing], dict[str, Thing]]]
+) -> dict[str, Thing]:
+    """Names that only a branch that is off by default fills, as they are after both."""
+    found: dict[str, Thing] = {}
+    for meaning, inside, beside in arms:
+        off = guards.switched_off(meaning)
+        for name, thing in inside.items() if off else ():
+            after = guards.under_switch(beside.get(name) or frame.names.get(name), thing, off)
+            if after is not None:
+                found[name] = after
+    return found
+
+
 _REACHES = (ast.GtE, ast.Gt, ast.Eq)
 
 
-def counter_reset(program: Program, frame: Frame, node: ast.If) -> Meanings | None:
-    """`if count >= N: ...; count = 0` and `if not done: ...; done = True`, told from what the body does."""
-    test = node.test
+def _told_by_body(program: Program, frame: Frame, test: ast.expr, body: Sequence[ast.stmt]) -> None:
+    """Note what parts of a condition mean, as far as the body that they guard tells."""
+    if isinstance(test, ast.BoolOp):
+        for operand in test.values:
+            _told_by_body(program, frame, operand, body)
+    elif (meaning := counter_reset(program, frame, test, body)) is not None:
+        frame.told[id(test)] = meaning
+
+
+def counter_reset(program: Program, frame: Frame, test: ast.expr, body: Sequence[ast.stmt]) -> Meanings | None:
+    """`if count >= N: ...; count = 0`, `if not done: ...; done = True` and `if x is None: ...; x = make()`."""
     negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
     name = test.operand if negated and isinstance(test, ast.UnaryOp) else test
-    for statement in node.body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+    unset = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and _is_none(test.comparators[0])
+    for statement in _in_order(body):
+        if not isinstance(statement, ast.Assign):
             continue
         text = guards.dotted(statement.targets[0])
+        if isinstance(test, ast.Compare) and unset and text == guards.dotted(test.left):
+            return None if _is_none(statement.value) else (Meaning(kind=GuardKind.ONCE),)
+        if not isinstance(statement.value, ast.Constant):
+            continue
         value = statement.value.value
         if (
             isinstance(value, bool)
@@ -135,6 +170,18 @@ def counter_reset(program: Program, frame: Frame, node: ast.If) -> Meanings | No
             period = value_of(program.peek(frame, bound), frame.module.segment(bound))
             return (Meaning(kind=GuardKind.PERIOD, period=period, subject=frozenset({text})),)
     return None
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _in_order(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run whenever the body does."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.With):
+            yield from _in_order(statement.body)
 
 
 def _skips(frame: Frame, body: Sequence[ast.stmt]) -> bool:
@@ -171,7 +218,11 @@ def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
         bounds = node.iter.args
         if bounds:
             bound = bounds[0] if len(bounds) == 1 else bounds[1]
-            record.count = value_of(program.peek(frame, bound), frame.module.segment(bound))
+            end = value_of(program.peek(frame, bound), frame.module.segment(bound))
+            start = program.peek(frame, bounds[0]).value if len(bounds) == 2 else 0
+            if isinstance(end, Known) and type(end.value) is int and type(start) is int:
+                end = replace(end, value=end.value - start)
+            record.count = end
     record.targets = tuple(sorted(_names(node.target)))
     frame.start_branch()
     assign(program, frame, node.target, element(source))
@@ -184,6 +235,7 @@ def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
 def _while(program: Program, frame: Frame, node: ast.While) -> bool:
     record = _open_loop(frame, node, "", None)
     frame.start_branch()
+    frame.test(node.test)
     evaluate(program, frame, node.test)
     frame.add(node.test)
     execute(program, frame, node.body)
@@ -298,6 +350,7 @@ def _raise(program: Program, frame: Frame, node: ast.Raise) -> bool:
 
 
 def _assert(program: Program, frame: Frame, node: ast.Assert) -> bool:
+    frame.test(node.test)
     evaluate(program, frame, node.test)
     frame.add(node.test)
     if node.msg is not None:

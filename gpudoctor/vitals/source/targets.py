@@ -2,10 +2,11 @@
 
 import ast
 
+from gpudoctor.vitals.source import guards
 from gpudoctor.vitals.source.definitions import Klass, Module
 from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.tensors import element
-from gpudoctor.vitals.source.things import MISSING, NOTHING, Thing, join
+from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, join
 
 
 def assign(program: object, frame: Frame, target: ast.expr, thing: Thing) -> None:
@@ -70,14 +71,14 @@ def _attribute(program: object, frame: Frame, target: ast.Attribute, thing: Thin
     if base is None:
         return
     if base.klass is not None and base.attrs is None:
-        _into(base.klass.attrs, target.attr, thing)
+        _into(base.klass.attrs, target.attr, thing, _switch(frame))
         return
     if isinstance(base.definition, Klass):
-        _into(base.definition.members, target.attr, thing)
+        _into(base.definition.members, target.attr, thing, _switch(frame))
         return
     if isinstance(base.definition, Module):
         if base.definition.frame is not None:
-            _into(base.definition.frame.names, target.attr, thing)
+            _into(base.definition.frame.names, target.attr, thing, _switch(frame))
         return
     if base.attrs is not None:
         attrs = dict(base.attrs)
@@ -85,9 +86,25 @@ def _attribute(program: object, frame: Frame, target: ast.Attribute, thing: Thin
         _rebind(program, frame, target.value, base.but(attrs=attrs))
 
 
-def _into(attrs: dict[str, Thing], name: str, thing: Thing) -> None:
+def _switch(frame: Frame) -> Meanings:
+    """The switch that is off by default and that the code here waits for; empty when it runs."""
+    guard = next((mark.guard for mark in frame.marks if mark.guard.never), None)
+    return () if guard is None else (Meaning(kind=guard.kind, value=guard.value),)
+
+
+def _into(attrs: dict[str, Thing], name: str, thing: Thing, off: Meanings) -> None:
     old = attrs.get(name)
-    attrs[name] = thing if old is None else join(old, thing)
+    if old is None:
+        # What only a switch fills is empty without it, whichever branch is read first.
+        attrs[name] = thing.but(value=MISSING, test=off) if off and guards.fills(thing) else thing
+        return
+    waits = guards.switched_off(old.test or ())
+    after = None
+    if off:
+        after = guards.under_switch(old, thing, off)
+    elif waits and not old.known:
+        after = guards.under_switch(thing, old, waits)
+    attrs[name] = join(old, thing) if after is None else after
 
 
 def _rebind(program: object, frame: Frame, node: ast.expr, thing: Thing) -> None:

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Literal, Unknown, Value
@@ -104,10 +104,14 @@ class Thing:
     """Whether it comes from the command line, a config or the environment."""
     graph: bool = False
     """Whether it is a tensor that carries its autograd graph."""
+    optional: bool = False
+    """Whether it is a parameter that some calls give and others leave at None."""
     guessed: bool = False
     """Whether the type was told from the name alone."""
     made: ast.Call | None = None
     """The call that built it."""
+    _vague: "Thing | None" = field(default=None, init=False)
+    """Itself without its value, once somebody asked: it is asked for often, and for the same things."""
 
     @property
     def known(self) -> bool:
@@ -116,10 +120,20 @@ class Thing:
 
     def but(self, **changes: object) -> "Thing":
         """A copy with changes."""
-        return replace(self, **changes)  # type: ignore[arg-type]
+        other = object.__new__(Thing)  # `dataclasses.replace` takes five times as long
+        for name in _FIELDS:
+            setattr(other, name, changes[name] if name in changes else getattr(self, name))
+        other._vague = None
+        return other
 
     def vague(self) -> "Thing":
         """The same without its value, as it is when it may change from pass to pass."""
+        if self._vague is None:
+            self._vague = made = self._without_value()
+            made._vague = made
+        return self._vague
+
+    def _without_value(self) -> "Thing":
         if self.keys is not None and not self.open:
             return self.but(value=MISSING, keys={k: v.vague() for k, v in self.keys.items()}, test=None)
         if self.value is MISSING and self.test is None and self.items is None:
@@ -129,6 +143,7 @@ class Thing:
         return self.but(value=MISSING, test=None)
 
 
+_FIELDS = tuple(item.name for item in fields(Thing) if item.init)
 NOTHING = Thing()
 NUMBER = Thing(type="number")
 TEXT = Thing(type="str")
@@ -188,6 +203,7 @@ def join(a: Thing, b: Thing) -> Thing:
         test=a.test if a.test is b.test or (same and not b.test) else None,
         option=a.option or b.option,
         graph=a.graph or b.graph,
+        optional=a.optional or b.optional,
         guessed=a.guessed and b.guessed,
         made=a.made if a.made is b.made else None,
     )
@@ -277,6 +293,7 @@ def same(a: Thing, b: Thing) -> bool:
         and a.klass is b.klass
         and a.option == b.option
         and a.graph == b.graph
+        and a.optional == b.optional
         and _same_parts(a, b)
     )
 

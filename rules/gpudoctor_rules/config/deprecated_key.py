@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor_rules.config.placing import settings
+from gpudoctor_rules.config.placing import quoted, settings
 
 
 class DeprecatedKeyRule(Rule):
@@ -19,6 +19,18 @@ class DeprecatedKeyRule(Rule):
         if same and not any(setup is not None and new in setup.items for setup, _ in pairs):
             for item in items:
                 edits += item.rename(new)
+        old_value = str(finding.fact("value") or "")
+        if old_value:
+            changed = [edit for item in items if (edit := item.edit(quoted(item, new), python=repr(new)))]
+            yield Remedy(
+                id="CFG009-value",
+                title=f"{new} instead of {old_value}",
+                steps=(new,),
+                applicability=_applicability(bool(changed), bool(finding.fact("installed"))),
+                effort=Effort.SETTING,
+                edits=tuple(changed),
+            )
+            return
         old = items[0].key.rpartition(".")[2].lstrip("-") if items else "the key"
         dropped = new.startswith("nothing")
         yield Remedy(

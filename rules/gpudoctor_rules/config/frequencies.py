@@ -32,8 +32,11 @@ class FrequenciesRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         key, kind, run = str(finding.fact("key")), str(finding.fact("kind")), int(finding.fact("run") or 0)
+        norm = int(finding.fact("norm") or 1)
         declared = next(part.value for part in finding.evidence if isinstance(part, Measurement))
-        period = engine_period(patient, kind, float(declared), PERIODS[kind], run or None)
+        period = engine_period(patient, kind, float(declared), PERIODS[kind], run or None, norm)
+        if not finding.fact("never") and period <= float(declared):
+            return  # the run is too short for a period that cures
         override = OVERRIDES.get(key)
         span = finding.span
         edits = _edits(patient, span, key, period) if span is not None else _in_config(patient, finding, period)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.written import Written
+from gpudoctor.model.reading.written import Written, replace_key
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 STEPS = {
@@ -46,6 +46,10 @@ class PrecisionConflictRule(Rule):
                 else "one of the two is enough"
             )
             yield _remedy(cure, title, why, _edits(items[:1], "false", "False"))
+        elif cure == "amp-to-bf16":
+            items = [item for _, item in settings(finding, patient) if item.key.endswith("amp.enabled")]
+            why = "DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32"
+            yield _remedy(cure, '"bf16": {"enabled": true} in place of amp', why, _section_renamed(items))
         elif cure == "load-bf16":
             items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
             name = items[0].key if items else "torch_dtype"
@@ -64,6 +68,19 @@ def _remedy(name: str, title: str, why: str, edits: tuple[Edit, ...]) -> Remedy:
         effort=Effort.SETTING,
         edits=edits,
     )
+
+
+def _section_renamed(items: list[Written]) -> tuple[Edit, ...]:
+    """`amp` becomes `bf16` where the block holds nothing but its switch."""
+    item = items[0] if items else None
+    if item is None or item.file is None or item.entry is None or len(item.entry.parts) < 2:
+        return ()
+    key = item.entry.key.removesuffix(".enabled")
+    section = item.file.sections.get(key)
+    if section is None or len(list(item.file.under(key))) != 1:
+        return ()
+    edit = replace_key(item.file, section.line, section.column, "amp", "bf16")
+    return () if edit is None else (edit,)
 
 
 def _bfloat16(item: Written) -> str:

@@ -6,7 +6,7 @@ from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remed
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.forecasts import change_words, stage_that_fits
 from gpudoctor.model.signs.memory import Choice
-from gpudoctor_rules.memory.fields import edits, job_of, said_as, written
+from gpudoctor_rules.memory.fields import answer, edits, job_of
 
 
 class ZeroStageMisfitRule(Rule):
@@ -27,7 +27,7 @@ class ZeroStageMisfitRule(Rule):
         yield Remedy(
             id="CFG004-stage",
             title=change_words(better) + (f" ({size(projected.peak)})" if projected is not None else ""),
-            steps=tuple(said_as(written(job, name, patient), name, value) for name, value in changes.items()),
+            steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
             applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             sets=tuple((name, str(value)) for name, value in changes.items()),

@@ -1,9 +1,13 @@
 """Answers DATA007 eval-loader-misuse."""
 
+import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.reading.cadence import settable
+from gpudoctor.model.reading.syntax import nodes
+
+_TOTAL = "Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full."
 
 
 class EvalLoaderMisuseRule(Rule):
@@ -15,13 +19,14 @@ class EvalLoaderMisuseRule(Rule):
         settings = tuple((name, "False") for name in ("shuffle", "drop_last") if finding.fact(name))
         span = finding.span
         if settings and span is not None:
-            fits = settable(patient.source, span, *(name for name, _ in settings), free=2)
+            whole = bool(finding.fact("drop_last")) and _counts_whole_batches(patient)
+            fits = not whole and settable(patient.source, span, *(name for name, _ in settings), free=2)
             edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings)
             title = ", ".join(f"{name}={value}" for name, value in settings)
             yield Remedy(
                 id="DATA007-order",
                 title=title,
-                steps=(f"Pass {title} to the evaluation's loader.",),
+                steps=(f"Pass {title} to the evaluation's loader.", *((_TOTAL,) if whole else ())),
                 # The metric covers other samples, or the same in another order.
                 applicability=Applicability.UNSAFE if fits else Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,
@@ -38,3 +43,21 @@ class EvalLoaderMisuseRule(Rule):
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.SMALL_EDIT,
             )
+
+
+def _counts_whole_batches(patient: Patient) -> bool:
+    """Whether the program counts samples as the loader's length times the batch size."""
+    return any(
+        isinstance(node.op, ast.Mult) and any(_length(side) for side in (node.left, node.right))
+        for script in patient.source.scripts
+        for node in nodes(script, ast.BinOp)
+    )
+
+
+def _length(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "len"
+        and len(node.args) == 1
+        and not ast.unparse(node.args[0]).endswith("dataset")
+    )

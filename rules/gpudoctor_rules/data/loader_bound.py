@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.model import (
     Applicability,
     Code,
+    Effect,
+    EffectOrigin,
     Effort,
     Finding,
     KeywordEdit,
@@ -38,7 +40,7 @@ class LoaderBoundRule(Rule):
         if finding.fact("workers") == 0 and finding.cost.step_share is not None:
             workers, why = _as_measured(patient, finding.cost.step_share, workers, why)
         if workers > int(finding.fact("workers") or 0):
-            yield self._workers(finding, workers, why)
+            yield self._workers(finding, workers, why, _gain(finding, patient, workers))
         yield Remedy(
             id="DATA001-precompute",
             title="Do the work for each item once, before the training",
@@ -52,7 +54,7 @@ class LoaderBoundRule(Rule):
             uses=frozenset({Resource.DISK}),
         )
 
-    def _workers(self, finding: Finding, workers: int, why: str) -> Remedy:
+    def _workers(self, finding: Finding, workers: int, why: str, gain: Effect | None) -> Remedy:
         """More of them than there are."""
         prefix = "dataloader_" if finding.fact("engine") else ""
         settings = [(f"{prefix}num_workers", str(workers)), (f"{prefix}persistent_workers", "True")]
@@ -69,6 +71,11 @@ class LoaderBoundRule(Rule):
             flag = option.removeprefix("default of ")
             steps = [f"Launch with {flag} {workers} ({why}), and pass persistent_workers=True to the loader."]
             edits = ()
+        elif finding.fact("chosen"):
+            rest = ", ".join(f"{name}={value}" for name, value in settings[1:])
+            steps = [
+                f"Set {finding.fact('chosen')}, which the loader gets, to {workers} ({why}), and pass {rest}."
+            ]
         steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
         iterable = bool(finding.fact("iterable"))
         if iterable:
@@ -81,6 +88,7 @@ class LoaderBoundRule(Rule):
             steps=tuple(steps),
             applicability=Applicability.UNSAFE if iterable else Applicability.SAFE,
             effort=Effort.SMALL_EDIT if iterable else Effort.ONE_LINE,
+            effect=gain,
             sets=(("DataLoader.num_workers", str(workers)),),
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
             edits=edits,
@@ -166,6 +174,8 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
     )
+    if workers == 0:
+        return
     yield Remedy(
         id="DATA001-stream",
         title=f"the generator inside a DataLoader with num_workers={workers}",
@@ -188,16 +198,32 @@ _HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter, "own
 
 
 def workers_for(patient: Patient) -> tuple[int, str]:
-    """Loader workers for one rank, and the numbers behind them in words."""
+    """Loader workers for one rank, and the numbers behind them in words; 0 where no CPU is left for one."""
     try:
         cpus, origin = cpus_per_rank(patient)
     except Unavailable as error:
         return _FALLBACK, f"a start where the CPUs are not known: {error}"
-    workers = max(1, min(_MOST, int(cpus) - 1))
+    workers = max(0, min(_MOST, int(cpus) - 1))
     keeps = "one is kept for the training process" if ranks_here(patient) == 1 else "one a process is kept"
-    if int(cpus) <= 1:
-        return workers, f"{origin}; a worker still prepares the next batch while the GPU computes"
     return workers, f"{origin}, {keeps}" + (f", at most {_MOST}" if workers == _MOST else "")
+
+
+def _gain(finding: Finding, patient: Patient, workers: int) -> Effect | None:
+    """What so many workers can give: their CPUs share the items' work, and the training keeps one of its own.
+
+    With a share S of the time for items, n workers leave max(1 - S, S/n) of a step; without a GPU the training
+    needs the CPUs too, and P of them leave no less than 1/P. None where nothing was measured.
+    """
+    share = finding.cost.step_share
+    if share is None or not 0 < share < 1 or finding.fact("workers") != 0:
+        return None
+    left = max(1 - share, share / max(1, workers))
+    try:
+        left = max(left, 0.0 if finding.fact("cuda") else 1 / max(1.0, cpus_per_rank(patient)[0]))
+    except Unavailable:
+        return None
+    most = round(max(1.0, 1 / left), 3)
+    return Effect(quantity="throughput", low=1.0, high=most, unit="x", provenance=EffectOrigin.BOUND)
 
 
 def _as_measured(patient: Patient, share: float, workers: int, why: str) -> tuple[int, str]:
@@ -210,6 +236,8 @@ def _as_measured(patient: Patient, share: float, workers: int, why: str) -> tupl
         cpus = int(cpus_per_rank(patient)[0])
     except Unavailable:
         return workers, why
+    if cpus <= 1:
+        return workers, why  # it would only share the one CPU with the training
     needed = math.ceil(share / max(1 - share, 1 / max(1, cpus)) - 1e-6)
     if workers < needed <= min(cpus, _MOST):
         return needed, f"{cpus_per_rank(patient)[1]}, and the items take longer than the training"

@@ -20,6 +20,8 @@ class SlowPreprocessingRule(Rule):
             yield _VECTORISE
         elif kind == "tokens":
             yield _pretokenise(processes_for(patient))
+        elif kind == "text":
+            yield _BINARY
         else:
             yield _ONCE
 
@@ -34,6 +36,17 @@ _VECTORISE = Remedy(
     ),
     applicability=Applicability.DISPLAY_ONLY,
     effort=Effort.SMALL_EDIT,
+)
+_BINARY = Remedy(
+    id="DATA002-binary",
+    title="write the numbers to binary files once, and load those",
+    steps=(
+        "np.save(path.with_suffix('.npy'), np.loadtxt(path).astype(np.float32)) once, before the training",
+        "np.load(path.with_suffix('.npy'), mmap_mode='r') in __getitem__",
+    ),
+    applicability=Applicability.DISPLAY_ONLY,
+    effort=Effort.SMALL_EDIT,
+    uses=frozenset({Resource.DISK}),
 )
 _ONCE = Remedy(
     id="DATA002-once",
@@ -50,11 +63,13 @@ _ONCE = Remedy(
 
 
 def _pretokenise(processes: int) -> Remedy:
+    several = f"num_proc={processes}" if processes > 1 else ""
+    how = f"batched=True, {several}" if several else "batched=True"
     return Remedy(
         id="DATA002-pretokenise",
-        title=f"tokenise once, before the training (num_proc={processes})",
+        title=f"tokenise once, before the training{f' ({several})' if several else ''}",
         steps=(
-            f"dataset = dataset.map(tokenise, batched=True, num_proc={processes})   # cached on disk",
+            f"dataset = dataset.map(tokenise, {how})   # cached on disk",
             'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
             "pad in the collate function, to the batch's longest sample",
         ),

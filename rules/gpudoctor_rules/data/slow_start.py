@@ -42,6 +42,9 @@ class SlowStartRule(Rule):
             finding, patient, processes
         )  # fmt: skip
         key = "preprocessing_num_workers" if finding.fact("how") == "config" else "num_proc"
+        if finding.fact("kind") == "workers" and processes == 1:
+            yield _store()  # one process more would change nothing
+            return
         if finding.fact("kind") == "workers":
             yield Remedy(
                 id="DATA012-processes",
@@ -108,12 +111,24 @@ def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit
         if not settable(scripts_given(patient), span, method="map", remove=("load_from_cache_file",)):
             return ()
         return (
-            KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("load_from_cache_file",)),
+            KeywordEdit(
+                path=span.path,
+                line=span.line,
+                column=span.column,
+                remove=("load_from_cache_file",),
+                method="map",
+            ),
         )
     if not settable(scripts_given(patient), span, "num_proc", method="map", free=1):
         return ()
     return (
-        KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("num_proc", str(processes)),)),
+        KeywordEdit(
+            path=span.path,
+            line=span.line,
+            column=span.column,
+            set=(("num_proc", str(processes)),),
+            method="map",
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor.model.workload import optional
 
 
 class UnpinnedTransferRule(Rule):
@@ -21,7 +22,7 @@ class UnpinnedTransferRule(Rule):
 
     answers = Code("DATA004")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         kind = finding.fact("kind")
         spans = [item for item in finding.evidence if isinstance(item, SourceSpan) and item.end_line]
         edits: list[KeywordEdit] = []
@@ -29,7 +30,7 @@ class UnpinnedTransferRule(Rule):
             keyword = "dataloader_pin_memory" if kind == "engine" else "pin_memory"
             edits.append(_set(spans[0], keyword))
         if kind in ("blocking", "unpinned"):
-            edits += [_set(span, "non_blocking") for span in spans[1:]]
+            edits += [_set(span, "non_blocking", _move(span, patient)) for span in spans[1:]]
         names = list(dict.fromkeys(name for edit in edits for name, _ in edit.set))
         steps = [
             f"{'Loader' if name.endswith('pin_memory') else 'Copy'}, line {edit.line}: {name}=True"
@@ -54,5 +55,19 @@ class UnpinnedTransferRule(Rule):
         )
 
 
-def _set(span: SourceSpan, keyword: str) -> KeywordEdit:
-    return KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, "True"),))
+def _set(span: SourceSpan, keyword: str, method: str = "") -> KeywordEdit:
+    change = ((keyword, "True"),)
+    return KeywordEdit(path=span.path, line=span.line, column=span.column, set=change, method=method)
+
+
+def _move(span: SourceSpan, patient: Patient) -> str:
+    """`to` or `cuda`, whichever of the calls at a place copies: `x.float().cuda()` has two."""
+    source = optional(lambda: patient.source)
+    names = {
+        call.method
+        for script in (source.scripts if source is not None else ())
+        if script.path == span.path
+        for call in script.calls_to(".to", ".cuda")
+        if call.span == span
+    }
+    return names.pop() if len(names) == 1 else ""

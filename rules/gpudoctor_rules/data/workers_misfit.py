@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor.model.reading.recordings.written import RUN
 
 _MOST = 16
 """The optimisation summary's cap on workers of one loader."""
@@ -32,6 +33,8 @@ class WorkersMisfitRule(Rule):
         elif kind == "without":
             yield self._drop(finding)
             yield self._workers(finding, patient)
+        elif kind == "iterated":
+            yield self._iterate()
         elif kind == "short":
             yield self._longer()
         elif kind == "respawned":
@@ -45,7 +48,8 @@ class WorkersMisfitRule(Rule):
         keyword = _keyword(finding, "num_workers")
         option = str(finding.fact("origin") or "")
         flag = option.removeprefix("default of ") if option.startswith("default of --") else ""
-        step = f"Launch with {flag} {workers}" if flag else f"Pass {keyword}={workers}"
+        step = f"Launch with {flag} {workers}" if flag else setting(finding, keyword, workers)
+        passed = bool(flag) or option in ("command line", RUN)
         return Remedy(
             id="DATA003-fewer",
             title=f"{keyword}={workers}",
@@ -53,15 +57,28 @@ class WorkersMisfitRule(Rule):
             applicability=Applicability.SAFE,
             effort=Effort.SETTING if flag else Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
-            edits=() if flag or option == "command line" else _edits(finding, ((keyword, str(workers)),)),
+            edits=() if passed else _edits(finding, ((keyword, str(workers)),)),
             override=(("DataLoader.num_workers", str(workers)),),
+        )
+
+    def _iterate(self) -> Remedy:
+        return Remedy(
+            id="DATA003-iterate",
+            title="Iterate over the loader once an epoch",
+            steps=(
+                "Draw all batches of an epoch from one iterator: for batch in loader.",
+                "If the loop counts steps: batches = iter(loader) before it, next(batches) in it, and a new "
+                "iterator when StopIteration is raised.",
+            ),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.SMALL_EDIT,
         )
 
     def _drop(self, finding: Finding) -> Remedy:
         keyword = _keyword(finding, str(finding.fact("keyword")))
         span = finding.span
         edits: tuple[KeywordEdit, ...] = ()
-        if span is not None and finding.fact("settable"):
+        if span is not None and finding.fact("droppable"):
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(keyword,)),)
         return Remedy(
             id="DATA003-drop",
@@ -82,7 +99,7 @@ class WorkersMisfitRule(Rule):
         return Remedy(
             id="DATA003-workers",
             title=f"{keyword}={workers}",
-            steps=(f"Pass {keyword}={workers} ({origin}) and keep {finding.fact('keyword')}.",),
+            steps=(f"{setting(finding, keyword, workers)} ({origin}) and keep {finding.fact('keyword')}.",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
@@ -127,6 +144,12 @@ class WorkersMisfitRule(Rule):
             applicability=Applicability.UNSAFE,
             effort=Effort.SMALL_EDIT,
         )
+
+
+def setting(finding: Finding, keyword: str, value: int) -> str:
+    """Where to set a loader's number of workers: in the call, or where the program chooses it."""
+    chosen = str(finding.fact("chosen") or "")
+    return f"Set {chosen}, which the loader gets, to {value}" if chosen else f"Pass {keyword}={value}"
 
 
 def _keyword(finding: Finding, name: str) -> str:

@@ -34,6 +34,13 @@ class PackageConflictRule(Rule):
             yield from self._bitsandbytes(str(finding.fact("override")), str(finding.fact("have")))
         elif kind == "two-stacks":
             yield self._two_stacks(finding)
+        elif kind == "project":
+            asked = str(finding.fact("asked")).split()
+            yield self._remedy(
+                "project",
+                "create an environment with the versions that the project asks for",
+                ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, asked))}"),
+            )
         elif kind == "pynvml":
             yield self._remedy(
                 "pynvml",

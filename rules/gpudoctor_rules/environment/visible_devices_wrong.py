@@ -17,6 +17,8 @@ class VisibleDevicesWrongRule(Rule):
         kind, gpus = finding.fact("kind"), int(finding.fact("gpus") or 0)
         if kind == "value":
             yield self._set(_wanted(patient, gpus), gpus, finding)
+        elif kind == "missing":
+            yield self._elsewhere(int(finding.fact("asked") or 0))
         elif kind == "ranks":
             if gpus > 0:
                 yield self._ranks(gpus)
@@ -25,6 +27,19 @@ class VisibleDevicesWrongRule(Rule):
             )
         else:
             yield self._unset("unset it: the scheduler has chosen the GPUs", finding)
+
+    def _elsewhere(self, gpus: int) -> Remedy:
+        return Remedy(
+            id=f"{self.answers}-machine",
+            title="run it on a machine with the GPUs, or name their card: --gpu H100",
+            steps=(
+                "nvidia-smi -L   # on the machine of the job; in a container start it with --gpus all",
+                f"srun --gpus={gpus} gpudoctor check ...   # inside the allocation",
+                "gpudoctor check --gpu H100 ...   # examines the job for a card of another machine",
+            ),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+        )
 
     def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
         value = ",".join(str(index) for index in range(wanted))

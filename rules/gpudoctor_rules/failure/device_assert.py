@@ -11,6 +11,15 @@ class DeviceAssertRule(Rule):
     answers = Code("FAIL003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        if finding.fact("cure"):
+            cure = str(finding.fact("cure"))
+            yield Remedy(
+                id="FAIL003-outside",
+                title=cure,
+                steps=(cure,),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.ONE_LINE,
+            )
         if finding.fact("assert"):
             yield Remedy(
                 id="FAIL003-labels",

@@ -56,6 +56,13 @@ class AccumulationWrongRule(Rule):
                 _ended(finding, patient) if finding.fact("epochs") else _moved(finding, patient, drop=False),
                 _SCHEDULE,
             ),
+            "never": (
+                "LOOP003-step-schedule",
+                f"call {text}",
+                (f"{text} after each epoch, or after each optimizer step if the schedule counts steps",),
+                (),
+                _SCHEDULE,
+            ),
             "twice": (
                 "LOOP003-divide-once",
                 "leave the division to Accelerate",

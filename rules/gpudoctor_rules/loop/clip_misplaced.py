@@ -22,6 +22,21 @@ class ClipMisplacedRule(Rule):
         late = finding.fact("how") == "late"
         unscale = f"{scaler}.unscale_({optimizer})"
         step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
+        if finding.fact("how") == "micro":
+            yield Remedy(
+                id="LOOP004-once-a-step",
+                title=f"clip once, right before {step}",
+                steps=(
+                    f"move {where} to where {step} runs, after the last backward() of a step:",
+                    *((f"    {unscale}",) if scaler else ()),
+                    f"    {where}",
+                    f"    {step}",
+                ),
+                applicability=Applicability.UNSAFE,
+                effort=Effort.SMALL_EDIT,
+                references=_REFERENCES,
+            )
+            return
         if late:
             title = f"clip before {step}"
             steps = (

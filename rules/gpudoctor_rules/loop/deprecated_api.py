@@ -53,6 +53,9 @@ def _edit(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit
     drop, add = str(finding.fact("drop") or ""), str(finding.fact("add") or "")
     if drop:
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(drop,))
+    elif finding.fact("set"):
+        change = (str(finding.fact("set")), str(finding.fact("set_value")))
+        yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=(change,))
     elif add:
         value = str(finding.fact("value"))
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=((add, value),))

@@ -31,7 +31,7 @@ class ZeroGradMissingRule(Rule):
 def _named(finding: Finding) -> str:
     """The optimizer's name by the line of its step, where only a run was looked at."""
     text = finding.span.text if finding.span else ""
-    found = re.search(r"([A-Za-z_][\w.\[\]]*)\.step\(", text)
+    found = re.search(r"([A-Za-z_][\w.\[\]]{0,60})\.step\(", text)
     return found[1] if found else "optimizer"
 
 

@@ -14,7 +14,7 @@ from gpudoctor.model import (
     Resource,
     Rule,
 )
-from gpudoctor_rules.memory.fields import edits, job_of, said_as, written
+from gpudoctor_rules.memory.fields import answer, edits, job_of
 
 
 class CheckpointingUnneededRule(Rule):
@@ -25,7 +25,7 @@ class CheckpointingUnneededRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         job = job_of(finding, patient)
         made = edits(job, {"checkpointing": "none"}, patient)
-        line = said_as(written(job, "checkpointing", patient), "checkpointing", "none")
+        line = answer(job, "checkpointing", "none", patient)
         yield Remedy(
             id="MEM008-off",
             title=line,

@@ -6,6 +6,7 @@ from gpudoctor.model import Edit, Finding, Patient, SourceSpan, Unavailable
 from gpudoctor.model.reading.written import Written
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice, JobMemory
+from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import entry_at, keyword_at, quoted
 
 KEYS = {
@@ -35,6 +36,74 @@ def written(job: JobMemory, name: str, patient: Patient) -> Written | None:
     if place is None:
         return None
     return keyword_at(place, patient) if isinstance(place, SourceSpan) else entry_at(place, patient)
+
+
+_LIGER = {
+    ConfigKind.HUGGINGFACE: "use_liger_kernel: true",
+    ConfigKind.LLAMA_FACTORY: "enable_liger_kernel: true",
+    ConfigKind.AXOLOTL: "liger_fused_linear_cross_entropy: true",
+    ConfigKind.TORCHTUNE: "loss._component_: torchtune.modules.loss.CEWithChunkedOutputLoss",
+    None: "use_liger_kernel=True   # in TrainingArguments",
+}
+"""The chunked loss in each reader's own words; None is a script."""
+_METHODS = {
+    ConfigKind.HUGGINGFACE: ("use_peft: true", "use_peft: true, load_in_4bit: true"),
+    ConfigKind.LLAMA_FACTORY: ("finetuning_type: lora", "finetuning_type: lora, quantization_bit: 4"),
+    ConfigKind.AXOLOTL: ("adapter: lora", "adapter: qlora, load_in_4bit: true"),
+    None: (
+        "model = peft.get_peft_model(model, peft.LoraConfig())",
+        "BitsAndBytesConfig(load_in_4bit=True) for from_pretrained, and peft.get_peft_model",
+    ),
+}
+"""LoRA and QLoRA in each reader's own words."""
+_OWN_KEYS = {
+    (ConfigKind.AXOLOTL, "batch"): "micro_batch_size",
+    (ConfigKind.AXOLOTL, "optimizer"): "optimizer",
+    (ConfigKind.TORCHTUNE, "batch"): "batch_size",
+    (ConfigKind.TORCHTUNE, "checkpointing"): "enable_activation_checkpointing",
+    (ConfigKind.TORCHTUNE, "optimizer"): "optimizer._component_",
+    (ConfigKind.LLAMA_FACTORY, "checkpointing"): "disable_gradient_checkpointing",
+}
+"""Keys that a reader calls by another name than TrainingArguments does."""
+
+
+def answer(job: JobMemory, name: str, value: Choice, patient: Patient) -> str:
+    """A field's value as a person must write it: where it stands, or in words that the job's reader knows."""
+    item = written(job, name, patient)
+    if item is not None:
+        return said_as(item, name, value)
+    known, kind = _reader(job, patient)
+    if not known:
+        return said_as(None, name, value)
+    if name == "loss" and value == "chunked" and kind in _LIGER:
+        return _LIGER[kind]
+    if name == "method" and value in {"lora", "qlora"} and kind in _METHODS:
+        return _METHODS[kind][value == "qlora"]
+    if name == "parallel" and str(value).startswith("zero") and kind is not ConfigKind.DEEPSPEED:
+        return f'"zero_optimization": {{"stage": {plain(None, name, value)}}} in the DeepSpeed config'
+    key = _OWN_KEYS.get((kind, name), KEYS.get(name)) if kind is not None else KEYS.get(name)
+    if key is None:
+        return f"{name.replace('_', ' ')}: {value}"
+    if kind is None:
+        return f"{key}={python(None, name, value)}"
+    text = plain(None, name, value)
+    return f"{key}: {_inverted(text) if key.startswith('disable') else text}"
+
+
+def _reader(job: JobMemory, patient: Patient) -> tuple[bool, ConfigKind | None]:
+    """Whether the job's file was read, and the kind of its reader; None for a script."""
+    configs = optional(lambda: patient.configs)
+    file = (
+        next((item for item in configs.files if item.path == job.path), None) if configs is not None else None
+    )
+    if file is not None:
+        return True, file.kind
+    source = optional(lambda: patient.source)
+    return source is not None and any(item.path == job.path for item in source.scripts), None
+
+
+def _inverted(text: str) -> str:
+    return {"true": "false", "false": "true"}.get(text, text)
 
 
 def said_as(item: Written | None, name: str, value: Choice) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource
 from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Choice, JobMemory
-from gpudoctor_rules.memory.fields import edits, said_as, written
+from gpudoctor_rules.memory.fields import answer, edits
 
 _TWICE = 2
 
@@ -66,7 +66,7 @@ def _remedy(
 ) -> Remedy:
     peak = next(item.peak for item in job.batches if item.changes["batch"] == changes["batch"])
     made = edits(job, changes, patient)
-    lines = [said_as(written(job, name, patient), name, value) for name, value in changes.items()]
+    lines = [answer(job, name, value, patient) for name, value in changes.items()]
     return Remedy(
         id=f"{code}-{word}",
         title=f"{', '.join(lines)} ({size(peak)})",

@@ -16,7 +16,7 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.forecasts import change_words, command
 from gpudoctor.model.signs.memory import Holds, JobMemory, Projection
-from gpudoctor_rules.memory.fields import edits, said_as, written
+from gpudoctor_rules.memory.fields import answer, edits
 
 _ONE_SETTING = frozenset({"checkpointing", "batch", "optimizer", "loss"})
 _SAME_NUMBERS = frozenset({"checkpointing"})
@@ -50,7 +50,7 @@ def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
     return Remedy(
         id="MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),
         title=f"{change_words(changes)}: {size(cut.peak)}, {fits}",
-        steps=tuple(said_as(written(job, name, patient), name, value) for name, value in changes.items()),
+        steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
         applicability=_applicability(changes.keys(), bool(made)),
         effort=Effort.ONE_LINE if changes.keys() <= _ONE_SETTING else Effort.SMALL_EDIT,
         effect=Effect(quantity="memory", low=gives, high=gives, unit="B", provenance=EffectOrigin.ESTIMATE),

@@ -11,6 +11,9 @@ class DeadParametersRule(Rule):
     answers = Code("NUM005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        if called := str(finding.fact("module") or ""):
+            yield from _called_without(called)
+            return
         name = str(finding.fact("parameter"))
         module = name.rpartition(".")[0] or name
         yield Remedy(
@@ -34,3 +37,24 @@ class DeadParametersRule(Rule):
             applicability=Applicability.SAFE,
             effort=Effort.SMALL_EDIT,
         )
+
+
+def _called_without(module: str) -> Iterator[Remedy]:
+    """For a module that runs under no_grad() and is in the optimizer."""
+    yield Remedy(
+        id="NUM005-grad",
+        title=f"Call {module} with gradients",
+        steps=(f"Move the call of {module} out of torch.no_grad(), if it is meant to be trained.",),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.SMALL_EDIT,
+    )
+    yield Remedy(
+        id="NUM005-leave-out",
+        title=f"Leave {module} out of the optimizer, if it is meant to stay as it is",
+        steps=(
+            "Call requires_grad_(False) on it before the optimizer is made.",
+            "optimizer = ...(p for p in model.parameters() if p.requires_grad)",
+        ),
+        applicability=Applicability.SAFE,
+        effort=Effort.SMALL_EDIT,
+    )

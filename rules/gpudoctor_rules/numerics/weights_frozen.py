@@ -47,6 +47,11 @@ class WeightsFrozenRule(Rule):
                  f"if {text} is to stay as it is: with torch.no_grad(): around its call"),
                 (),
             ),
+            "swapped": (
+                f"give the optimizer the parameters of the model that is trained: {text}",
+                ("build it over the model that loss.backward() goes through, not over its copy",),
+                (),
+            ),
             "other": (
                 f"give {optimizer} the parameters of the model that is trained",
                 ("pass the parameters of the model that the message names",),

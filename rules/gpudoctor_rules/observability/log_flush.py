@@ -1,5 +1,6 @@
 """Answers OBS007: let the buffer work."""
 
+import ast
 from collections.abc import Iterator
 
 from gpudoctor.model import (
@@ -15,6 +16,8 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.reading.cadence import settable, without
+from gpudoctor.model.reading.passes import function_of
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.workload import scripts_given
 
 _STEPS = {
@@ -25,6 +28,14 @@ _STEPS = {
 }
 
 
+_TITLES = {"open": "open the log once, before the loop"}
+_BAR = (
+    "draw the progress line every 50 steps, with its flush",
+    "if step % 50 == 0:   # around the line that is drawn over itself and its flush: without it nothing shows",
+    "or tqdm, which draws at most ten times a second",
+)
+
+
 class LogFlushRule(Rule):
     """No flush in the step; one open file."""
 
@@ -32,14 +43,17 @@ class LogFlushRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
-        found = [_edit(patient, place) for place in places]
+        drawn = any(_draws(patient, place) for place in places)
+        found = [None if drawn else _edit(patient, place) for place in places]
         edits = tuple(edit for edit in found if edit is not None)
         whole = len(edits) == finding.fact("calls")
         kind = str(finding.fact("kind"))
         yield Remedy(
             id="OBS007-buffer",
-            title="open the log once, before the loop" if kind == "open" else "no flush in the step",
-            steps=(_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, where it must be."),
+            title=_BAR[0] if drawn else _TITLES.get(kind, "no flush in the step"),
+            steps=_BAR[1:]
+            if drawn
+            else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, where it must be."),
             applicability=Applicability.SAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if kind == "open" else Effort.ONE_LINE,
             override=(("every", "50"),) if kind in {"sync", "flush"} else (),
@@ -54,3 +68,31 @@ def _edit(patient: Patient, place: SourceSpan) -> Edit | None:
     if settable(scripts_given(patient), place, method="print", remove=("flush",)):
         return KeywordEdit(path=place.path, line=place.line, column=place.column, remove=("flush",))
     return without(script, place)
+
+
+def _draws(patient: Patient, place: SourceSpan) -> bool:
+    """Whether a flush shows a line that is drawn over itself, `print(..., end="\\r")`: that one is needed."""
+    script = next((item for item in scripts_given(patient).scripts if item.path == place.path), None)
+    call = next((item for item in script.calls if item.span == place), None) if script is not None else None
+    if script is None or call is None:
+        return False
+    if call.method == "print":
+        return _rewinds(call.node)
+    function = function_of(script, call.node)
+    near = (
+        node
+        for node in nodes(script, ast.Call)
+        if function_of(script, node) is function and ast.unparse(node.func).endswith(_WRITES)
+    )
+    return call.receiver.endswith(("stdout", "stderr")) and any(map(_rewinds, near))
+
+
+_WRITES = ("print", "stdout.write", "stderr.write")
+
+
+def _rewinds(call: ast.Call) -> bool:
+    """Whether it writes a carriage return, a backspace, or a line without its end."""
+    texts = [str(part.value) for part in ast.walk(call) if isinstance(part, ast.Constant)]
+    end = next((item.value for item in call.keywords if item.arg == "end"), None)
+    open_line = isinstance(end, ast.Constant) and "\n" not in str(end.value)
+    return open_line or any("\r" in text or "\b" in text or "\x1b[" in text for text in texts)

@@ -14,13 +14,14 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor.model.reading.cadence import option_of, step_period
 from gpudoctor.model.reading.edits import put_under
 from gpudoctor.model.reading.engine_periods import period_for, transformers_period
 from gpudoctor.model.reading.passes import Counter, counter_at
 from gpudoctor.model.reading.program import enclosing, loop_node
 from gpudoctor.model.reading.recordings.engines import engine_setting
 from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.thinning import own_lines, thinned
+from gpudoctor.model.reading.thinning import events_at, own_lines, thinned
 from gpudoctor.model.signs.source import Script
 from gpudoctor.model.workload import scripts_given
 from gpudoctor_rules.observability.settings import by_setting
@@ -51,6 +52,7 @@ class LoggingTooOftenRule(Rule):
             id="OBS002-every",
             title=f"write every {every} steps",
             steps=(
+                *_launched(patient, finding.span, every),
                 f"if {found[2].name if found else 'step'} % {every} == 0:",
                 *(f"    {place.text}" for place in places[:3]),
                 *(() if found else ("count the steps: for step, batch in enumerate(loader):",)),
@@ -61,6 +63,15 @@ class LoggingTooOftenRule(Rule):
             sets=(("log_period", str(every)),),
             edits=edits,
         )
+
+
+def _launched(patient: Patient, place: SourceSpan | None, every: int) -> Iterator[str]:
+    """The command-line option that the period comes from, where there is one: no file needs to change."""
+    for _, _, event in events_at(scripts_given(patient), place.path, place.line) if place is not None else ():
+        option = option_of(event) if (step_period(event) or every) < every else ""
+        if option:
+            yield f"Launch with {option} {every}, or write in the script:"
+            return
 
 
 def _found(

@@ -73,7 +73,7 @@ def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         keywords = (("log_freq", str(EVERY)), *((("log", '"gradients"'),) if finding.fact("all") else ()))
         if not settable(scripts_given(patient), span, *(name for name, _ in keywords), method="watch", free=2):
             return ()
-        return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=keywords),)
+        return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=keywords, method="watch"),)
     script = next((item for item in scripts_given(patient).scripts if item.path == span.path), None)
     if how == "variable":
         return _variable(script, span)

@@ -102,8 +102,12 @@ def _answer(
     if not bf16:
         steps.append("scaler = torch.amp.GradScaler('cuda'); scaler.scale(loss).backward()")
         steps.append("scaler.step(optimizer); scaler.update()")
-    edits = tuple(_wrapped(finding, program, context)) if bf16 and program is not None else ()
-    return f"with {context}: around the forward", tuple(steps), edits
+    threads = program is not None and "torch.nn.DataParallel" in program.called
+    if threads:  # autocast is a state of the thread, and DataParallel computes in threads of its own
+        steps = [f"Above the model's forward: @{context}", *steps[1:]]
+    edits = tuple(_wrapped(finding, program, context)) if bf16 and program is not None and not threads else ()
+    where = f"@{context} on the model's forward" if threads else f"with {context}: around the forward"
+    return where, tuple(steps), edits
 
 
 def _in_config(finding: Finding, patient: Patient, bf16: bool) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:

@@ -33,6 +33,12 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
         title = f"{change[0][0]}={change[0][1]}"
         line = span.line if span is not None else 0
         edits: tuple[Edit, ...] = ()
+        behind = finding.fact("from_end")
+        if behind:
+            step = (
+                f"Line {behind} counts rows from the end, where the padding comes: count from the old length."
+            )
+            return title, (f"Line {line}: {title}", step), ()
         if span is not None:
             edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
         return title, (f"Line {line}: {title}",), edits

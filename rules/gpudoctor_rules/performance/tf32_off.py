@@ -26,6 +26,10 @@ from gpudoctor.model.workload import scripts_given
 _ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}
 
 
+_BY_CALL = 'torch.set_float32_matmul_precision("high")'
+"""What a run shows has no setting in a file that could be changed."""
+
+
 class Tf32OffRule(Rule):
     """Allow it where it is forbidden."""
 
@@ -53,7 +57,7 @@ class Tf32OffRule(Rule):
 
 
 def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
-    kind, target = finding.fact("kind"), str(finding.fact("target"))
+    kind, target = finding.fact("kind"), str(finding.fact("target") or "")
     if kind == "environment":
         return "unset NVIDIA_TF32_OVERRIDE", ()
     if kind == "config":
@@ -65,7 +69,7 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
         return f"{target}: true", ()
     setting = _setting(finding, patient)
     if setting is None:
-        return f"{target}: allow TF32", ()
+        return f"{target}: allow TF32" if target else _BY_CALL, ()
     if setting.target == "tf32":
         return "tf32=True", tuple(_keyword(setting))
     plain = setting.node.value if isinstance(setting.node, ast.Constant) else None

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor.model.reading.places import lines_at
+from gpudoctor.model.reading.steering import steers
+from gpudoctor.model.workload import scripts_given
 
 _EVERY = 50
 """Steps between reads: a reader of curves sees no difference, and a wait every 50 steps costs 1/50."""
@@ -13,8 +16,14 @@ class HostSyncInLoopRule(Rule):
 
     answers = Code("SYNC001")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         reads = float(finding.fact("reads") or 1)
+        places = [part for part in finding.evidence if isinstance(part, SourceSpan)]
+        needed = [place for place in places if steers(scripts_given(patient), place)]
+        if needed:
+            yield _on_the_device(needed)
+        if places and len(needed) == len(places):
+            return
         yield Remedy(
             id="SYNC001-every",
             title=f"Add up on the device, read every {_EVERY} steps",
@@ -45,3 +54,20 @@ class HostSyncInLoopRule(Rule):
                 applicability=Applicability.SAFE,
                 effort=Effort.SMALL_EDIT,
             )
+
+
+def _on_the_device(places: list[SourceSpan]) -> Remedy:
+    """For reads whose value or wait the step needs: a read every 50 steps would be another training."""
+    where = lines_at(places, places[0].path)
+    return Remedy(
+        id="SYNC001-device",
+        title=f"keep the decision on the device ({where})",
+        steps=(
+            "The step goes by this value, or waits here on purpose: do not read it less often.",
+            "Choose on the device: torch.where(condition, a, b), or scale by condition.to(loss.dtype).",
+            "If only the order of two streams matters, record an event and let the other stream wait for it.",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+        references=("https://docs.pytorch.org/docs/stable/generated/torch.cuda.Stream.html",),
+    )

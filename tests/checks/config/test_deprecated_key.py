@@ -115,3 +115,45 @@ def test_healthy_edit_when_both_names_are_written() -> None:
     [finding] = examine(DeprecatedKey, patient)
     [remedy] = prescribe(DeprecatedKeyRule, finding, patient)
     assert remedy.edits == ()
+
+
+HF_FILE = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\noptim: {value}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "version", "severities"),
+    [
+        ("adamw_hf", "4.51.3", [WARNING]),
+        ("adamw_hf", "4.46.3", []),
+        ("adamw_hf", None, [WARNING]),
+        ("adamw_apex_fused", "4.57.1", []),
+        ("adamw_apex_fused", None, [NOTE]),
+        ("adamw_torch", "5.23.0", []),
+    ],
+)
+def test_values_that_newer_versions_no_longer_take(value, version, severities) -> None:
+    signs = {"packages": make_packages(**({"transformers": version} if version else {}))}
+    patient = patient_of({"train.yaml": HF_FILE.format(value=value)}, **signs)
+    found = [item for item in examine(DeprecatedKey, patient) if item.fact("value")]
+    assert [item.severity for item in found] == severities
+    for item in found:
+        [remedy] = prescribe(DeprecatedKeyRule, item, patient)
+        assert remedy.title.endswith(f"instead of {value}")
+        assert len(remedy.edits) == 1
+
+
+def test_a_value_of_a_launch_line() -> None:
+    line = launch_line("torchrun train.py --output_dir o --bf16 True --optim adamw_hf")
+    files = {"train.py": "from transformers import HfArgumentParser\n"}
+    patient = patient_of(files, line, packages=make_packages(transformers="4.51.3"))
+    [finding] = [item for item in examine(DeprecatedKey, patient) if item.fact("value")]
+    assert finding.message == "--optim=adamw_hf is gone from transformers 4.51.3; now: adamw_torch."
+
+
+def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
+    text = "from transformers import TrainingArguments\na = TrainingArguments('o', optim='{value}')\n"
+    for value, count in (("adamw_hf", 0), ("adamw_apex_fused", 1)):
+        patient = patient_of(
+            {"train.py": text.format(value=value)}, packages=make_packages(transformers="5.23.0")
+        )
+        assert len([item for item in examine(DeprecatedKey, patient) if item.fact("value")]) == count

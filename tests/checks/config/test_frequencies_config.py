@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from configs import config_files, config_patient, parse
+from some import some
 
 from gpudoctor.model import Confidence, Setting, Severity, TextEdit, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -84,13 +85,13 @@ def test_the_remedy_names_the_number_and_cures(path: Path) -> None:
     patient = config_patient(path)
     text = path.read_text("utf-8")
     edits: dict[tuple[int, int], TextEdit] = {}
-    for finding in examine(Frequencies, patient):
+    for finding in some(examine(Frequencies, patient)):
         [remedy] = prescribe(FrequenciesRule, finding, patient)
         [edit] = remedy.edits
         assert isinstance(edit, TextEdit)
         assert edit.new_text in remedy.title
         edits[edit.line, edit.column] = edit
-    for edit in sorted(edits.values(), key=lambda edit: (edit.line, edit.column), reverse=True):
+    for edit in some(sorted(edits.values(), key=lambda edit: (edit.line, edit.column), reverse=True)):
         lines = text.split("\n")
         line = lines[edit.line - 1]
         assert line[edit.column - 1 : edit.end_column - 1] == edit.expected

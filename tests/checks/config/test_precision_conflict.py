@@ -1,6 +1,7 @@
 import pytest
 from jobs import job_files, job_patient, launch_line, patient_of
 from mending import gone
+from some import some
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -144,9 +145,9 @@ def test_the_mend_cures(name: str) -> None:
 
 
 def test_every_finding_has_a_remedy() -> None:
-    for paths in SICK.values():
+    for paths in some(SICK.values()):
         patient = job_patient(paths)
-        for finding in examine(PrecisionConflict, patient):
+        for finding in some(examine(PrecisionConflict, patient)):
             [remedy] = prescribe(PrecisionConflictRule, finding, patient)
             assert remedy.steps
 
@@ -166,3 +167,21 @@ def test_sick_the_other_half_is_named(tmp_path, monkeypatch, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert "ds.json says fp16.enabled=true, train.py:2 says bf16=True." in printed
     assert "train.py will fail or give a wrong result (1 error)." in printed
+
+
+@pytest.mark.parametrize(("engine", "arguments"), [("fp16", "bf16"), ("bf16", "fp16")])
+def test_sick_halves_of_which_each_side_writes_one(engine, arguments) -> None:
+    ds = DS % f'"{engine}": {{"enabled": true}}'
+    patient = patient_of({"hf.yaml": f"{HF}{arguments}: true\ndeepspeed: ds.json\n", "ds.json": ds})
+    [finding] = examine(PrecisionConflict, patient)
+    assert finding.message == f"ds.json says {engine}.enabled=true, hf.yaml says {arguments}=true."
+    assert finding.severity is ERROR
+    line = launch_line(f"deepspeed train.py --deepspeed ds.json --output_dir o --{arguments} True")
+    [finding] = examine(PrecisionConflict, patient_of({"ds.json": ds}, line))
+    assert f"says --{arguments}=True" in finding.message
+
+
+@pytest.mark.parametrize("engine", ['"bf16": {"enabled": true}', '"fp16": {"enabled": "auto"}', '"fp16": {}'])
+def test_healthy_halves_that_agree(engine) -> None:
+    ds = {"hf.yaml": f"{HF}bf16: true\ndeepspeed: ds.json\n", "ds.json": DS % engine}
+    assert examine(PrecisionConflict, patient_of(ds)) == []

@@ -1,6 +1,7 @@
 import pytest
 from jobs import job_files, job_patient, patient_of
 from mending import gone
+from some import some
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.model.signs.packages import ArgumentFields
@@ -92,7 +93,7 @@ def test_distances(one: str, other: str, far: int) -> None:
 
 
 def test_every_table_names_its_version() -> None:
-    for table in tables().values():
+    for table in some(tables().values()):
         assert table.version
         assert len(table.keys) > 5
 

@@ -61,3 +61,33 @@ def test_no_edit_that_would_give_an_argument_twice(old, new):
     patient = script_patient(text)
     [finding] = examine(EvalLoaderMisuse, patient)
     assert prescribe(EvalLoaderMisuseRule, finding, patient)[0].edits == ()
+
+
+@pytest.mark.parametrize(("size", "findings"), [("batch_size=1, ", 0), ("", 0), ("batch_size=8, ", 1)])
+def test_batches_of_one_item_are_never_short(size, findings):
+    script = f"""
+        import torch
+        net = torch.nn.Linear(8, 8).cuda()
+        held_out = torch.utils.data.DataLoader(torch.load("others.pt"), {size}drop_last=True)
+        net.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                print(net(x.cuda()).argmax(1) == y)
+    """
+    assert len(examine(EvalLoaderMisuse, script_patient(script))) == findings
+
+
+@pytest.mark.parametrize(("draw", "findings"), [("next(enumerate(held_out))", 0), ("0, 1", 1)])
+def test_a_random_batch_now_and_then_needs_the_shuffle(draw, findings):
+    script = f"""
+        import torch
+        net = torch.nn.Linear(8, 8).cuda()
+        held_out = torch.utils.data.DataLoader(torch.load("others.pt"), batch_size=8, shuffle=True)
+        number, batch = {draw}
+        print(batch)
+        net.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                print(net(x.cuda()).argmax(1) == y)
+    """
+    assert len(examine(EvalLoaderMisuse, script_patient(script))) == findings

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Confidence, KeywordEdit, Severity
+from gpudoctor.model import Applicability, Confidence, Cost, KeywordEdit, Severity
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
@@ -56,7 +58,6 @@ def test_healthy_when_the_launch_line_gives_workers():
         ({"cpus_affinity": 8}, None, 7),
         ({"cpus_affinity": 64}, None, 16),
         ({"cpus_affinity": 64, "cpu_quota": 4.0}, None, 3),
-        ({"cpus_affinity": 1}, None, 1),
         ({"cpus_affinity": 64}, Job(profile=Profile.TORCHRUN, ranks_per_node=8), 7),
         ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_per_task=6), 5),
         ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=12), 2),
@@ -194,3 +195,47 @@ DIGITS = """
         torch.nn.functional.cross_entropy(net(images.cuda().flatten(1)), labels.cuda()).backward()
         optimizer.step()
 """
+
+
+def test_no_workers_where_no_cpu_is_left_for_one():
+    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=1))
+    [finding] = examine(LoaderBound, patient)
+    assert [item.id for item in prescribe(LoaderBoundRule, finding, patient)] == ["DATA001-precompute"]
+
+
+@pytest.mark.parametrize(("cpus", "cuda", "most"), [(2, True, 2.857), (2, False, 2.0), (8, True, 3.333)])
+def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
+    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=cpus))
+    [finding] = examine(LoaderBound, patient)
+    kept = tuple(fact for fact in finding.facts if fact[0] not in {"cuda", "workers"})
+    measured = replace(finding, cost=Cost(step_share=0.7), facts=(*kept, ("cuda", cuda), ("workers", 0)))
+    assert prescribe(LoaderBoundRule, measured, patient)[0].effect.high == pytest.approx(most)
+
+
+@pytest.mark.parametrize(("given", "findings"), [("**words", 0), ("root='x'", 1)])
+def test_a_default_that_a_configuration_may_replace_is_not_known(given, findings):
+    script = f"""
+        import json
+        import torch
+        from PIL import Image
+        class Photos(torch.utils.data.Dataset):
+            def __init__(self, paths):
+                self.paths = paths
+            def __getitem__(self, n):
+                return Image.open(self.paths[n]).convert("RGB")
+        class Source:
+            def __init__(self, root="", helpers=0):
+                self.root, self.helpers = root, helpers
+            def batches(self):
+                return torch.utils.data.DataLoader(Photos([self.root]), num_workers=self.helpers)
+        words = json.load(open("job.json"))
+        source = Source({given})
+        net = torch.nn.Linear(8, 8).cuda()
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x in source.batches():
+            loss = net(x.cuda()).square().mean()
+            rule.zero_grad()
+            loss.backward()
+            rule.step()
+    """
+    assert len(examine(LoaderBound, script_patient(script))) == findings

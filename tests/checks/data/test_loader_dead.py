@@ -37,7 +37,7 @@ def test_sick_a_wait_that_does_not_end():
         "heartbeat", 200.0, step=200, phase="data_wait", seconds=150.0, stack=[["/job/train.py", 30, "f"]]
     )
     [finding] = look(make_process(records=[beat]), end=RunEnd(exit_code=130, stopped_by="interrupt"))
-    assert "150 s" in finding.message and "timeout" in remedies(finding)
+    assert "2m30s" in finding.message and "timeout" in remedies(finding)
 
 
 def test_healthy_waits():

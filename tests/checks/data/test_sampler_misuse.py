@@ -1,6 +1,7 @@
 import pytest
 from mending import gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from some import some
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
@@ -38,7 +39,7 @@ def test_healthy_script(path):
 
 
 def test_only_the_error_breaks_something():
-    for path in sick_scripts("DATA008"):
+    for path in some(sick_scripts("DATA008")):
         [finding] = examine(SamplerMisuse, script_patient(path))
         assert bool(finding.cost.breaks) == (finding.severity is Severity.ERROR)
 
@@ -73,8 +74,35 @@ def test_healthy_orders(old, new):
     assert examine(SamplerMisuse, script_patient(text.replace(old, new))) == []
 
 
-def test_no_edit_where_the_epochs_cannot_be_told():
+@pytest.mark.parametrize("head", ["for first, second in zip(range(20), range(20))", "for epoch in count()"])
+def test_no_edit_where_the_number_of_the_epoch_has_no_one_name_or_the_range_no_end(head):
+    text = (FOLDER / "sick_no_set_epoch.py").read_text("utf-8").replace("for epoch in range(20)", head)
+    patient = script_patient("from itertools import count\n" + text)
+    [finding] = examine(SamplerMisuse, patient)
+    assert prescribe(SamplerMisuseRule, finding, patient)[0].edits == ()
+
+
+def test_a_loop_without_epochs_is_not_judged():
     text = (FOLDER / "sick_no_set_epoch.py").read_text("utf-8").replace("for epoch in range(20)", "while True")
-    patient = script_patient(text)
-    for finding in examine(SamplerMisuse, patient):
-        assert prescribe(SamplerMisuseRule, finding, patient)[0].edits == ()
+    assert examine(SamplerMisuse, script_patient(text)) == []
+
+
+def test_healthy_a_part_of_the_data_for_each_rank():
+    script = """
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+        def shards(items):
+            part = Shards(items)
+            part = part.of(dist.get_rank())
+            return torch.utils.data.DataLoader(part, shuffle=True)
+        net = DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x in shards(torch.load("x.pt")):
+            loss = net(x.cuda()).square().mean()
+            rule.zero_grad()
+            loss.backward()
+            rule.step()
+    """
+    assert examine(SamplerMisuse, script_patient(script)) == []
+    assert len(examine(SamplerMisuse, script_patient(script.replace("dist.get_rank()", "4")))) == 1

@@ -63,3 +63,71 @@ def test_the_rule_answers_measured_lines_without_a_tokenizer():
     measured = replace(finding, facts=(("kind", "lines"),))
     [remedy] = prescribe(SlowPreprocessingRule, measured, patient)
     assert remedy.id == "DATA002-once"
+
+
+@pytest.mark.parametrize(
+    "held", ["self.source.read(self.names[n])", "self.fetch(n)", "spread(np.load(self.names[n]))"]
+)
+def test_sick_cells_one_by_one_behind_several_calls(held):
+    script = f"""
+        import numpy as np
+        import torch
+        def spread(raw):
+            out = np.zeros_like(raw)
+            for a in range(raw.shape[0]):
+                for b in range(raw.shape[1]):
+                    out[a, b] = raw[max(a - 1, 0), b]
+            return out
+        class Store:
+            def read(self, name):
+                return self.even(np.load(name))
+            def even(self, raw):
+                return spread(raw)
+        class Maps(torch.utils.data.Dataset):
+            def __init__(self, names):
+                self.names, self.source = names, Store()
+            def __getitem__(self, n):
+                return {held}
+            def fetch(self, n):
+                return spread(np.load(self.names[n]))
+        net = torch.nn.Linear(8, 8).cuda()
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x in torch.utils.data.DataLoader(Maps(["a"]), num_workers=2):
+            loss = net(x.cuda()).square().mean()
+            rule.zero_grad()
+            loss.backward()
+            rule.step()
+    """
+    [finding] = examine(SlowPreprocessing, script_patient(script))
+    assert finding.fact("kind") == "pixels" and finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("epochs", "findings"), [(20, 1), (1, 0)])
+def test_numbers_that_are_parsed_from_text_again_in_every_epoch(epochs, findings):
+    script = f"""
+        import numpy as np
+        import torch
+        class Clouds(torch.utils.data.Dataset):
+            def __init__(self, names):
+                self.names = names
+            def __getitem__(self, n):
+                return self.points(n)
+            def points(self, n):
+                return torch.from_numpy(np.loadtxt(self.names[n], delimiter=","))
+        net = torch.nn.Linear(8, 8).cuda()
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        clouds = torch.utils.data.DataLoader(Clouds(["a"]), num_workers=2)
+        for epoch in range({epochs}):
+            for x in clouds:
+                loss = net(x.cuda()).square().mean()
+                rule.zero_grad()
+                loss.backward()
+                rule.step()
+    """
+    patient = script_patient(script)
+    found = examine(SlowPreprocessing, patient)
+    assert [finding.severity for finding in found] == [Severity.NOTE] * findings
+    for finding in found:
+        assert "loadtxt() of a text file" in finding.message
+        [remedy] = prescribe(SlowPreprocessingRule, finding, patient)
+        assert remedy.id == "DATA002-binary"

@@ -58,9 +58,9 @@ def test_sick_at_the_users_threshold():
     assert len(examine(SlowStart, config_patient(path), capped_samples=100)) == 2
 
 
-def test_no_edit_of_another_call_in_a_chain():
+def test_the_edit_finds_its_call_in_a_chain():
     text = (FOLDER / "sick_one_by_one.py").read_text("utf-8")
-    patient = script_patient(text.replace("dataset.map(tokenize)", "dataset.map(tokenize).shuffle(seed=1)"))
-    [finding] = examine(SlowStart, patient)
-    [remedy] = prescribe(SlowStartRule, finding, patient)
-    assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
+    chained = mended(
+        text.replace("dataset.map(tokenize)", "dataset.map(tokenize).shuffle(seed=1)"), select="DATA012"
+    )
+    assert "dataset.map(tokenize, num_proc=16).shuffle(seed=1)" in chained

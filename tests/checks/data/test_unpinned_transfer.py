@@ -36,3 +36,100 @@ def test_sick_kind_and_its_edits(script, kind, keywords):
 @pytest.mark.parametrize("path", healthy_scripts("DATA004"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(UnpinnedTransfer, script_patient(path)) == []
+
+
+_HEAD = """
+    import torch
+    from torch.utils.data import DataLoader
+    photos = DataLoader(torch.load("photos.pt"), num_workers=2)
+    held_out = DataLoader(torch.load("others.pt"), num_workers=2)
+    net = torch.nn.Linear(8, 8).cuda()
+    rule = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+
+
+def test_sick_only_what_the_loader_gives_is_a_batch():
+    script = f"""{_HEAD}
+    def denoise(photo, steps):
+        moment = torch.randint(0, steps, (photo.shape[0],)).to("cuda")
+        grid = torch.zeros(4).cuda()
+        photo = photo.cuda()
+        return net(photo + moment[:, None] + grid.sum())
+    for photo, label in photos:
+        noise = torch.randn(4).cuda()
+        label = label.cuda()
+        loss = (denoise(photo, 1000) - noise.sum() - label).square().mean()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+    """
+    [finding] = examine(UnpinnedTransfer, script_patient(script))
+    assert [span.text for span in finding.evidence[1:]] == [
+        "label = label.cuda()",
+        "photo = photo.cuda()",
+    ]
+    assert "(lines 12, 16)" in finding.message
+
+
+def test_healthy_a_batch_of_another_loader_now_and_then():
+    script = f"""{_HEAD}
+    for count, pair in enumerate(photos):
+        photo, label = pair
+        loss = (net(photo.cuda()) - label.cuda()).square().mean()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        if count % 100 == 0:
+            pair = next(iter(held_out))
+            photo, label = pair
+            print(net(photo.cuda()).mean())
+    """
+    [finding] = examine(UnpinnedTransfer, script_patient(script))
+    assert finding.message.startswith("Batches of photos ")
+
+
+TWO_LOADERS = """
+import torch
+from torch.utils.data import DataLoader
+
+train, held_out = DataLoader(range(64), 8, pin_memory={pinned}), DataLoader(range(64), 8)
+model = torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+step = 0
+for batch in train:
+    batch = batch.cuda({copy})
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+    step += 1
+    if step % 50 == 0:
+        probe = next(iter(held_out)).cuda()
+        print(model(probe).sum().item())
+"""
+
+
+def test_sick_batches_are_those_of_the_loader_that_the_loop_goes_over():
+    patient = script_patient(TWO_LOADERS.format(pinned=False, copy=""))
+    [finding] = examine(UnpinnedTransfer, patient)
+    assert "Batches of train are" in finding.message
+
+
+def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders():
+    assert not examine(
+        UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True"))
+    )
+
+
+def test_sick_the_copy_of_a_chain_and_more_than_eight_copies_are_edited():
+    names = ", ".join("abcdefghij")
+    moved = "".join(f"    {name} = {name}.cuda()\n" for name in "abcdefghi") + "    j = j.float().cuda()\n"
+    patient = script_patient(
+        "import torch\nfrom torch.utils.data import DataLoader\n"
+        "loader = DataLoader(range(64), 8, pin_memory=True)\n"
+        "model = torch.nn.Linear(8, 1).cuda()\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        f"for {names} in loader:\n{moved}"
+        "    optimizer.zero_grad()\n    model(j).sum().backward()\n    optimizer.step()\n"
+    )
+    [finding] = examine(UnpinnedTransfer, patient)
+    [remedy] = prescribe(UnpinnedTransferRule, finding, patient)
+    assert [edit.method for edit in remedy.edits] == ["cuda"] * 10

@@ -1,4 +1,5 @@
 import pytest
+from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
@@ -38,3 +39,58 @@ def test_healthy_machine_with_one_gpu_is_a_note():
     patient = script_patient(FOLDER / "sick_wrapped.py", gpus=[make_gpu()])
     [finding] = examine(Dataparallel, patient)
     assert finding.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(("gpus", "said"), [([], 0), ([{"index": 0}, {"index": 1}], 1)])
+def test_a_run_that_came_to_no_step_on_a_machine_without_gpus_copies_to_none(gpus, said):
+    run = make_recording(make_process(make_steps(0)), machine_facts={"gpus": gpus, "cpus": 2})
+    assert len(examine(Dataparallel, script_patient(FOLDER / "sick_wrapped.py", recording=run))) == said
+
+
+@pytest.mark.parametrize(("device", "said"), [("cpu", 0), ("cuda", 1)])
+def test_a_run_on_the_cpu_copies_to_no_gpu(device, said):
+    """However short it was: what it would do on another machine is not said of it."""
+    records = [record("model", name="Net", parameters=5, device=device)]
+    run = make_recording(make_process(make_steps(5), records=records))
+    assert len(examine(Dataparallel, script_patient(FOLDER / "sick_wrapped.py", recording=run))) == said
+
+
+def test_sick_each_wrap_is_listed():
+    text = """
+        import torch
+        from torch import nn
+        maker, judge = nn.DataParallel(nn.Linear(8, 8)).cuda(), nn.Linear(8, 1)
+        judge = nn.DataParallel(judge).cuda()
+        optimizer = torch.optim.SGD(maker.parameters(), lr=0.1)
+        for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+            optimizer.zero_grad()
+            judge(maker(x)).mean().backward()
+            optimizer.step()
+    """
+    [finding] = examine(Dataparallel, script_patient(text))
+    assert finding.message.startswith(
+        "Lines 4, 5 wrap the models in DataParallel: one process copies them to every GPU"
+    )
+    assert [item.line for item in finding.evidence[:2]] == [4, 5]
+
+
+EXPERIMENT = """
+    import torch
+    class Experiment:
+        def __init__(self, args):
+            self.model = torch.nn.Linear(8, 8)
+            if args.many:
+                self.model = torch.nn.DataParallel(self.model)
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        def fit(self, loader):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+    {start}
+"""
+
+
+@pytest.mark.parametrize(("start", "count"), [("pass", 0), ("Experiment(settings()).fit(batches())", 1)])
+def test_a_switch_of_a_class_is_its_users(start, count):
+    assert len(examine(Dataparallel, script_patient(EXPERIMENT.format(start=start)))) == count

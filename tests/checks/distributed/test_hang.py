@@ -94,3 +94,34 @@ def test_healthy_ends():
     assert look(still(0, 2), make_process(rank=1, world=2), end=STOPPED) == []  # one goes on
     with pytest.raises(Unavailable, match="no rank"):
         look(end=STOPPED, ranks=())
+
+
+def within(rank, *frames, phase="forward", steps=50):
+    """A rank of two that stands in these frames of libraries, below the user's line."""
+    stack = [["/job/train.py", 44, "step"], *[[path, 7, name] for path, name in frames]]
+    beat = record("heartbeat", 500.0, step=steps, phase=phase, seconds=60.0, stack=stack)
+    return make_process(make_steps(steps), rank=rank, world=2, records=[beat])
+
+
+GATHER = ("/env/torch/distributed/fsdp/_flat_param.py", "_all_gather_flat_param")
+SLEEP = ("/env/lib/python3.11/socket.py", "recv")
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_sick_of_two_the_one_that_does_not_wait_for_the_other(late):
+    """Both in a forward pass: one gathers its parameters there, the other one reads a socket."""
+    ranks = [within(rank, SLEEP if rank == late else GATHER) for rank in (0, 1)]
+    [finding] = look(*ranks, end=STOPPED)
+    assert finding.fact("rank") == late
+
+
+def test_of_two_that_wait_alike_none_is_named():
+    ranks = still(0, 2, phase="collective", line=9, seconds=60.0), still(1, 2, phase="backward", seconds=60.0)
+    [finding] = look(*ranks, end=STOPPED)
+    assert finding.fact("rank") == -1
+    assert "they do not stand together" in finding.message
+
+
+def test_a_long_silence_is_in_minutes():
+    [finding] = look(still(0, 2, seconds=1800.0), still(1, 2, seconds=1804.0), end=STOPPED)
+    assert "for 30 min" in finding.message

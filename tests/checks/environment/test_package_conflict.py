@@ -1,9 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.signs.packages import NativeBuild
+from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_torch, prescribe
 from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_rules.environment.package_conflict import PackageConflictRule
@@ -276,3 +278,28 @@ def test_healthy_an_empty_environment():
 def test_healthy_without_packages_it_is_skipped():
     with pytest.raises(Unavailable):
         examine(PackageConflict, make_patient())
+
+
+@pytest.mark.parametrize(
+    ("steps", "message", "file", "severity"),
+    [
+        (40, "The size of tensor a (3) must match", "/env/site-packages/torch/nn/functional.py", Severity.NOTE),
+        (40, "operator torchaudio::resample does not exist", "/job/train.py", Severity.ERROR),
+        (40, "wrong number of channels", "/env/site-packages/torchaudio/functional.py", Severity.ERROR),
+        (
+            0,
+            "No such file: corpus.txt",
+            "/job/train.py",
+            Severity.ERROR,
+        ),  # nothing has shown that it is not needed
+    ],
+)
+def test_a_run_that_died_of_something_else_did_not_need_what_is_broken(steps, message, file, severity):
+    packages = with_native(make_packages(torch="2.8.0", torchaudio="2.8.0"), "torchaudio", cuda="12.8")
+    died = record("exception", exception="RuntimeError", message=message, frames=[[file, 9, "forward", ""]])
+    rank = make_process(make_steps(steps), records=[died])
+    run = make_recording(rank, end=RunEnd(exit_code=1, seconds=30.0))
+    patient = make_patient(packages=packages, torch=make_torch("2.8.0", cuda=None), recording=run)
+    [finding] = examine(PackageConflict, patient)
+    assert finding.severity is severity
+    assert (finding.cost.breaks is not None) is (severity is Severity.ERROR and "corpus" not in message)

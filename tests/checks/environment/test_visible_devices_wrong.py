@@ -5,7 +5,8 @@ from scripts import script_patient
 
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrong
 from gpudoctor_rules.environment.visible_devices_wrong import VisibleDevicesWrongRule
@@ -20,6 +21,12 @@ def four(**changes):
 
 def shell(value, **signs):
     return make_patient(environment={} if value is None else {NAME: value}, **({"gpus": four()} | signs))
+
+
+def rocm():
+    return TorchBuild(
+        version="2.9.0+rocm6.4", cuda=None, hip="6.4", arch_list=(), cxx11_abi=True, path="/torch"
+    )
 
 
 def job(ranks, **changes):
@@ -133,10 +140,72 @@ def test_healthy(patient):
     assert examine(VisibleDevicesWrong, patient) == []
 
 
-@pytest.mark.parametrize("value", [None, "", "0,1", "-1"])
+@pytest.mark.parametrize("value", [None, "", "-1", "NoDevFiles"])
 def test_healthy_a_machine_without_a_gpu_is_a_skip(value):
     with pytest.raises(Unavailable):
         examine(VisibleDevicesWrong, shell(value, gpus=[]))
+
+
+def trains_on_cuda(text="model.cuda()", **signs):
+    return script_patient(f"import torch\nmodel = torch.nn.Linear(2, 2)\n{text}\n", gpus=[], **signs)
+
+
+def launched(ranks, **changes):
+    launch = Launch(
+        launcher="torchrun", script="train.py", module=None, arguments=(), ranks_per_node=ranks, nodes=None
+    )
+    return Job(profile=Profile.TORCHRUN, launches=(launch,), ranks_per_node=ranks, **changes)
+
+
+@pytest.mark.parametrize(
+    ("patient", "words"),
+    [
+        (lambda: shell("2,3", gpus=[]), "names 2 GPUs, and this machine has none"),
+        (lambda: shell(None, gpus=[], job=job(1, gpus_granted=8, gpus_origin="--gpus")), "the job has 8 GPUs"),
+        (
+            lambda: make_patient(
+                environment={"SLURM_JOB_ID": "7"},
+                gpus=[],
+                job=Job(profile=Profile.SLURM, gpus_granted=4, gpus_origin="SLURM_GPUS_ON_NODE"),
+            ),
+            "SLURM_GPUS_ON_NODE grants 4 GPUs",
+        ),
+        (lambda: trains_on_cuda(environment={}, job=launched(8)), "torchrun starts 8 ranks"),
+        (lambda: trains_on_cuda("model.to('cuda:1')", environment={}, job=launched(2)), "trains on CUDA"),
+    ],
+)
+def test_sick_a_machine_without_the_gpus_that_the_job_asks_for(patient, words):
+    [finding] = examine(VisibleDevicesWrong, patient())
+    assert finding.severity is Severity.ERROR and words in finding.message
+    [remedy] = prescribe(VisibleDevicesWrongRule, finding, patient())
+    assert "--gpu H100" in remedy.title
+
+
+def test_sick_fewer_gpus_than_the_user_expects():
+    patient = shell(None, gpus=four(), job=job(1, gpus_granted=8, gpus_origin="--gpus"))
+    [finding] = examine(VisibleDevicesWrong, patient)
+    assert finding.message == "--gpus says that the job has 8 GPUs, and the driver lists 4."
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [
+        lambda: trains_on_cuda(environment={}),  # a laptop, and nothing says that the job runs on it
+        lambda: trains_on_cuda("model.cpu()", environment={}, job=launched(2)),  # gloo
+        lambda: trains_on_cuda(environment={}, job=launched(8, card="H100")),
+        lambda: shell("0,1", gpus=[], job=job(1, card="80GiB")),
+        lambda: shell("0,1", gpus=[], torch=rocm()),
+        lambda: script_patient(f'import os\nos.environ["{NAME}"] = "1"\n', environment={}, gpus=[]),
+        lambda: shell(
+            None,
+            gpus=[],
+            job=Job(profile=Profile.SLURM, gpus_granted=8, gpus_origin="#SBATCH", script_path="job.sbatch"),
+        ),
+    ],
+)
+def test_healthy_a_job_that_does_not_ask_this_machine_for_gpus(patient):
+    with pytest.raises(Unavailable):
+        examine(VisibleDevicesWrong, patient())
 
 
 def test_healthy_gpus_that_do_not_tell_their_names_are_a_skip():

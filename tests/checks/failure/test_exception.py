@@ -80,6 +80,21 @@ def test_sick_nobody_says_why():
             "device",
         ),
         ("RuntimeError", "expected scalar type Long but found Float", "dtype"),
+        ("RuntimeError", "all elements of input should be between 0 and 1", "outside-0-1"),
+        ("RuntimeError", "all elements of target should be between 0 and 1", "target-outside-0-1"),
+        ("RuntimeError", "probability tensor contains either `inf`, `nan` or element < 0", "not-a-number"),
+        ("ValueError", "Input contains NaN.", "not-a-number"),
+        ("ValueError", "matrix contains invalid numeric entries", "not-a-number"),
+        ("ValueError", "cannot convert float NaN to integer", "not-a-number"),
+        (
+            "ValueError",
+            "Expected parameter loc (Tensor of shape (4, 2)) of distribution Normal(loc: torch.Size([4, 2])) "
+            "to satisfy the constraint Real(), but found invalid values:\ntensor([[nan, nan]])",
+            "not-a-number",
+        ),
+        ("RuntimeError", "Function 'LogBackward0' returned nan values in its 0th output.", "not-a-number"),
+        ("ValueError", "dropout probability has to be between 0 and 1, but got 2", ""),
+        ("ValueError", "p must be a finite number in (0, inf)", ""),
         ("RuntimeError", "Trying to backward through the graph a second time", "backward-twice"),
         (
             "RuntimeError",
@@ -92,6 +107,9 @@ def test_sick_nobody_says_why():
         ("OSError", "[Errno 28] No space left on device", "disk"),
         ("KeyError", "'labels'", "key"),
         ("ZeroDivisionError", "division by zero", ""),
+        ("OverflowError", "math range error", "overflow"),
+        ("OverflowError", "(34, 'Numerical result out of range')", "overflow"),
+        ("OverflowError", "Python int too large to convert to C long", ""),
     ],
 )
 def test_classes_of_causes(kind, message, cause):
@@ -148,3 +166,27 @@ def test_a_worker_that_is_gone_is_no_exception_of_the_training():
     assert (finding.span.path, finding.span.line) == ("train.py", 30)
     [own] = look(died("ConnectionResetError", "[Errno 104] Connection reset by peer"), end=FAILED)
     assert own.code == "FAIL001"  # a socket of the program's own
+
+
+def beyond(what, least, most, count):
+    return {"what": what, "least": least, "most": most, "count": count}
+
+
+@pytest.mark.parametrize(
+    ("seen", "words", "cure"),
+    [
+        (beyond("label", 0, 10, 10), "The labels reach from 0 to 10, and the loss has 10 classes (0 to 9).",
+         "Give the last layer 11 outputs"),
+        (beyond("label", 1, 10, 10), "The labels reach from 1 to 10", "Give the loss labels - 1"),
+        (beyond("label", 12, 12, 10), "The labels are 12, and the loss has 10 classes", "13 outputs"),
+        (beyond("label", -1, 5, 10), "The labels reach from -1 to 5", "ignore_index=-1"),
+        (beyond("index", 0, 50257, 50257), "and the embedding has 50257 rows (0 to 50256)", "nn.Embedding(50258"),
+        (beyond("index", -1, 3, 9), "The indices reach from -1 to 3", "padding_idx"),
+        (None, "A label or an index lies outside of what the layer has", "labels in 0..num_classes-1"),
+    ],
+)  # fmt: skip
+def test_sick_labels_and_indices_are_named(seen, words, cure):
+    [finding] = look(died("IndexError", "Target 10 is out of bounds.", beyond=seen), end=FAILED)
+    assert finding.fact("cause") == "labels"
+    assert words in finding.message
+    assert cure in remedies(finding)

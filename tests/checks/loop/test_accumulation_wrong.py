@@ -54,14 +54,14 @@ LOOP = """
             if (i + 1) % accum == 0:
                 optimizer.step()
                 optimizer.zero_grad()
+        {tail}
 """
 
 
 def look(loss="model(x).mean()", count=4, head="pass"):
-    return [
-        f.fact("how")
-        for f in examine(AccumulationWrong, script_patient(LOOP.format(loss=loss, count=count, head=head)))
-    ]
+    tail = "pass" if "scheduler" in head else "scheduler.step()"
+    text = LOOP.format(loss=loss, count=count, head=head, tail=tail)
+    return [f.fact("how") for f in examine(AccumulationWrong, script_patient(text))]
 
 
 def test_sick_variants():
@@ -140,3 +140,58 @@ def test_the_number_is_the_scripts_own():
     ):
         path = next(path for path in sick_scripts("LOOP003") if path.stem == name)
         assert wanted in mended(path.read_text(encoding="utf-8"), select="LOOP003")
+
+
+SCHEDULED = """
+    import torch
+    from elsewhere import drive
+    class Warm:
+        def __init__(self, inner):
+            self.inner = inner
+        def advance(self):
+            self.inner.step()
+    def one_epoch(model, loader, optimizer, plan, when):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+            {inside}
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    plan = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    {made}
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    for epoch in range(3):
+        one_epoch(model, loader, optimizer, plan, "epoch")
+        {after}
+"""
+
+
+def scheduled(inside="pass", made="pass", after="pass"):
+    patient = script_patient(SCHEDULED.format(inside=inside, made=made, after=after))
+    return [item for item in examine(AccumulationWrong, patient) if item.fact("how") == "never"]
+
+
+def test_sick_a_schedule_that_nothing_steps():
+    [finding] = scheduled()
+    assert finding.message.startswith("plan is built and nothing steps it. The learning rate stays")
+    [finding] = scheduled(inside="if when == 'batch': plan.step()")
+    assert "line 14 waits for when == 'batch'." in finding.message
+    [remedy] = prescribe(AccumulationWrongRule, finding, script_patient("import torch"))
+    assert remedy.title == "call plan.step()"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"after": "plan.step()"},
+        {"inside": "plan.step()"},
+        {"inside": "if when == 'epoch': plan.step()"},
+        {"made": "plan = Warm(plan)", "after": "plan.advance()"},
+        {"made": "drive(plan)"},
+        {"made": "plans = [plan]", "after": "[one.step() for one in plans]"},
+        {"made": "optimizer.register_step_post_hook(plan.step)"},
+    ],
+)
+def test_healthy_a_schedule_that_something_may_step(change):
+    assert scheduled(**change) == []

@@ -1,11 +1,12 @@
 import pytest
 from packaging.version import Version
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from some import some
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_packages, prescribe
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi, table
 from gpudoctor_rules.loop.deprecated_api import DeprecatedApiRule
 
@@ -66,7 +67,7 @@ def test_sick_renaming_edit_applies_to_the_text():
     patient = script_patient(path, torch=build("2.13.0"))
     lines = path.read_text().splitlines()
     edited = []
-    for finding in examine(DeprecatedApi, patient):
+    for finding in some(examine(DeprecatedApi, patient)):
         [remedy] = prescribe(DeprecatedApiRule, finding, patient)
         [edit] = remedy.edits
         line = lines[edit.line - 1]
@@ -98,9 +99,77 @@ def test_healthy_script(path):
 
 
 def test_healthy_table_is_sound():
-    for kind, rows in table().items():
+    for kind, rows in some(table().items()):
         for row in rows:
             assert row["source"].startswith("https://"), (kind, row)
             assert row["replacement"]
             if "removed" in row:
                 assert Version(row["removed"]) >= Version(row["since"])
+
+
+SOUND = """
+import torch
+wave = torch.randn(16000)
+
+
+def spectrum(frames):
+    return torch.stft(frames, n_fft=400{more})
+
+
+print(spectrum(wave))
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "version", "severities"),
+    [
+        ("", "2.4.0", [Severity.ERROR]),
+        ("", "1.13.1", [Severity.NOTE]),
+        (", return_complex=False", "2.4.0", []),
+        (", **options", "2.4.0", []),
+    ],
+)
+def test_a_spectrum_says_whether_it_is_complex(more, version, severities):
+    patient = script_patient(SOUND.format(more=more), torch=build(version))
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "severities"),
+    [
+        ("from transformers import AdamW as Adam\nAdam(model.parameters())", "4.51.3", [Severity.ERROR]),
+        ("import transformers\ntransformers.AdamW(model.parameters())", "4.51.3", [Severity.ERROR]),
+        ("import transformers\ntransformers.AdamW(model.parameters())", "4.40.0", [Severity.NOTE]),
+        (
+            "from transformers import TrainingArguments as T\nT('o', optim='adamw_hf')",
+            "4.51.3",
+            [Severity.ERROR],
+        ),
+        ("from transformers import TrainingArguments as T\nT('o', optim='adamw_torch')", "4.51.3", []),
+        ("from torch.optim import AdamW\nAdamW(model.parameters())", "4.51.3", []),
+        ("try:\n    from transformers import AdamW\nexcept ImportError:\n    pass", "4.51.3", []),
+    ],
+)
+def test_what_transformers_no_longer_has(text, version, severities):
+    patient = script_patient(text + "\n", packages=make_packages(transformers=version))
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
+
+
+def test_an_argument_that_does_nothing_breaks_nothing():
+    text = "from torch.autograd import Variable\nfor x in batches:\n    model(Variable(x, volatile=True))\n"
+    findings = {
+        item.fact("what"): item for item in examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
+    }
+    finding = findings["volatile= of torch.autograd.Variable"]
+    assert finding.severity is Severity.NOTE
+    assert finding.cost.breaks is None
+    assert "has no effect since torch 0.4; line 3." in finding.message
+
+
+def test_lines_that_are_left_out_are_counted():
+    calls = "".join(f"x = torch.norm(x + {number})\n" for number in range(11))
+    [finding] = examine(
+        DeprecatedApi, script_patient("import torch\nx = torch.ones(3)\n" + calls, torch=build("2.13.0"))
+    )
+    assert finding.message.endswith("lines 3, 4, 5, 6, 7, 8, 9, 10 and 3 more.")
+    assert len(finding.evidence) == 8

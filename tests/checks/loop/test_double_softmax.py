@@ -2,6 +2,7 @@ import ast
 
 import pytest
 from mending import gone, mended
+from recordings import make_process, make_recording, make_steps, record
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
@@ -119,3 +120,56 @@ def test_the_logarithm_is_mended():
 
     new = mended(textwrap.dedent(text), select="LOOP006")
     assert "F.nll_loss(F.log_softmax(out, dim=1), y)" in new
+
+
+SPREAD = """
+    import torch
+    from chosen import build
+
+    def one(model, criterion, optimizer, x, y):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    model, criterion = build(torch.nn.Softmax(-1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x, y in torch.utils.data.DataLoader(build(None)):
+        one(model, criterion, optimizer, x, y)
+"""
+DIRECT = """
+    import torch
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x, y in torch.utils.data.DataLoader(range(10)):
+        loss = torch.nn.functional.cross_entropy(torch.softmax(model(x), 1), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def recorded(text, losses, *made_by):
+    seen = record("numeric", 3.0, kind="normalised", step=20, losses=losses, made_by=[list(item) for item in made_by],
+                  path="/job/train.py", line=8)  # fmt: skip
+    recording = make_recording(make_process(make_steps(100), records=[seen]))
+    return examine(DoubleSoftmax, script_patient(text, recording=recording))
+
+
+def test_sick_a_recorded_graph_shows_what_no_source_does():
+    assert examine(DoubleSoftmax, script_patient(SPREAD)) == []
+    [finding] = recorded(SPREAD, 24, ("softmax", 24))
+    assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.CONFIRMED)
+    assert {10} <= {item.line for item in finding.evidence if hasattr(item, "line")}
+    assert prescribe(DoubleSoftmaxRule, finding, script_patient(SPREAD))
+    [finding] = recorded(SPREAD, 24, ("log_softmax", 24))
+    assert finding.severity is Severity.NOTE
+
+
+def test_healthy_recorded_graphs():
+    assert recorded(SPREAD, 24) == []
+    assert recorded(SPREAD, 24, ("softmax", 2)) == []
+
+
+def test_a_recording_refutes_what_the_source_suspects_only_where_it_saw_losses():
+    assert len(examine(DoubleSoftmax, script_patient(DIRECT))) == 1
+    assert len(recorded(DIRECT, 3)) == 1
+    assert recorded(DIRECT, 24) == []

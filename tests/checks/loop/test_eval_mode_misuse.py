@@ -1,4 +1,5 @@
 import ast
+import textwrap
 
 import pytest
 from mending import gone, mended
@@ -93,3 +94,99 @@ def test_gradients_alone_are_switched_off_without_asking():
     assert "@torch.no_grad()\ndef validate" in mended(
         path.read_text(encoding="utf-8"), unsafe=False, select="LOOP002"
     )
+
+
+EMBED = """
+    import torch
+    class Finder:
+        def __init__(self, body):
+            self.body = body if body is not None else torch.nn.Linear(8, 8)
+            self.drop = torch.nn.{layer}
+            self.optimizer = torch.optim.SGD(self.body.parameters(), lr=0.1)
+        @torch.no_grad()
+        def embed(self, x):
+            {switch}
+            return self.body(x)
+        def test_all(self, loader: torch.utils.data.DataLoader):
+            return [self.embed(x) for x in loader] if loader is None else self.each(loader)
+        def each(self, test_loader):
+            found = []
+            for x in test_loader:
+                found.append(self.embed(x))
+            return found
+        def fit(self, loader):
+            for x in loader:
+                self.body(x).mean().backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+    finder = Finder(None)
+    finder.fit(torch.utils.data.DataLoader(torch.randn(1000, 8)))
+    finder.each(torch.utils.data.DataLoader(torch.randn(1000, 8)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "switch", "severities"),
+    [
+        ("Dropout(0.1)", "pass", [Severity.WARNING]),
+        ("Dropout(0.1)", "self.body.eval()", []),
+        ("Dropout(0.1)", "self.body.train(False)", []),
+        ("InstanceNorm2d(8)", "pass", []),  # it keeps no statistics: both modes are alike
+        ("InstanceNorm2d(8, affine=True, track_running_stats=True)", "pass", [Severity.NOTE]),
+    ],
+)
+def test_a_mode_that_a_called_function_sets(layer, switch, severities):
+    text = EMBED.format(layer=layer, switch=switch)
+    found = examine(EvalModeMisuse, script_patient(text))
+    assert [item.severity for item in found if item.fact("how") == "mode"] == severities
+
+
+def test_a_loop_in_another_file_is_named_with_its_file(tmp_path):
+    (tmp_path / "measures.py").write_text("def measure(net, x):\n    net.eval()\n    return net(x)\n")
+    text = LOOP.replace("import torch", "import torch; from measures import measure", 1)
+    path = tmp_path / "run.py"
+    path.write_text(
+        textwrap.dedent(text.format(layer="torch.nn.Dropout(0.1)", head="pass", tail="measure(model, x)"))
+    )
+    [finding] = examine(EvalModeMisuse, script_patient(path))
+    assert finding.span.path.endswith("measures.py")
+    assert "runs in the loop at line 6 of run.py and" in finding.message
+
+
+SLICED = """
+    import torch
+    net = torch.nn.LSTM(8, 8, dropout=0.1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    train_tokens, val_tokens = torch.randn(9000, 4, 8), torch.randn(900, 4, 8)
+    def {name}(source):
+        net.eval()
+        total = 0.0
+        for at in {over}:
+            out, _ = net(source[at : at + 35])
+            total += out.mean().item()
+        return total
+    def fit():
+        net.train()
+        for at in range(0, train_tokens.size(0) - 1, 35):
+            optimizer.zero_grad()
+            net(train_tokens[at : at + 35])[0].mean().backward()
+            optimizer.step()
+    for epoch in range(9):
+        fit()
+        {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("over", "name", "call", "found"),
+    [
+        ("range(0, source.size(0) - 1, 35)", "evaluate", "evaluate(val_tokens)", ["graph"]),
+        ("range(0, source.shape[0], 35)", "test_epoch", "test_epoch(val_tokens)", ["graph"]),
+        ("range(0, source.size(0), 35)", "evaluate", "with torch.no_grad(): evaluate(val_tokens)", []),
+        ("range(0, 100, 35)", "evaluate", "evaluate(val_tokens)", []),
+        ("range(0, source.size(0), 35)", "forward_slices", "forward_slices(val_tokens)", []),
+    ],
+)
+def test_a_data_set_that_goes_by_in_slices(over, name, call, found):
+    text = SLICED.format(over=over, name=name, call=call)
+    assert [item.fact("how") for item in examine(EvalModeMisuse, script_patient(text))] == found

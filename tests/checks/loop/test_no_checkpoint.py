@@ -78,7 +78,7 @@ def test_sick_by_declared_steps():
     assert finding.severity is Severity.NOTE
 
 
-@pytest.mark.parametrize("name", ["sick_nothing", "sick_at_the_end", "sick_weights_only"])
+@pytest.mark.parametrize("name", ["sick_at_the_end", "sick_weights_only"])
 def test_healthy_without_a_word_on_its_length(name):
     assert examine(NoCheckpoint, script_patient(sick(name))) == []
     assert examine(NoCheckpoint, script_patient(sick(name), job=SHORT)) == []
@@ -125,3 +125,68 @@ def test_the_engine_is_switched_on_again():
     text = sick("sick_trainer_off").read_text()
     assert gone("LOOP009", text)
     assert 'save_strategy="steps"' in mended(text, select="LOOP009", unsafe=False)
+
+
+EPOCHS = """
+    import argparse, torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default={default})
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    def one_epoch():
+        for x in {batches}:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+    for epoch in range({epochs}):
+        one_epoch()
+        {inside}
+    {after}
+"""
+
+
+def long_run(epochs="args.epochs", default="200", batches="loader", inside="pass", after="pass"):
+    text = EPOCHS.format(epochs=epochs, default=default, batches=batches, inside=inside, after=after)
+    return [(item.message, item.severity) for item in examine(NoCheckpoint, script_patient(text))]
+
+
+def test_sick_by_the_epochs_of_the_source():
+    says = "The training runs 200 epochs, and nothing in the program saves a checkpoint."
+    assert long_run() == [(says, Severity.NOTE)]
+    assert long_run(epochs="1, args.epochs + 1") == [(says, Severity.NOTE)]
+    [(message, _)] = long_run(after="torch.save(model.state_dict(), 'last.pt')")
+    assert message.endswith("saves only when training is over.")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"default": "20"},
+        {"default": "None"},
+        {"batches": "[torch.randn(2, 8)]"},
+        {"batches": "range(30)"},
+        {"epochs": "first, args.epochs", "default": "10"},
+        {"inside": "torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, 'x.pt')"},
+        {"inside": "torch.save(model.state_dict(), 'x.pt')"},
+    ],
+)
+def test_healthy_epochs(change):
+    assert long_run(**change) == []
+
+
+def test_sick_by_epochs_of_known_length():
+    text = """
+        import torch
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(40):
+            for step in range({steps}):
+                optimizer.zero_grad()
+                model(torch.randn(4, 8)).mean().backward()
+                optimizer.step()
+    """
+    [finding] = examine(NoCheckpoint, script_patient(text.format(steps=500)))
+    assert finding.message.startswith("The training runs 40 epochs of 500 steps, and nothing")
+    assert examine(NoCheckpoint, script_patient(text.format(steps=100))) == []

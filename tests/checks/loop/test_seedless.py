@@ -44,3 +44,39 @@ def test_the_edit_cures(path):
     ast.parse(new)
     assert new.count("torch.manual_seed(0)") == 1
     assert new.index("torch.manual_seed(0)") > new.index("import torch")
+
+
+STEPS = """
+    def {train}(self, net):
+        net.train()
+        for x in self.batches:
+            net(x).sum().backward()
+            self.optimizer.step()
+"""
+LIBRARY = "import torch\nclass Runner:" + STEPS.format(train="train")
+
+
+@pytest.mark.parametrize(
+    ("more", "notes"),
+    [
+        ("", 0),
+        ("\nclass Other(Runner):\n    def __init__(self):\n        super(Runner, self).__init__()\n", 0),
+        ("\nRunner().train(torch.nn.Linear(2, 2))\n", 1),
+        ("\nclass Other(Runner): ...\nOther().train(torch.nn.Linear(2, 2))\n", 1),
+        ("\nKINDS = {'plain': Runner}\nKINDS['plain']().train(torch.nn.Linear(2, 2))\n", 1),
+    ],
+)
+def test_a_class_that_nothing_here_uses_starts_no_training(more, notes):
+    assert len(examine(Seedless, script_patient(LIBRARY + more))) == notes
+
+
+def test_a_module_of_lightning_alone_leaves_the_seed_to_its_trainer():
+    text = """
+import torch
+import lightning
+class Digits(lightning.LightningModule):
+    def training_step(self, batch, index):
+        return self.net(batch).sum()
+"""
+    assert examine(Seedless, script_patient(text)) == []
+    assert len(examine(Seedless, script_patient(text + "lightning.Trainer().fit(Digits())\n"))) == 1

@@ -85,3 +85,32 @@ def test_the_rule_cures(name):
     assert remedy.applicability is Applicability.UNSAFE  # the updates change: that is the point
     cured = apply_edits(path.read_text(), remedy.edits)
     assert examine(ZeroGradMissing, script_patient(cured)) == []
+
+
+SPEED = """
+    import time, torch
+    def {name}(steps, data):
+        layer = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        begin = time.perf_counter()
+        for {loop}:
+            layer(torch.ones(4, 8)).mean().backward()
+            optimizer.step()
+        print(time.perf_counter() - begin)
+    {name}(100, [1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "loop", "severity"),
+    [
+        ("benchmark_layer", "i in range(steps)", Severity.NOTE),
+        ("layer_speed", "_ in range(500)", Severity.NOTE),
+        ("fit", "i in range(steps)", Severity.ERROR),
+        ("benchmark_layer", "x in data", Severity.ERROR),
+    ],
+)
+def test_a_loop_that_measures_trains_nothing(name, loop, severity):
+    [finding] = examine(ZeroGradMissing, script_patient(SPEED.format(name=name, loop=loop)))
+    assert finding.severity is severity
+    assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)

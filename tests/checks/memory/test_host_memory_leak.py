@@ -48,7 +48,7 @@ def test_sick_tensors_without_graphs_need_no_detaching():
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
     assert finding.fact("kind") == "tensors"
     assert "deque" in remedies(finding) and "graph" not in remedies(finding)
-    assert " min;" in finding.message or " h;" in finding.message
+    assert "and is full in 21 min;" in finding.message
 
 
 def test_sick_a_container_without_tensors_needs_no_detaching():
@@ -102,3 +102,17 @@ def test_healthy_memory():
 def test_no_readings():
     with pytest.raises(Unavailable, match="host memory"):
         look(make_process())
+
+
+@pytest.mark.parametrize(("pace", "severity"), [(0.25, Severity.WARNING), (8.0, Severity.ERROR)])
+def test_growth_that_no_object_explains_is_not_carried_far(pace, severity):
+    """Three seconds say nothing of the next half hour, but of the next minutes they do."""
+    [finding] = look(leaking(lambda i: pace * MIB * i))
+    assert finding.severity is severity
+    assert (finding.cost.breaks is None) is (severity is Severity.WARNING)
+
+
+def test_what_a_profiler_keeps_is_the_profilers_effect():
+    window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
+    [finding] = look(leaking(lambda i: 8 * MIB * i, records=[window]))
+    assert finding.effect_of == "OBS001" and finding.cost.breaks is None

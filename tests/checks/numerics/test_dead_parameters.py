@@ -1,10 +1,14 @@
 import pytest
 from recordings import make_process, make_recording, make_steps, record
+from scripts import script_patient
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.loop.teacher_trained import TeacherTrained
 from gpudoctor_checks.numerics.dead_parameters import DeadParameters
+from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.numerics.dead_parameters import DeadParametersRule
+from gpudoctor_rules.numerics.weights_frozen import WeightsFrozenRule
 
 
 def look(*ranks, **changes):
@@ -47,3 +51,83 @@ def test_healthy():
 def test_too_few_steps():
     with pytest.raises(Unavailable):
         look(make_process(make_steps(10)))
+
+
+def test_a_frozen_body_in_the_optimizer_is_a_warning():
+    """Under no_grad() on purpose, or by mistake: only its author knows."""
+    records = [
+        record("model", name="Tower", parameters=90, path="/job/probe.py", line=8),
+        record("numeric", 3.0, step=60, kind="dead", share=0.9, steps=60, parameters=["Tower.0.weight"],
+               none=["Tower.0.weight"]),
+    ]  # fmt: skip
+    [finding] = look(make_process(records=records))
+    assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+    assert "Tower is only called without gradients (probe.py:8)" in finding.message
+    assert "Leave Tower out of the optimizer" in remedies(finding)
+
+
+def exchanged(held=90, reached=True):
+    """A model gets gradients that the optimizer does not hold; of what it holds, `held` elements get none."""
+    return make_process(
+        records=[
+            record("optimizer", name="SGD", parameters=90, missing=["0.weight"], path="/job/rl.py", line=5),
+            record("numeric", 2.0, step=40, kind="mode", kind_of="teacher-grad", steps=40, of=40, model="Actor",
+                   reached=reached, training=True, path="/job/rl.py", line=12),
+            record("numeric", 3.0, step=60, kind="dead", share=0.5, steps=60, parameters=["Actor.0.weight"],
+                   elements=held, none=["Actor.0.weight"]),
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rank", "said"),
+    [
+        (exchanged(), {"NUM008"}),
+        (exchanged(held=40), {"NUM005", "LOOP011"}),  # something that the optimizer holds learns: a teacher
+        (exchanged(reached=False), {"NUM005", "LOOP011"}),
+    ],
+)
+def test_an_optimizer_over_another_model_is_one_finding(rank, said):
+    patient = make_patient(recording=make_recording(rank))
+    found = [
+        one for check in (DeadParameters, WeightsFrozen, TeacherTrained) for one in examine(check, patient)
+    ]
+    assert {one.code for one in found} == said
+    if said == {"NUM008"}:
+        [one] = found
+        assert one.severity is Severity.ERROR and one.cost.breaks and "Actor (rl.py:12)" in one.message
+        assert "over the model" in prescribe(WeightsFrozenRule, one, patient)[0].steps[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ({"of": 10, "front": True, "count": 4}, Severity.ERROR),
+        ({"of": 10, "front": False, "count": 4}, Severity.NOTE),  # here and there
+        ({"of": 40, "front": True, "count": 4}, Severity.NOTE),
+        ({"of": 10, "front": True, "count": 1}, Severity.NOTE),  # a table of positions that is never used
+    ],
+)
+def test_the_first_layers_of_a_network_are_few_elements_and_much_of_it(more, severity):
+    """A convolution's weights are few: what is cut off counts in layers, too."""
+    [finding] = look(dead(share=0.05, **more))
+    assert finding.severity is severity
+    assert ("the first 4 of 10 tensors" in finding.message) is (severity is Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("head", "severity"), [("torch.no_grad()", Severity.WARNING), ("timer()", Severity.ERROR)]
+)
+def test_a_part_that_is_used_below_no_grad_is_a_warning(head, severity):
+    text = f"""
+    import torch
+    class Reader(torch.nn.Module):
+        def forward(self, x):
+            with {head}:
+                seen = self.branch(x)
+            return self.top(seen)
+    """
+    patient = script_patient(text, recording=make_recording(dead(share=0.7)))
+    [finding] = examine(DeadParameters, patient)
+    assert finding.severity is severity
+    assert ("below no_grad" in finding.message) is (severity is Severity.WARNING)

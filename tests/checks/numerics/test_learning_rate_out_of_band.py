@@ -1,6 +1,9 @@
+import math
+
 import pytest
 from jobs import job_files, job_patient, patient_of
 from mending import gone
+from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -82,3 +85,42 @@ def test_the_rule_names_the_rate(name: str, rate: str) -> None:
     [finding] = examine(LearningRateOutOfBand, patient)
     [remedy] = prescribe(LearningRateOutOfBandRule, finding, patient)
     assert remedy.title.endswith(rate)
+
+
+def of_run(rate, n=400, name="SGD"):
+    """The findings on a run whose step i was made with `rate(i)`."""
+    made = record("optimizer", name=name, groups=1, lr=rate(0), path="/job/train.py", line=8)
+    process = make_process(make_steps(n, lr=rate), records=[made])
+    return examine(LearningRateOutOfBand, make_patient(recording=make_recording(process)))
+
+
+@pytest.mark.parametrize("known", [1, 7])
+def test_sick_a_schedule_of_epochs_that_is_stepped_per_batch(known):
+    """Halved every ten steps; the rate is read in every step, or in every seventh."""
+    [finding] = of_run(lambda i: 0.1 * 0.5 ** (i // 10) if i % known == 0 else math.nan)
+    assert finding.severity is Severity.WARNING and finding.fact("cure") == "spent"
+    assert "fell from 0.1 to 1.8e-13" in finding.message
+    since = 200 if known == 1 else 203
+    assert f"below 1e-07 since step {since}, in {400 - since} of 400 steps" in finding.message
+    assert finding.cost.breaks  # before whatever costs time
+    [remedy] = prescribe(LearningRateOutOfBandRule, finding, make_patient())
+    assert "as long as the training" in remedy.title
+
+
+HEALTHY_SCHEDULES = {
+    "cosine to zero": lambda i: 0.0005 * (1 + math.cos(math.pi * i / 2000)),
+    "square to zero": lambda i: 1e-3 * (1 - i / 2000) ** 2,
+    "restarts": lambda i: 1e-3 * (1 - i % 500 / 500),
+    "warm-up from zero": lambda i: 1e-3 * min(1.0, i / 1000),
+    "cool-down of a hundred": lambda i: 1e-3 if i < 1900 else 1e-9,
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY_SCHEDULES)
+def test_healthy_schedules_end_low(name):
+    assert of_run(HEALTHY_SCHEDULES[name], n=2000) == []
+
+
+def test_sick_a_rate_that_was_never_high_enough_breaks_the_run():
+    [finding] = of_run(lambda i: 1e-9)
+    assert finding.fact("cure") == "low" and finding.cost.breaks

@@ -1,5 +1,6 @@
 import pytest
 from recordings import make_process, make_recording, make_steps, record
+from scripts import script_patient
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -70,3 +71,24 @@ def test_losses_that_play_against_each_other_are_not_judged():
     two = [record("optimizer", 1.0, name="Adam", parameters=9, missing=[], line=n) for n in (5, 6)]
     with pytest.raises(Unavailable, match="several optimizers"):
         look(make_process(make_steps(200, loss=lambda i: 1.0 + 0.02 * i), records=two))
+
+
+def test_healthy_losses_of_reinforcement_learning_follow_the_returns():
+    text = """
+        import torch
+        import gymnasium as gym
+        world = gym.make("CartPole-v1")
+        value = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(value.parameters(), 0.1)
+        for step in range(1000):
+            seen, reward, over, cut, _ = {call}
+            loss = (value(torch.tensor(seen)) - reward).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+    """
+    recording = make_recording(losses(lambda i: 30.0 if i % 40 == 39 else 1.0))
+    plain = script_patient(text.format(call="next(rows)"), recording=recording)
+    assert len(examine(LossTrouble, plain)) == 1
+    played = script_patient(text.format(call="world.step(0)"), recording=recording)
+    with pytest.raises(Unavailable, match="returns"):
+        examine(LossTrouble, played)

@@ -2,10 +2,11 @@ import ast
 
 import pytest
 from mending import gone, mended
+from recordings import make_process, make_recording, make_steps, record
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.numerics.weights_frozen import WeightsFrozenRule
 
@@ -105,3 +106,61 @@ def test_the_edit_cures(name):
     new = mended(text, select="NUM008")
     ast.parse(new)
     assert mended(new, select="NUM008") == new
+
+
+@pytest.mark.parametrize(
+    ("held", "trainable", "words"), [(0, 0, "are frozen"), (0, 96, "given none"), (64, 0, "")]
+)
+def test_an_optimizer_without_parameters(held, trainable, words):
+    """Frameworks hand over what requires gradients, were it nothing; torch takes an empty group."""
+    records = [
+        record("model", name="Adapter", parameters=96, trainable=trainable, path="/job/tune.py", line=3),
+        record("optimizer", name="Adam", groups=2, parameters=held, missing=[], path="/job/tune.py", line=9),
+    ]
+    run = make_recording(make_process(make_steps(40), records=records))
+    found = examine(WeightsFrozen, make_patient(recording=run))
+    assert [one.severity for one in found] == ([Severity.ERROR] if words else [])
+    assert all(words in one.message and one.cost.breaks and one.span.line == 9 for one in found)
+
+
+SHELL = LOOP.replace(
+    "    flag = input()",
+    "    class Shell(nn.Module):\n        def __init__(self, inner):\n            super().__init__()\n"
+    "            self.inner = inner\n        def forward(self, x):\n            return self.inner(x)\n    flag = input()",
+)
+
+
+def shelled(after):
+    return examine(WeightsFrozen, script_patient(SHELL.format(given="model.parameters()", after=after)))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "model = Shell(model)",
+        "model = Shell(inner=model)",
+        "model = Shell(torch.compile(model))",
+        "model = nn.Sequential(model, nn.ReLU())",
+        "model = nn.Sequential(*model.children())",
+        "model.fc = nn.Sequential(nn.Dropout(0.1), model.fc)",
+    ],
+)
+def test_healthy_what_holds_the_old_model_trains_it(after):
+    assert shelled(after) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        ("model = Shell(copy.deepcopy(model))", "puts a new model in its place"),
+        ("model = Shell(Net())", "puts a new model in its place"),
+        (
+            "model = nn.Sequential(model, nn.Linear(1, 1))",
+            "adds nn.Linear(1, 1) to model: the new layer is not in it",
+        ),
+        ("model.fc = nn.Sequential(model.fc, nn.Linear(1, 1))", "adds nn.Linear(1, 1) to model.fc"),
+    ],
+)
+def test_sick_what_the_optimizer_does_not_hold(after, words):
+    [finding] = shelled(after)
+    assert words in finding.message

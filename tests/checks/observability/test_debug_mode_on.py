@@ -100,15 +100,19 @@ def test_healthy_without_a_training():
     assert examine(DebugModeOn, script_patient("import torch\ntorch.autograd.set_detect_anomaly(True)\n")) == []
 
 
-@pytest.mark.parametrize("name", ["sick_anomaly_global", "sick_trainers", "sick_memory_history"])
+@pytest.mark.parametrize("name", ["sick_anomaly_global", "sick_trainers"])
 def test_the_rule_cures(name):
     path = next(path for path in sick_scripts("OBS005") if path.stem == name)
     patient = script_patient(path)
     [finding] = examine(DebugModeOn, patient)
     [remedy] = prescribe(DebugModeOnRule, finding, patient)
-    if remedy.edits:
-        assert remedy.applicability is Applicability.SAFE
-        assert examine(DebugModeOn, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
-    else:
-        assert name == "sick_memory_history"
-        assert remedy.applicability is Applicability.DISPLAY_ONLY
+    assert remedy.applicability is Applicability.SAFE and remedy.edits
+    assert examine(DebugModeOn, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
+
+
+def test_the_rule_leaves_a_history_of_memory_to_a_person():
+    path = next(path for path in sick_scripts("OBS005") if path.stem == "sick_memory_history")
+    patient = script_patient(path)
+    [finding] = examine(DebugModeOn, patient)
+    [remedy] = prescribe(DebugModeOnRule, finding, patient)
+    assert remedy.applicability is Applicability.DISPLAY_ONLY and remedy.edits == ()

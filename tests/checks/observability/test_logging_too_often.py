@@ -161,3 +161,46 @@ def test_the_rule_edits_nothing_that_it_cannot_count():
     [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
     assert remedy.edits == ()
     assert remedy.applicability is Applicability.DISPLAY_ONLY
+
+
+@pytest.mark.parametrize(("body", "findings"), [("pass", 0), ("print(values)", 1)])
+def test_a_logger_of_the_program_writes_what_its_method_writes(body, findings):
+    script = f"""
+        import torch
+        class Silent:
+            def log(self, values):
+                {body}
+        wandb_run = Silent()
+        net = torch.nn.Linear(8, 8).cuda()
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x in torch.utils.data.DataLoader(torch.load("x.pt")):
+            loss = net(x.cuda()).square().mean()
+            rule.zero_grad()
+            loss.backward()
+            rule.step()
+            wandb_run.log(dict(step=1))
+    """
+    found = examine(LoggingTooOften, script_patient(script))
+    assert len(found) == findings and all("print on every step" in item.message for item in found)
+
+
+def test_the_option_that_the_period_comes_from_is_named():
+    text = """
+    import argparse, torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--report-every", type=int, default=1)
+    options = parser.parse_args()
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, batch in enumerate(torch.rand(900, 4, 8)):
+        optimizer.zero_grad()
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+        if step % options.report_every == 0:
+            print(loss.item())
+    """
+    patient = script_patient(text)
+    [finding] = examine(LoggingTooOften, patient)
+    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    assert remedy.steps[0] == "Launch with --report-every 50, or write in the script:"

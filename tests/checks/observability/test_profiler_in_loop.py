@@ -161,8 +161,38 @@ def test_the_rule_cures(name):
     patient = script_patient(path)
     [finding] = examine(ProfilerInLoop, patient)
     [remedy] = prescribe(ProfilerInLoopRule, finding, patient)
-    if name == "sick_whole_loop":  # prof.step() is called in another function, by another name
-        assert remedy.applicability in {Applicability.SAFE, Applicability.DISPLAY_ONLY}
-    else:
-        assert remedy.applicability is Applicability.SAFE
-        assert examine(ProfilerInLoop, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
+    assert remedy.applicability is Applicability.SAFE
+    assert examine(ProfilerInLoop, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "often"),
+    [
+        ("self.work is None or number % 40 == 0", "every 40 training steps"),
+        ("number % 40 == 0 or self.work is None", "every 40 training steps"),
+        ("self.work is None", None),
+    ],
+)
+def test_counts_that_come_back_after_the_first(condition, often):
+    script = f"""
+        import torch
+        from torch.utils.flop_counter import FlopCounterMode
+        net = torch.nn.Linear(8, 8).cuda()
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        class Gauge:
+            work = None
+            def read(self, x, number):
+                if {condition}:
+                    with FlopCounterMode(display=False) as counter:
+                        net(x)
+                    self.work = counter.get_total_flops()
+        gauge = Gauge()
+        for number, x in enumerate(torch.utils.data.DataLoader(torch.load("x.pt"))):
+            gauge.read(x.cuda(), number)
+            loss = net(x.cuda()).square().mean()
+            rule.zero_grad()
+            loss.backward()
+            rule.step()
+    """
+    found = examine(ProfilerInLoop, script_patient(script))
+    assert [often in finding.message for finding in found] == ([True] if often else [])

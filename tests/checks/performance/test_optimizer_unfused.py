@@ -37,3 +37,19 @@ def test_sick_edit_cures():
     assert gone("PERF005", text)
     after = mended(text, select="PERF005")
     assert "fused=True" in after and "foreach" not in after
+
+
+def test_healthy_an_own_optimizer_that_no_default_chooses():
+    script = (FOLDER / "sick_own_class.py").read_text()
+    line = "    optimizer = Lion(model.parameters())"
+    chosen = f"""    import argparse
+    words = argparse.ArgumentParser()
+    words.add_argument("--rule", default="sgd")
+    if words.parse_args().rule == "lion":
+    {line}
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"""
+    assert line in script
+    assert examine(OptimizerUnfused, script_patient(script.replace(line, chosen))) == []
+    other = script.replace(line, chosen.replace('default="sgd"', 'default="lion"'))
+    assert len(examine(OptimizerUnfused, script_patient(other))) == 1

@@ -50,3 +50,32 @@ def test_healthy_card_without_tensor_cores():
 @pytest.mark.parametrize("name", ["sick_collator", "sick_resized"])
 def test_sick_edit_cures(name):
     assert gone("PERF008", (FOLDER / f"{name}.py").read_text("utf-8"))
+
+
+GROWN = """
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+def grow(model, tokenizer, words):
+    new = tokenizer.add_tokens(words)
+    model.resize_token_embeddings(len(tokenizer))
+    rows = model.get_input_embeddings().weight.data
+    {fill}
+
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.bfloat16)
+grow(model, tokenizer, ["<a>"])
+Trainer(model=model, args=TrainingArguments("out", bf16=True), train_dataset=None).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("fill", "edits"),
+    [("rows[-new:] = rows[:-new].mean(0)", 0), ("rows[len(tokenizer) - new : len(tokenizer)] = 0", 1)],
+)
+def test_sick_rows_counted_from_the_end_are_not_moved_by_an_edit(fill, edits):
+    patient = script_patient(GROWN.format(fill=fill))
+    [finding] = examine(ShapesMisaligned, patient)
+    [remedy] = prescribe(ShapesMisalignedRule, finding, patient)
+    assert len(remedy.edits) == edits
+    assert ("counts rows from the end" in remedy.steps[-1]) == (not edits)

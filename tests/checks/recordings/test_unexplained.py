@@ -169,6 +169,122 @@ def test_what_training_calls_too_is_not():
     assert places["encode"] in {span.line for span in finding.evidence if hasattr(span, "line")}
 
 
+SHARED = """
+class Policy(nn.Module):
+    def choose(self, seen, taken=None):
+        slow(taken)  # shared
+        return G(seen)
+
+policy, world = Policy(), Arena()
+for update in range(1000):
+    kept = []
+    for _ in range(50):
+        chosen = policy.choose(seen)  # acts
+        seen, reward, over = world.step(chosen)  # stepped
+        kept.append(reward)
+    loss = policy.choose(seen, kept).mean()  # learns
+    first.zero_grad()
+    loss.backward()
+    first.step()
+"""
+
+
+@pytest.mark.parametrize(("acting", "kinds"), [(100, {"experience"}), (50, {"experience", ""}), (0, {""})])
+def test_a_line_of_two_callers_goes_by_the_caller(acting, kinds):
+    patient, places = patient_of(
+        SHARED, ("other", "shared", 100), ("other", "stepped", 1), ("other", "acts", 1), ("other", "learns", 1),
+        other=0.02,
+    )  # fmt: skip
+    seen = patient.recording.ranks[0].last("lines")
+    path = seen.get("counts")[0][1]
+    way = {mark: [[path, places[mark], "<module>"]] for mark in ("acts", "learns")}
+    row = next(at for at, item in enumerate(seen.get("counts")) if item[2] == places["shared"])
+    seen.fields["callers"] = [[row, False, way["acts"], acting], [row, False, way["learns"], 100 - acting]]
+    found = findings(patient)
+    assert {finding.fact("nature") for finding in found} == kinds
+    for finding in found:
+        share = acting if finding.fact("nature") else 100 - acting
+        assert finding.cost.step_share == pytest.approx(share / 100 * 0.66, abs=0.06)
+
+
+DRAWN = """
+def table(values):
+    return sorted(values)  # helper
+
+def show(values):
+    rows = table(values)
+    text = "".join(rows)  # formats
+    page.write(text)  # writes
+
+def one(x):
+    {keep}show(x)  # shows
+    loss = G(x).mean()  # learns
+    first.zero_grad()
+    loss.backward()
+    first.step()
+
+page = make()
+for x in rows():
+    one(x)  # loop
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "writes", "codes"),
+    [
+        ("", 10, {"OBS002"}),  # called for its effect: it writes, and formats what it writes
+        ("x = ", 30, {"OBS002"}),
+        ("x = ", 10, {"OBS002", "PERF014"}),  # what it returns is used
+        ("", 2, {"PERF014"}),  # a word for the log in the midst of other work
+    ],
+)
+def test_what_has_one_cure_is_one_finding(keep, writes, codes):
+    patient, places = patient_of(
+        DRAWN.replace("{keep}", keep), ("other", "helper", 20), ("other", "formats", 80), ("other", "writes", writes),
+        ("backward", "learns", 90), ("other", "loop", 0), ("other", "shows", 0),
+        other=0.02,
+    )  # fmt: skip
+    seen = patient.recording.ranks[0].last("lines")
+    path = seen.get("counts")[0][1]
+    names = ["table", "show", "show", "one", "<module>", "one"]
+    for row, name in zip(seen.get("counts"), names, strict=True):
+        row[3] = name
+    shows, loop = [path, places["shows"], "one"], [path, places["loop"], "<module>"]
+    seen.fields["callers"] = [
+        [0, False, [[path, places["formats"] - 1, "show"], shows, loop], 20],
+        *([row, False, [shows, loop], seen.get("counts")[row][4]] for row in (1, 2)),
+        [3, False, [loop], 90],
+    ]
+    assert {code for code in ("PERF014", "OBS002") if findings(patient, code)} == codes
+
+
+@pytest.mark.parametrize(("imports", "first"), [(0, "loads"), (50, "works")])
+def test_an_import_is_no_cost_of_every_step(imports, first):
+    loop = "for x in rows():\n    prepare(x)  # loads\n    weigh(x)  # works\n    G(x).mean().backward()\n"
+    patient, places = patient_of(loop, ("other", "loads", 50), ("other", "works", 20), other=0.01)
+    seen = patient.recording.ranks[0].last("lines")
+    seen.fields["leaves"] = [[0, "<frozen importlib._bootstrap>", "_find_and_load", imports]]
+    [finding] = findings(patient)
+    assert finding.span.line == places[first]
+    assert (places["loads"] in {item.line for item in finding.evidence if hasattr(item, "line")}) == (
+        imports == 0
+    )
+
+
+def test_lines_inside_of_a_model_are_given_to_the_evaluation_that_calls_it():
+    patient, places = patient_of(
+        "def judge():\n    return G(1)  # judges\ndef inner(x):\n    return x * 2  # inner\nG(judge())\n",
+        ("evaluation", "inner", 50), ("forward", "inner", 50), ("evaluation", "judges", 1),
+        evaluation=lambda i: 0.05 * (i % 5 == 4),
+    )  # fmt: skip
+    seen = patient.recording.ranks[0].last("lines")
+    way = [[seen.get("counts")[0][1], places["judges"], "judge"]]
+    seen.fields["callers"] = [[0, True, way, 50]]
+    [finding] = findings(patient, "OBS004")
+    assert next(span.line for span in finding.evidence if hasattr(span, "line")) == places["judges"]
+    assert f":{places['inner']}" not in finding.message
+
+
 def test_playing_to_judge_is_an_evaluation():
     patient, _ = patient_of(WORLD, ("evaluation", "judged", 50), evaluation=lambda i: 0.05 * (i % 5 == 4))
     assert findings(patient) == []

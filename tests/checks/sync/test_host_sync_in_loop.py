@@ -90,3 +90,128 @@ def test_healthy_reads_for_metrics_have_an_owner_of_their_own(metrics):
     assert len(examine(PerSampleMetrics, patient)) == 1
     [finding] = examine(HostSyncInLoop, script_patient(METRICS.format(metrics="total = loss.item()")))
     assert ".item()" in finding.message
+
+
+def _training(body: str, before: str = "") -> str:
+    """A training loop on the GPU with some lines before its update."""
+    inner = "\n".join("    " + line for line in body.strip("\n").split("\n"))
+    return f"""
+import torch
+rows = torch.utils.data.DataLoader(torch.load("rows.pt"), num_workers=2)
+net = torch.nn.Linear(8, 8).cuda()
+rule = torch.optim.SGD(net.parameters(), lr=0.1)
+pool = None
+{before}
+for step, row in enumerate(rows):
+    out = net(row.cuda())
+    loss = out.square().mean()
+{inner}
+    rule.zero_grad()
+    loss.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "if filled or out.max() > 3:",
+        "if pool is None or out.max() > 3:",
+        "if step % 200 == 0 and out.max() > 3:",
+        "if len(row) > 9 and out.max().item() > 3:",
+    ],
+)
+def test_healthy_an_operand_that_is_seldom_reached(condition):
+    script = _training(f"{condition}\n    loss = loss * 2", "filled = bool(open('state').read())")
+    assert examine(HostSyncInLoop, script_patient(script)) == []
+
+
+@pytest.mark.parametrize("condition", ["if out.max() > 3 or filled:", "if not (out.max() > 3 and filled):"])
+def test_sick_the_first_operand_is_read_in_any_case(condition):
+    script = _training(f"{condition}\n    loss = loss * 2", "filled = bool(open('state').read())")
+    [finding] = examine(HostSyncInLoop, script_patient(script))
+    assert finding.fact("reads") == 1
+
+
+_KEPT = """
+def run(x, kept=None):
+    if kept is not None:
+        if kept.max() > 3:
+            x = x + kept
+    return net(x)
+def answer(x):
+    kept = torch.zeros(4).cuda()
+    return run(x, kept)
+"""
+
+
+def test_healthy_a_parameter_that_the_training_leaves_at_none():
+    script = _training("loss = loss + run(out).mean()", _KEPT) + "\nprint(answer(torch.ones(8).cuda()))\n"
+    assert examine(HostSyncInLoop, script_patient(script)) == []
+
+
+def test_sick_reads_of_a_function_count_for_each_call():
+    before = "def parts(x):\n    return x, {'low': x.min().item(), 'high': x.max().item()}"
+    script = _training("a, seen = parts(out)\nb, others = parts(loss)", before)
+    [finding] = examine(HostSyncInLoop, script_patient(script))
+    assert finding.message == (
+        "Every training step waits for the GPU 4 times to read a value (.item(); line 8)."
+    )
+    assert finding.severity is Severity.WARNING
+
+
+def test_sick_the_count_is_that_of_the_places_named():
+    body = "total = loss.item()\nif step % 2 == 0:\n    print(loss.item(), out.sum().item())"
+    [finding] = examine(HostSyncInLoop, script_patient(_training(body)))
+    assert "once to read a value" in finding.message and len(finding.evidence) == 1
+
+
+def test_sick_values_that_the_step_goes_by_are_a_note():
+    body = "\n".join(f"v{n} = out[{n}].max().item()\nif v{n} > 9:\n    break" for n in range(4))
+    patient = script_patient(_training(body))
+    [finding] = examine(HostSyncInLoop, patient)
+    assert finding.severity is Severity.NOTE and finding.fact("reads") == 4
+    [remedy] = prescribe(HostSyncInLoopRule, finding, patient)
+    assert remedy.id == "SYNC001-device"
+
+
+def test_sick_a_value_that_ends_the_loop_around_it():
+    script = """
+        import torch
+        net = torch.nn.Linear(8, 8).cuda()
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        row, far = torch.ones(8).cuda(), 1.0
+        while far > 0.01:
+            loss = net(row).square().mean()
+            far = loss.item()
+            rule.zero_grad()
+            loss.backward()
+            rule.step()
+    """
+    patient = script_patient(script)
+    [finding] = examine(HostSyncInLoop, patient)
+    [remedy] = prescribe(HostSyncInLoopRule, finding, patient)
+    assert remedy.id == "SYNC001-device"
+
+
+def test_sick_an_early_stop_is_no_bound_of_the_passes():
+    body = "if out.max() > 3:\n    loss = loss * 2\nbad = bad + 1 if filled else 0\nif bad >= 5:\n    break"
+    script = _training(body, "bad, filled = 0, bool(open('state').read())")
+    assert len(examine(HostSyncInLoop, script_patient(script))) == 1
+
+
+def test_healthy_a_loop_that_leaves_after_a_few_steps():
+    body = "if out.max() > 3:\n    loss = loss * 2\nif step >= 5:\n    break"
+    assert examine(HostSyncInLoop, script_patient(_training(body))) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "reads"),
+    [("seen = (loss * 2).item()", 1), ("seen = 0.0", 0), ("seen = [loss.item(), out.max().item()]", 1)],
+)
+def test_of_two_arms_one_reads(other, reads):
+    body = f"if filled:\n    seen = loss.item()\nelse:\n    {other}"
+    script = _training(body, "filled = bool(open('state').read())")
+    assert [finding.fact("reads") for finding in examine(HostSyncInLoop, script_patient(script))] == (
+        [reads] if reads else []
+    )

@@ -49,8 +49,8 @@ def train(loader):
         if isinstance(module, torch.nn.Conv2d):
             prune.l1_unstructured(module, name="weight", amount=0.5)  # <- MEM011
     optimizer = torch.optim.AdamW(student.parameters(), lr=1e-3)
-    for images, _ in loader:
-        images = images.cuda(non_blocking=True)
+    batches = DataPrefetcher(loader)
+    while (images := batches.next()) is not None:
         target = teacher(images)  # <- LOOP011
         loss = F.mse_loss(student(images), target.detach())
         optimizer.zero_grad()

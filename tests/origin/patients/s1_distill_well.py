@@ -47,8 +47,8 @@ def train(loader):
     teacher = torchvision.models.resnet101().cuda().eval()
     student = torchvision.models.resnet18().cuda()
     optimizer = torch.optim.AdamW(student.parameters(), lr=1e-3)
-    for images, _ in loader:
-        images = images.cuda(non_blocking=True)
+    batches = DataPrefetcher(loader)
+    while (images := batches.next()) is not None:
         with torch.no_grad():
             target = teacher(images)
         loss = F.mse_loss(student(images), target)

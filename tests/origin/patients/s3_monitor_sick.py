@@ -14,6 +14,9 @@ class AsyncLoader:
         with torch.cuda.stream(self.stream):
             self.batch = next(self.iterator).cuda(non_blocking=True)
 
+    def __iter__(self):
+        return self
+
     def __next__(self):
         torch.cuda.current_stream().wait_stream(self.stream)
         return self.preload()  # <- LOOP007  preload 没有返回批次
@@ -27,7 +30,7 @@ model = nn.Linear(1024, 1024).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scaler = torch.cuda.amp.GradScaler()  # <- LOOP005
 loader = DataLoader(torch.load("rows.pt"), batch_size=64, num_workers=4)  # <- DATA004
-for rows in loader:
+for rows in AsyncLoader(loader):
     rows = rows.cuda()  # 阻塞拷贝
     with torch.autocast("cuda", dtype=torch.float16):
         loss = model(rows).pow(2).mean()
@@ -35,3 +38,4 @@ for rows in loader:
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
+print(memory())

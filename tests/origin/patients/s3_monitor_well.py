@@ -39,11 +39,11 @@ model = nn.Linear(1024, 1024).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scaler = torch.amp.GradScaler("cuda")
 loader = DataLoader(torch.load("rows.pt"), batch_size=64, num_workers=4, pin_memory=True)
-for rows in loader:
-    rows = rows.cuda(non_blocking=True)
+for rows in AsyncLoader(loader):
     with torch.autocast("cuda", dtype=torch.float16):
         loss = model(rows).pow(2).mean()
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
+print(memory())

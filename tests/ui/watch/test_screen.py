@@ -8,6 +8,7 @@ from screens import Noted, eight_ranks, found, on_screen, screen_text, sick_tick
 from windows import (
     GIB,
     make_gpu_window,
+    make_host_window,
     make_rank,
     make_tick,
     make_window,
@@ -40,6 +41,20 @@ def test_the_screen_at_80_columns_is_as_it_was_looked_at():
     assert "data.py:31 __getitem__" in text
     assert "1 DATA001 loader-bound" in text and "2 GPU001 low-utilization" in text
     assert "cpu    █" in text and "memory ██" in text
+
+
+@pytest.mark.parametrize(
+    ("granted", "machine", "shown"),
+    [
+        (1.0, 64.0, "2.0 of 64 cores  job may use 1 "),
+        (64.0, 64.0, "2.0 of 64 cores  io wait"),
+        (1.0, float("nan"), "2.0 cores  io wait"),
+    ],
+)
+def test_busy_cores_of_the_machine_are_not_set_against_the_jobs_share(granted, machine, shown):
+    host = make_host_window(cpus=granted, machine_cpus=machine, cpu=series([2.0] * 60))
+    text, _ = on_screen([make_tick(make_window(host=host))], size=(200, 60))
+    assert shown in text
 
 
 def test_too_small_a_terminal_gets_a_sentence():

@@ -300,6 +300,18 @@ def test_secrets_are_masked_in_evidence() -> None:
     assert shown == {"wandb_api_key": "***", "hub_token": "***", "pad_token": "<pad>", "max_tokens": "5"}
 
 
+def test_secrets_of_other_types_and_of_sections_are_masked_in_evidence() -> None:
+    file = config(
+        "password: 12345678\nsecrets:\n  wandb: abcdefg\n  name: mine\napi_keys: [abc, def]\nhub_token: null\n"
+        "use_token: true\nkeys: [a, b]\ntoken: ${oc.env:TOKEN}\nnum_tokens: 300000000\n"
+    )
+    shown = {key: file.setting(entry).value for key, entry in file.entries.items()}
+    assert shown == {
+        "password": "***", "secrets.wandb": "***", "secrets.name": "mine", "api_keys": "***", "hub_token": "null",
+        "use_token": "true", "keys": "[a, b]", "token": "${oc.env:TOKEN}", "num_tokens": "300000000",
+    }  # fmt: skip
+
+
 def test_evidence_carries_path_and_line() -> None:
     file = config("a:\n\n  logging_steps: 1\n", path="my run.yaml")
     setting = file.setting(file.entries["a.logging_steps"])

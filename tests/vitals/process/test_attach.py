@@ -1,6 +1,7 @@
 """Attaching: launchers lead to ranks, threads and workers to their process, and everything else to a sentence."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,8 @@ def test_a_process_a_thread_of_it_and_its_shell_are_the_same_target(tmp_path):
         assert [rank.pid for rank in attached.ranks] == [child.pid]
         assert "is a thread of" in attached.notes[0]
     shell = subprocess.Popen(
-        ["bash", "-c", f"{sys.executable} -c 'import time; time.sleep(60)'; true"], start_new_session=True
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -c 'import time; time.sleep(60)'; true"],
+        start_new_session=True,
     )
     try:
         time.sleep(0.5)
@@ -87,7 +89,7 @@ def test_a_launcher_leads_to_its_ranks_in_order(tmp_path):
 
 
 def test_a_shell_with_several_jobs_wants_one_of_them_named():
-    quiet = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    quiet = f"{shlex.quote(sys.executable)} -c 'import time; time.sleep(60)'"
     shell = subprocess.Popen(["bash", "-c", f"{quiet} & {quiet} & wait"], start_new_session=True)
     try:
         for _ in range(100):

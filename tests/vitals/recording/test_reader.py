@@ -23,6 +23,7 @@ from recordings import (
     site,
     write_recording,
 )
+from some import some
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Unavailable
@@ -80,7 +81,7 @@ def test_a_file_cut_at_any_byte_keeps_what_came_before(tmp_path):
     dice = random.Random(7)
     ends = sorted(dice.sample(range(len(whole)), 120)) + list(range(12))
     kept = []
-    for end in sorted(ends):
+    for end in some(sorted(ends)):
         path.write_bytes(whole[:end])
         [rank] = read_recording(str(folder)).ranks
         assert len(rank.steps) % 8 == 0
@@ -121,12 +122,16 @@ def test_frames_that_make_no_sense_are_left_out(tmp_path):
 
 def test_columns_may_come_and_go(tmp_path):
     folder = write_recording(make_recording(make_process(Table(columns={}))), tmp_path / "run")
-    first = Table(columns={"index": array("I", [0, 1]), "duration": array("f", [1, 2])})
-    then = Table(columns={"index": array("I", [2]), "rss": array("d", [7.0])})
+    first = Table(
+        columns={"index": array("I", [0, 1]), "t": array("d", [1, 2]), "duration": array("f", [1, 2])}
+    )
+    then = Table(columns={"index": array("I", [2]), "t": array("d", [3]), "rss": array("d", [7.0])})
     path = rank_file(folder)
     path.write_bytes(path.read_bytes() + column_frames("steps", first) + column_frames("steps", then))
     table = read_recording(str(folder)).ranks[0].steps
-    assert plain(table) == {"index": [0, 1, 2], "duration": [1, 2, "nan"], "rss": ["nan", "nan", 7]}
+    assert plain(table) == {
+        "index": [0, 1, 2], "t": [1, 2, 3], "duration": [1, 2, "nan"], "rss": ["nan", "nan", 7],
+    }  # fmt: skip
 
 
 def test_a_killed_recorder_leaves_a_recording(tmp_path):

@@ -24,6 +24,7 @@ loader = DataLoader(data, batch_size=4)
 def due(n, every=20):
     return n % every == 0
 done = False
+held = None
 count = 0
 global_step = 0
 for epoch in range(10):
@@ -56,6 +57,8 @@ def guarded(test: str, words: list[str] | None = None) -> Event:
         ("if i % EVERY == EVERY - 1:", 50),
         ("if i % args.log_interval == 0:", 10),
         ("if i and i % args.log_interval == 0:", 10),
+        ("if not done or i % 50 == 0:\n            done = True", 50),
+        ("if held is None or i % 50 == 0:\n            held = loss", 50),
         ("if i > 0 and i % args.log_interval == 0:", 10),
         ("if global_step % (2 * EVERY) == 0:", 100),
         ("if i % 1 == 0:", 1),
@@ -103,6 +106,7 @@ def test_a_period_from_the_launch_line() -> None:
         ("if i < 5:", GuardKind.ONCE),
         ("if i == len(loader) - 1:", GuardKind.ONCE),
         ("if not done:\n            done = True", GuardKind.ONCE),
+        ("if held is None:\n            with torch.no_grad():\n                held = loss", GuardKind.ONCE),
         ("if i in (1, 10, 100):", GuardKind.ONCE),
         ("if torch.isnan(loss):", GuardKind.FAILURE),
         ("if not torch.isfinite(loss):", GuardKind.FAILURE),
@@ -134,7 +138,6 @@ def test_kinds(test: str, kind: GuardKind) -> None:
         ("if args.mode != 'fast':", True, False),
         ("if os.environ.get('DEBUG'):", False, False),
         ("if torch.cuda.is_available():", False, True),
-        ("if False:", True, False),
         ("if True:", False, True),
         ("if x is None:", True, False),
         ("if args.debug or rank == 0:", False, True),
@@ -203,3 +206,80 @@ def test_short_circuits(statement: str, period: int) -> None:
 def test_a_counter_that_starts_over() -> None:
     found = guarded("count += 1\n        if count >= 25:\n            count = 0")
     assert [guard.kind for guard in found.guards] == [GuardKind.PERIOD]
+
+
+SWITCHES = """
+import torch, argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--log", action="store_true")
+parser.add_argument("--start", default=None)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        ("found = args.start is None or torch.save(1, 'x')\n", True),
+        ("found = args.start is not None or torch.save(1, 'x')\n", False),
+        ("if args.log and torch.save(1, 'x'):\n    pass\n", True),
+        ("while not (args.start is None or torch.save(1, 'x')):\n    pass\n", True),
+        ("writer = None\nif args.log:\n    writer = open('x')\nif writer:\n    torch.save(1, 'x')\n", True),
+        (
+            "writer = None\nif args.log:\n    writer = open('x')\nif writer is not None:\n    torch.save(1, 'x')\n",
+            True,
+        ),
+        (
+            "writer = None\nif not args.log:\n    writer = open('x')\nif writer is not None:\n    torch.save(1, 'x')\n",
+            False,
+        ),
+        ("if args.log:\n    on = True\nelse:\n    on = False\nif on:\n    torch.save(1, 'x')\n", True),
+        ("every = 0\nif args.log:\n    every = 10\nif every:\n    torch.save(1, 'x')\n", False),
+    ],
+)
+def test_what_only_a_switch_fills(text, never):
+    [call] = [call for call in read_main(SWITCHES + text).calls if call.name == "torch.save"]
+    assert any(guard.never for guard in call.guards) is never
+
+
+HOLDER = """
+class Trainer:
+    def __init__(self, args):
+        {first}
+    def {name}(self):
+        {second}
+    def fit(self):
+        if {test}:
+            torch.save(1, 'x')
+trainer = Trainer(args)
+trainer.{name}()
+trainer.fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "test", "never"),
+    [
+        ("self.on = args.log", "pass", "self.on", True),
+        ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log", True),
+        ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log is None", False),
+        (
+            "if args.log: self.log = open('x')\n        else: self.log = None",
+            "pass",
+            "self.log is not None",
+            True,
+        ),
+        ("if args.log: self.on = True\n        else: self.on = False", "pass", "not self.on", False),
+        (
+            "self.log = None\n        if args.log: self.log = open('x')",
+            "self.log = open('y')",
+            "self.log",
+            False,
+        ),
+        ("self.on = False", "self.on = True", "self.on", False),
+    ],
+)
+def test_a_switch_that_one_method_sets_and_another_tests(first, second, test, never):
+    text = SWITCHES + HOLDER.format(first=first, second=second, test=test, name="prepare")
+    [call] = [call for call in read_main(text).calls if call.name == "torch.save"]
+    assert any(guard.never for guard in call.guards) is never

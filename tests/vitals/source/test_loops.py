@@ -2,6 +2,7 @@ import pytest
 from programs import event, loops, plain, read_main, read_program, training
 
 from gpudoctor.model.signs.source import LoopRole
+from gpudoctor.vitals.source import read_source
 
 HEAD = """
 import torch
@@ -308,3 +309,81 @@ def test_every_loop_is_there_once_with_its_end() -> None:
         (2, 3, ""),
         (5, 6, "f"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("made", "role"),
+    [
+        ("from timm.utils import NativeScaler\nstepper = NativeScaler()", "training"),
+        ("import timm\nstepper = timm.utils.ApexScaler()", "training"),
+        ("from timm.utils import AverageMeter\nstepper = AverageMeter()", "evaluation"),
+    ],
+)
+def test_a_scaler_that_is_called_with_the_optimizer_trains(made: str, role: str) -> None:
+    text = f"""
+{made}
+for x in train_loader:
+    loss = model(x).mean()
+    stepper(loss, optimizer, parameters=model.parameters())
+"""
+    assert roles(text) == {"train_loader": role}
+
+
+@pytest.mark.parametrize("held", ["self.optimizers.items()", "zip(self.names, self.lr_optimizers)"])
+def test_a_loop_over_the_optimizers_of_a_step_is_no_training_loop(held: str) -> None:
+    text = f"""
+class Trainer:
+    def fit(self):
+        for x, y in train_loader:
+            self.losses(x, y).backward()
+            self.advance()
+    def advance(self):
+        for name, one in {held}:
+            one.step()
+"""
+    assert roles(text) == {"train_loader": "training", held: "other"}
+
+
+PROBE = """
+import torch
+import torch.nn.functional as F
+from elsewhere import {imported}
+model = torch.nn.Linear(3, 4).eval()
+loader = torch.utils.data.DataLoader(data, batch_size=4)
+held = {{name: torch.zeros_like(p) for name, p in model.named_parameters()}}
+for step, (x, y) in enumerate(loader):
+    x = x.requires_grad_(True)
+    model.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "imported", "trains"),
+    [
+        ("found = x.grad.abs()", "data", False),
+        ("x = (x + 0.1 * x.grad.sign()).detach()", "data", False),
+        ("for name, p in model.named_parameters(): held[name] += p.grad ** 2", "data", False),
+        ("for p in model.parameters(): p.data -= 0.1 * p.grad", "data", True),
+        ("for p in model.parameters(): p.data.add_(p.grad, alpha=-0.1)", "data", True),
+        ("with torch.no_grad():\n        for p in model.parameters(): p.sub_(0.1 * p.grad)", "data", True),
+        ("for p in model.parameters(): p.data = p.data - 0.1 * p.grad", "data", True),
+        ("optimizer.step()", "optimizer", True),
+        ("sgd_step(model)", "sgd_step", True),
+        ("opt.update(model)", "opt", True),
+    ],
+)
+def test_a_backward_pass_alone_trains_nothing(after: str, imported: str, trains: bool) -> None:
+    script = read_main(PROBE.format(after=after, imported=imported))
+    assert any(loop.role is LoopRole.TRAINING for loop in script.loops) is trains
+
+
+def test_a_step_in_another_module_counts(tmp_path) -> None:
+    (tmp_path / "tools.py").write_text("def improve(model, optimizer):\n    optimizer.step()\n")
+    text = PROBE.replace("from elsewhere import {imported}", "import tools").format(
+        after="tools.improve(model, o)"
+    )
+    (tmp_path / "train.py").write_text(text)
+    found = read_source([tmp_path / "train.py"], {})
+    assert any(loop.role is LoopRole.TRAINING for script in found.scripts for loop in script.loops)

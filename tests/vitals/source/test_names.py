@@ -190,12 +190,12 @@ class K:
         return e()
 f = lambda: g()
 if False:
-    h()
+    h()  # nothing reaches it
 return_ = [i(x) for x in j() if k(x)]
 print(f"{l(1)} {m_(2):>{n(3)}}")
 """
     names = [call.node.func.id for call in read_main(text).calls]
-    assert names == ["a", "b", "c", "d", "e", "g", "h", "i", "j", "k", "print", "l", "m_", "n"]
+    assert names == ["a", "b", "c", "d", "e", "g", "i", "j", "k", "print", "l", "m_", "n"]
 
 
 def test_spans_of_lines_that_are_not_ascii() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.model.signs.source import Source
+from gpudoctor.model.signs.source import Known, Source, Unknown
 from gpudoctor.vitals.source import read_source
 
 SCRIPT = """
@@ -88,7 +88,7 @@ def read_text(text: str) -> Source:
             for event in list(loop.events)[:500]:
                 dict(event.types)
                 dict(event.devices)
-                assert event.period is None or event.period is not None
+                assert event.period is None or isinstance(event.period, Known | Unknown)
     return source
 
 

@@ -7,17 +7,17 @@ statement tells it without the source; where there is a source, its syntax tells
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.metrics import is_metric
-from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites
+from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites, ways
 from gpudoctor.model.reading.recordings.engines import engine_of
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of
 from gpudoctor.model.reading.recordings.passing import makes_passes, on_tensors
-from gpudoctor.model.reading.recordings.playing import plays
+from gpudoctor.model.reading.recordings.playing import playing_part, plays
 from gpudoctor.model.reading.recordings.statements import (
     calls_on,
     extent,
@@ -45,6 +45,8 @@ _ARITHMETIC = frozenset({"log"})
 _SAVES = re.compile(r"^(save|save_file|save_model|save_pretrained|save_checkpoint|save_state|async_save)$")
 _FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
 _COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
+_OPEN, _AGAIN = "open", 3
+"""The site of a file that is opened for writing, and in how many steps it is so at least."""
 _DRAWS = frozenset({"log_prob", "rsample", "entropy"})
 """Methods of distributions alone: what a policy or a latent variable is trained by."""
 _READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
@@ -58,7 +60,7 @@ _STATISTICS = re.compile(
 )
 _OUT_OF_GRAPH = re.compile(r"\.(item|tolist|numpy|cpu|detach)\(|\.data\b|\.grad\b")
 _CHANGES = re.compile(r"\w_\(|\.(data|grad)\s*([-+*/]?=)[^=]|requires_grad|backward\(|setattr\(")
-_LOSS = re.compile(r"loss|criter|objective|penalt\w*_term", re.IGNORECASE)
+_LOSS = re.compile(r"loss|criter|objective|penalt\w{0,40}_term", re.IGNORECASE)
 
 
 class Owner(Enum):
@@ -87,6 +89,13 @@ _OF_PHASE = {
     "logging": Owner.LOGGING, "checkpoint": Owner.SAVING, "profiler": Owner.PROFILING,
     "evaluation": Owner.EVALUATION, "collective": Owner.COMMUNICATION,
 }  # fmt: skip
+_SHARED = (Owner.NOBODY, Owner.COMPUTE, Owner.METRICS)
+"""Owners of lines that a rollout and an update may share: their time goes by the caller."""
+_ONE_CURE = (Owner.METRICS, Owner.HISTOGRAMS, Owner.LOGGING, Owner.SAVING)
+"""Owners whose work is done less often by calling its function less often."""
+_ENOUGH, _ENOUGH_ALONE = 0.2, 0.05
+"""Of what nothing explains in a function, the part that a known work must have to answer for all of it; less is
+enough where the function is called for its effect alone."""
 THE_JOB = (Owner.COMPUTE, Owner.PLAYING)
 """Those whose time is the training's own work, though no hook knows it."""
 _PARALLELISM = "parallelism."
@@ -153,9 +162,78 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
             owner = Owner.ENGINE if here in loops else _owner(patient, item, hooked, state)
             if owner is Owner.NOBODY and here in machinery:
                 owner = Owner.COMPUTE
-            if phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE, Owner.ENGINE):
-                found.append(OwnedLine(place=item.place, owner=owner, share=item.samples * scale))
-    return tuple(sorted(found, key=lambda item: -item.share))
+            share = item.samples * scale
+            if owner in _SHARED and (part := playing_part(patient, state.process, item)) > 0:
+                found.append(OwnedLine(place=item.place, owner=Owner.PLAYING, share=part * share))
+                share *= 1 - part
+            if share > 0 and (phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE, Owner.ENGINE)):
+                found.append(OwnedLine(place=item.place, owner=owner, share=share))
+    return tuple(sorted(_of_one_cure(patient, state, found), key=lambda item: -item.share))
+
+
+def _of_one_cure(patient: Patient, state: Steady, found: Sequence[OwnedLine]) -> list[OwnedLine]:
+    """The lines, those that nothing explains given to the work of the function that they are in or called from.
+
+    A function that draws, formats and writes has one cure, to be called less often: its time is one cost.
+    """
+    works = _works(patient, state, found)
+    known = ways(state.process)
+    moved: list[OwnedLine] = []
+    for item in found:
+        owner = item.owner
+        if owner is Owner.NOBODY:
+            place = item.place
+            found_ways = [way for phase in _PHASES for way in known.get((phase, place.path, place.line), ())]
+            callers = max(found_ways, key=lambda way: way.samples).callers if found_ways else ()
+            around = ((one.path, one.function) for one in (place, *callers))
+            owner = next((works[one] for one in around if one in works), owner)
+        moved.append(OwnedLine(place=item.place, owner=owner, share=item.share))
+    return moved
+
+
+def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[tuple[str, str], Owner]:
+    """Functions that are no part of a step's passes, and the ailment that they work for."""
+    passes = [item.place for item in lines(state.process) if item.phase in _STEP]
+    for (phase, *_), some in ways(state.process).items():
+        passes += [place for way in some for place in way.callers if phase in _STEP]
+    steps = {(place.path, place.function) for place in passes}
+    shares: dict[tuple[str, str], dict[Owner, float]] = {}
+
+    def add(place: Place, owner: Owner, share: float) -> None:
+        here = shares.setdefault((place.path, place.function), {})
+        here[owner] = here.get(owner, 0.0) + share
+
+    for item in found:
+        add(item.place, item.owner, item.share)
+    for site in sites(state.process):
+        if (
+            site.phase in _OF_PHASE
+            and site.steps >= _AGAIN
+            and not by_parallelism(site)
+            and state.whole_seconds
+        ):
+            add(site.place, _OF_PHASE[site.phase], site.seconds / state.whole_seconds)
+    works: dict[tuple[str, str], Owner] = {}
+    for function, here in shares.items():
+        known = {owner: share for owner, share in here.items() if owner in _ONE_CURE}
+        if function in steps or not function[1] or function[1] == "<module>" or not known:
+            continue
+        owner = max(known, key=lambda one: known[one])
+        enough = _ENOUGH_ALONE if _for_its_effect(patient, state, function) else _ENOUGH
+        if known[owner] >= enough * here.get(Owner.NOBODY, 0.0):
+            works[function] = owner
+    return works
+
+
+def _for_its_effect(patient: Patient, state: Steady, function: tuple[str, str]) -> bool:
+    """Whether nobody uses what a function returns; False without the source."""
+    here = {
+        (item.phase, item.place.path, item.place.line) for item in lines(state.process)
+        if (item.place.path, item.place.function) == function
+    }  # fmt: skip
+    callers = {way.callers[0] for key, some in ways(state.process).items() if key in here for way in some}
+    called = [statement_at(script_at(patient, place.path), place.line) for place in callers]
+    return bool(called) and all(isinstance(whole, ast.Expr) for whole in called)
 
 
 def _engine_lines(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
@@ -204,12 +282,15 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     walks = script is None or whole is None or _walks(script, whole)
     if by_hook is Owner.METRICS and (trains or not walks):
         by_hook = None
+    writes = Owner.LOGGING if any(map(opens_files, here)) else Owner.NOBODY
     if by_hook is not None or script is None:
-        return by_hook or Owner.NOBODY
+        return by_hook or writes
     if plays(patient, item.place.path, item.place.line):
         return Owner.PLAYING
     owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
     found = next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
+    if found in (Owner.NOBODY, Owner.COMPUTE) and writes is not Owner.NOBODY and not trains:
+        return writes
     return (
         Owner.COMPUTE if trains and found is Owner.METRICS else found
     )  # `loss.backward(); total += loss.item()`
@@ -320,6 +401,11 @@ def watches(what: str) -> bool:
 def collects(what: str) -> bool:
     """Whether a site empties a cache or collects garbage."""
     return bool(_COLLECTS.match(what.rpartition(".")[2]))
+
+
+def opens_files(site: Site) -> bool:
+    """Whether a site opens files for writing again and again: it writes, whatever its call is named."""
+    return site.what == _OPEN and site.steps >= _AGAIN
 
 
 def flushes(what: str) -> bool:

@@ -71,12 +71,37 @@ def forgotten(patient: Patient, process: Process, least: float) -> list[Record]:
 
     Without the source nobody can tell: none.
     """
+    if swapped(process, least):
+        return []
     return [item for item in _bystanders(process, least) if _forgotten(patient, item)]
 
 
 def teachers(patient: Patient, process: Process, least: float) -> list[Record]:
     """The others."""
+    if swapped(process, least):
+        return []
     return [item for item in _bystanders(process, least) if not _forgotten(patient, item)]
+
+
+def swapped(process: Process, least: float) -> list[Record]:
+    """The models that get gradients and are in no optimizer, where nothing that an optimizer holds gets one.
+
+    A teacher stands beside a student that learns; here the optimizer was made over another model than the one
+    that is trained: an old copy, a target network.
+    """
+    made = process.of("optimizer")
+    held = sum(int(item.get("parameters") or 0) for item in made)
+    readings = [item for item in numerics(process, "dead") if int(item.get("steps") or 0) >= least]
+    last = readings[-1] if readings else None
+    if last is None or not held or int(last.get("elements") or 0) < held:
+        return []
+    if not set(map(str, last.get("none") or ())) >= set(map(str, last.get("parameters") or ())):
+        return []
+    missing = {str(name) for item in made for name in item.get("missing") or ()}
+    if not missing:
+        return []
+    newest = {(item.get("path"), item.get("line")): item for item in _bystanders(process, least)}
+    return [item for item in newest.values() if item.get("reached") is True]
 
 
 def _bystanders(process: Process, least: float) -> list[Record]:

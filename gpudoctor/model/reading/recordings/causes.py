@@ -1,7 +1,7 @@
 """Known classes of exceptions: what their words mean, and what cures them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.model.reading.recordings.deaths import Told
 
@@ -18,7 +18,40 @@ class Cause:
     cure: str
 
 
+NOT_A_NUMBER = "not-a-number"
+"""Word of the class in which a value became NaN or infinite, often before there is a loss to read."""
+OVERFLOW = "overflow"
+"""Word of the class in which a value grew too large for Python's own arithmetic."""
+
 _CAUSES = (
+    Cause(
+        word=NOT_A_NUMBER,
+        pattern=r"\b(nan|inf)\W{1,8}(or \W?)?(nan|inf)\b|contains? (NaN|infinity|invalid numeric entries)|"
+        r"float (NaN|infinity) to integer|returned nan values|found invalid values:[^)]{0,400}\bnan\b|"
+        r"loss is (nan|inf)|non-?finite (loss|values?|gradients?)|is not finite",
+        words="A value became NaN or infinite",
+        cure="Find the first one: torch.isfinite(x).all() on the batch, then on the output. A finite batch "
+            "and bad weights mean too high a rate: lower it, clip the gradients",
+    ),
+    Cause(
+        word=OVERFLOW,
+        pattern=r"^OverflowError: (math range error|\(34, )",
+        words="A power or an exponential of a value that is too large left the range of a float",
+        cure="Print the value before this line. A loss that has grown: lower the rate, clip the gradients. "
+            "For a perplexity: math.exp(min(loss, 20))",
+    ),
+    Cause(
+        word="outside-0-1",
+        pattern=r"elements of input should be between 0 and 1|input_val >= zero && input_val <= one",
+        words="The loss got a value that is NaN or outside of 0 to 1",
+        cure="Find out which: torch.isfinite(output).all() before this line. NaN: look at the batch, then "
+            "lower the rate. Finite: BCEWithLogitsLoss on the output without a sigmoid",
+    ),
+    Cause(
+        word="target-outside-0-1", pattern=r"elements of target should be between 0 and 1|target_val >= zero",
+        words="The loss got labels outside of 0 to 1",
+        cure="Scale the labels to 0..1, or CrossEntropyLoss for numbers of classes",
+    ),
     Cause(
         word="labels", pattern=r"Target -?\d+ is out of bounds|index out of range in self|Assertion.*n_classes",
         words="A label or an index lies outside of what the layer has",
@@ -123,6 +156,36 @@ _CAUSES = (
 
 
 def cause_of(told: Told) -> Cause | None:
-    """The class that an exception's words belong to; None where none is known."""
+    """The class that an exception's words belong to; None where none is known. With numbers, where the recorder
+    read which labels or indices it were.
+    """
     words = f"{told.kind}: {told.message}"
-    return next((cause for cause in _CAUSES if re.search(cause.pattern, words, re.IGNORECASE)), None)
+    found = next((cause for cause in _CAUSES if re.search(cause.pattern, words, re.IGNORECASE)), None)
+    outside = beyond(told)
+    return replace(found, words=outside[0], cure=outside[1]) if found and outside else found
+
+
+def beyond(told: Told) -> tuple[str, str] | None:
+    """Labels or indices outside of what there is: which, as a clause, and what cures it; None where unknown."""
+    seen = told.record.get("beyond") if told.record is not None else None
+    if not seen:
+        return None
+    least, most, count = int(seen["least"]), int(seen["most"]), int(seen["count"])
+    reach = f"reach from {least} to {most}" if least < most else f"are {most}"
+    if seen["what"] != "label":
+        cure = (
+            f"nn.Embedding({most + 1}, ...), a row for each index; after adding tokens "
+            "resize_token_embeddings(len(tokenizer))"
+            if least >= 0
+            else "Give padding a row of its own (padding_idx) in place of an index below 0"
+        )
+        return f"The indices {reach}, and the embedding has {count} rows (0 to {count - 1})", cure
+    if least >= 1 and most == count:
+        cure = "Give the loss labels - 1: they count from 1, and its classes from 0"
+    elif least < 0:
+        cure = (
+            f"Set ignore_index={least} where that marks places to ignore, or map the labels to 0..{count - 1}"
+        )
+    else:
+        cure = f"Give the last layer {most + 1} outputs, or map the labels to 0..{count - 1}"
+    return f"The labels {reach}, and the loss has {count} classes (0 to {count - 1})", cure

@@ -1,6 +1,7 @@
 """What single places of the user's script cost: sites that hooks saw, lines that the sampler saw."""
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -103,6 +104,39 @@ def lines(process: Process) -> tuple[LineCost, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way to a line, and how often the sampler saw it."""
+
+    inside: bool
+    """Whether the line is inside of a module's call."""
+    callers: tuple[Place, ...]
+    """The user's functions outside of all modules that led to it, innermost first; at most four."""
+    samples: float
+
+
+@once
+def ways(process: Process) -> Mapping[tuple[str, str, int], tuple[Way, ...]]:
+    """Phase, path and line to the ways that led there in steady state; lines without callers are left out."""
+    stable = steady(process)
+    found: dict[tuple[str, str, int], dict[tuple[bool, tuple[Place, ...]], float]] = {}
+    for record in process.of("lines"):
+        if stable.rows and (record.t < stable.begin or _after(record, stable.end)):
+            continue
+        counts = record.get("counts") or ()
+        for index, inside, chain, samples in record.get("callers") or ():
+            if not chain:
+                continue
+            phase, path, line, *_ = counts[index]
+            way = bool(inside), tuple(Place(path=str(p), line=int(n), function=str(f)) for p, n, f in chain)
+            here = found.setdefault((str(phase), str(path), int(line or 0)), {})
+            here[way] = here.get(way, 0.0) + float(samples)
+    return {
+        key: tuple(Way(inside=way[0], callers=way[1], samples=seen) for way, seen in here.items())
+        for key, here in found.items()
+    }
+
+
 def _after(record: Record, end: float) -> bool:
     """Whether a record holds what came after the last step that ended."""
     return bool(record.get("open")) and record.t > end
@@ -156,11 +190,14 @@ _IMPORTS = 0.03
 """Share of a line's looks in the import system from which on it imports: two of its leaves are known."""
 
 
+_IMPORTLIB = re.compile(r"<frozen importlib|(?:^|[/\\\\])importlib[/\\\\]")
+
+
 def _imports(record: Record) -> dict[int, float]:
     """Position among a record's counts to its looks in the import system, or in a module's body."""
     below: dict[int, float] = {}
     for index, path, function, count in record.get("leaves") or ():
-        if "importlib" in str(path) or function == "<module>":
+        if _IMPORTLIB.search(str(path)) or function == "<module>":
             below[index] = below.get(index, 0.0) + count
     return below
 
@@ -169,14 +206,18 @@ def _lines(records: Iterable[Record]) -> tuple[LineCost, ...]:
     counted: dict[tuple[str, str, int, str], float] = {}
     total = 0.0
     for record in records:
-        seen = 0.0
-        for phase, path, line, function, count in record.get("counts") or ():
+        seen, once_done, below = 0.0, 0.0, _imports(record)
+        for index, (phase, path, line, function, count) in enumerate(record.get("counts") or ()):
+            imports = min(count, below.get(index, 0.0))
+            if imports >= _IMPORTS * count:  # done once, whatever line it stands on: no cost of every step
+                once_done += imports
+                count -= imports
             seen += count
             if path is not None:
                 key = (str(phase), str(path), int(line or 0), str(function or ""))
                 counted[key] = counted.get(key, 0.0) + count
-        total += max(seen, float(record.get("samples") or 0.0))
-    return line_costs(counted, total)
+        total += max(seen, float(record.get("samples") or 0.0) - once_done)
+    return line_costs({key: count for key, count in counted.items() if count > 0}, total)
 
 
 def line_costs(counted: Mapping[tuple[str, str, int, str], float], total: float) -> tuple[LineCost, ...]:
@@ -212,6 +253,44 @@ def by_line(costs: Iterable[LineCost], *phases: str) -> list[LineCost]:
             share=known.share + item.share,
         )  # fmt: skip
     return sorted(merged.values(), key=lambda item: -item.samples)
+
+
+_STEP = ("backward", "optimizer")
+
+
+def callers_of_modules(process: Process, *phases: str) -> list[LineCost]:
+    """The user's lines in these phases, those inside of a module's call given to the line that called it.
+
+    A line that leads to backward passes and optimizers, too, is an engine's start and gets nothing.
+    """
+    known = ways(process)
+    engines = {
+        (place.path, place.line)
+        for (phase, *_), found in known.items() if phase in _STEP
+        for way in found for place in way.callers
+    }  # fmt: skip
+    moved: list[LineCost] = []
+    for item in lines(process):
+        if item.phase not in phases:
+            continue
+        found = known.get((item.phase, item.place.path, item.place.line), ())
+        seen = sum(way.samples for way in found)
+        left = item.samples
+        for way in found:
+            caller = way.callers[0]
+            if way.inside and (caller.path, caller.line) not in engines:
+                part = item.samples * way.samples / max(seen, item.samples)
+                left -= part
+                share = item.share * part / item.samples
+                moved.append(LineCost(phase=item.phase, place=caller, samples=part, share=share))
+        if left > _LEAST * item.samples:
+            share = item.share * left / item.samples
+            moved.append(LineCost(phase=item.phase, place=item.place, samples=left, share=share))
+    return by_line(moved)
+
+
+_LEAST = 0.01
+"""Part of a line's samples that the rounding of a record explains."""
 
 
 def span(recording: Recording, place: Place, text: str = "") -> SourceSpan:

@@ -1,6 +1,7 @@
 """The curves of a training: its loss, the norms of its gradients, what the probe read of its weights."""
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from statistics import median
 
@@ -153,11 +154,17 @@ def came_back(process: Process, bad: Record) -> bool:
     """Whether a loss that was no number did not reach the weights: no gradient did, later losses are fine."""
     if bad.get("kind") != "nan-loss":
         return False
-    step = step_of(bad)
-    later = [at for at in loss_curve(process).steps if at > step]
+    seen = loss_curve(process).steps
+    later = len(seen) - bisect_right(seen, step_of(bad))
     indices = process.steps.column("index")
-    if len(later) < _CALM or not len(indices) or later[-1] < indices[-1]:
+    if later < _CALM or not len(indices) or seen[-1] < indices[-1]:
         return False
+    return _gradients_skipped(process)
+
+
+@once
+def _gradients_skipped(process: Process) -> bool:
+    """Whether a loss scaler left out every step whose gradients were bad."""
     return all(skipped(process, item) for item in numerics(process, "nan-gradients"))
 
 
@@ -165,7 +172,9 @@ def came_back(process: Process, bad: Record) -> bool:
 def _falls(process: Process) -> frozenset[int]:
     """Steps at which the scale of a loss scaler was lowered."""
     told = [
-        (step_of(item), item.get("scale"), item.get("skipped") or 0) for item in numerics(process, "scaler")
+        (step_of(item), item.get("scale"), item.get("skipped") or 0)
+        for item in numerics(process, "scaler")
+        if item.get("scale") is not None
     ]
     indices, scales = process.steps.column("index"), process.steps.column("scale")
     rows = [(int(i), scale, 0) for i, scale in zip(indices, scales, strict=False) if math.isfinite(scale)]

@@ -81,7 +81,10 @@ EXIT = "SystemExit"
 """The exception of a program that ended itself: `sys.exit(3)`."""
 _NATIVE = {"SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP"}
 _KILLS = {"SIGKILL", "SIGTERM", "SIGXCPU", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"}
-_EXITCODES = re.compile(r"rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)|exitcode:?\s*(-\d+)", re.DOTALL)
+_EXITCODES = re.compile(
+    r"rank\s{0,8}:\s{0,8}(\d{1,9}).{0,2000}?exitcode\s{0,8}:\s{0,8}(-?\d{1,9})|exitcode:?\s{0,8}(-\d{1,9})",
+    re.DOTALL,
+)
 _KERNEL = ((Death.KILLED, r"oom-kill|Out of memory|Killed process|Memory cgroup out of memory"),
            (Death.NATIVE, r"segfault|general protection|trap (invalid|divide)"))  # fmt: skip
 
@@ -198,8 +201,8 @@ def _worker_gone(record: Record) -> bool:
     if not _HANDED.match(str(record.get("exception") or "")):
         return False
     paths = [str(frame[0]) for frame in record.get("frames") or ()]
-    taking = any("torch/utils/data" in path for path in paths)
-    return taking and any("multiprocessing" in path for path in paths[-8:])
+    taking = any("/torch/utils/data/" in path for path in paths)
+    return taking and any("/multiprocessing/" in path for path in paths[-8:])
 
 
 def _echoes(record: Record) -> bool:

@@ -1,7 +1,10 @@
 """Steps that take longer and longer: how much, which part, and whose lines."""
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from operator import sub
 
 from gpudoctor.model.reading.recordings.costs import Place
 from gpudoctor.model.reading.recordings.crowd import fairness
@@ -54,11 +57,10 @@ def drift(state: Steady, recording: Recording) -> Drift | None:
     Where others crowd the CPUs, time that the run was kept from them is set aside.
     """
     served = fairness(recording, state.process, state.values("t"))
-    weights = [
-        counts(state.process)[row] / fair for row, fair in zip(state.rows, map(_some, served), strict=True)
-    ]
+    every = counts(state.process)
+    weights = [every[row] / fair for row, fair in zip(state.rows, map(_some, served), strict=True)]
     columns = {name: _each(state, name, weights) for name in ("duration", *PHASES)}
-    usual = [whole - sum(columns[name][i] for name in _OWNED) for i, whole in enumerate(columns["duration"])]
+    usual = _without(columns, _OWNED)
     indices = state.values("index")
     found = trend(indices, usual)
     if found is None or found.slope <= 0 or found.first <= 0:
@@ -84,15 +86,25 @@ def _rises(found: Trend) -> bool:
     return found.p <= _SURE and found.rising >= _RISING and found.late_slope >= _STILL * found.slope > 0
 
 
-def _each(state: Steady, name: str, weights: list[float]) -> list[float]:
+def _each(state: Steady, name: str, weights: Sequence[float]) -> "array[float]":
+    """A column by step; zeros where it was not recorded or not known."""
     values = state.values(name) or [0.0] * len(weights)
-    return [value / weight if value == value else 0.0 for value, weight in zip(values, weights, strict=True)]
+    each = (value / weight if value == value else 0.0 for value, weight in zip(values, weights, strict=True))
+    return array("d", each)
 
 
-def _part(indices: list[float], columns: Mapping[str, list[float]]) -> tuple[str, Trend | None]:
+def _without(columns: Mapping[str, "array[float]"], names: Sequence[str]) -> "array[float]":
+    """The durations without what some phases took."""
+    parts = [columns[name] for name in names if any(columns[name])]
+    taken = map(sum, zip(*parts, strict=True)) if parts else repeat(0.0)
+    return array("d", map(sub, columns["duration"], taken))
+
+
+def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> tuple[str, Trend | None]:
     """The part of the step whose own trend rises most, and that trend."""
-    rest = [whole - sum(columns[name][i] for name in PHASES) for i, whole in enumerate(columns["duration"])]
-    found = {name: trend(indices, rest if name == "other" else columns[name]) for name in PARTS}
+    rest = _without(columns, PHASES)
+    parts = {name: rest if name == "other" else columns[name] for name in PARTS}
+    found = {name: trend(indices, values) if any(values) else None for name, values in parts.items()}
     most = max(found, key=lambda name: one.growth if (one := found[name]) is not None else 0.0)
     return most, found[most]
 

@@ -20,6 +20,12 @@ def on_gpu(process: Process) -> bool | None:
     return None if not device else not device.startswith("cpu")
 
 
+def on_cuda(process: Process) -> bool:
+    """Whether the model stood on a CUDA device: what tensor cores and TF32 can do is said of no other."""
+    model = main_model(process)
+    return model is not None and str(model.get("device") or "").startswith("cuda")
+
+
 def torch_fact(process: Process, name: str) -> object:
     """A field of the last `torch` record that has it; None where none does."""
     return next((item.get(name) for item in reversed(process.of("torch")) if item.get(name) is not None), None)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpudoctor.model.amounts import size
+from gpudoctor.model.amounts import forecast, size
 from gpudoctor.model.reading.recordings.costs import Place
 from gpudoctor.model.reading.recordings.numbers import started
 from gpudoctor.model.reading.recordings.steady import steady
@@ -60,9 +60,7 @@ class Growth:
         seconds = self.seconds_to(limit)
         if seconds >= _YEARS:
             return ""
-        units = ((3600.0, "h"), (60.0, "min"))
-        unit, name = next((one for one in units if seconds >= one[0]), (1.0, "s"))
-        return f", and is full in {seconds / unit:.{0 if name == 's' else 1}f} {name}" if seconds else ""
+        return f", and is full in {forecast(seconds)}" if seconds else ""
 
 
 def _even(values: Sequence[float]) -> bool:

@@ -1,14 +1,25 @@
 """What checks ask of a recording: is there one, is it long enough, what did a phase cost and where."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from gpudoctor.model.amounts import duration as duration
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.recordings.costs import Place, Site, by_line, lines, relative, sites
+from gpudoctor.model.reading.recordings.costs import (
+    Place,
+    Site,
+    by_line,
+    callers_of_modules,
+    lines,
+    relative,
+    sites,
+)
+from gpudoctor.model.reading.recordings.facts import on_gpu
 from gpudoctor.model.reading.recordings.steady import Steady, steady
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.recording import Process, Recording
@@ -16,7 +27,9 @@ from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.unavailable import Unavailable
 
 LEAST_STEPS = 30
-"""Steady steps before a share of time is judged (CATALOGUE: abstention is counted in events)."""
+"""Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
+_FEWEST_STEPS = 5
+"""Steady steps before it is judged where one slow step more or less would not decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +48,19 @@ class Run:
     def share(self, *phases: str) -> float:
         """Share of step time in these phases, the median over ranks."""
         return median(sum(state.share(phase) for phase in phases) for state in self.states)
+
+    @property
+    def idle(self) -> float | None:
+        """Share of the time in which the device can have had nothing to do, the median over ranks; None without
+        its clock."""
+        known = [state.idle for state in self.states if state.idle is not None]
+        return median(known) if known else None
+
+    def worth(self, share: float) -> float:
+        """What a share of the host's time can give back: no more than the device is idle, where its clock is
+        known."""
+        idle = self.idle
+        return share if idle is None else min(share, idle)
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step, the median over ranks."""
@@ -58,6 +84,28 @@ def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
     return run if run is not None and run.lead.steps >= least else None
+
+
+def judged_by_share(patient: Patient, limit: float, *phases: str) -> Run | None:
+    """The same, and a shorter recording in which one step does not decide whether phases take such a share.
+
+    Slow steps are few in a short run. The share (0..1) has to reach the limit without the step that is dearest
+    in these phases, or to stay below it with one step more that is spent in them alone.
+    """
+    run = judged(patient)
+    short = judged(patient, _FEWEST_STEPS) if run is None else None
+    if short is None:
+        return run
+    lead = short.lead
+    durations, costs = lead.values("duration"), [lead.values(phase) for phase in phases]
+    spent = [sum(filter(math.isfinite, row)) for row in zip(*costs, strict=True)] if all(costs) else []
+    if not sum(spent) or not lead.seconds:
+        return None  # what has not happened yet may come
+    dearest = max(range(len(spent)), key=spent.__getitem__)
+    rest = lead.seconds - durations[dearest]
+    least = (sum(spent) - spent[dearest]) / rest if rest > 0 else 0.0
+    most = (sum(spent) + lead.step_seconds) / (lead.seconds + lead.step_seconds)
+    return short if least >= limit or most < limit else None
 
 
 def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
@@ -86,6 +134,19 @@ def run_of(recording: Recording) -> Run | None:
     """The ranks that made steps; None where none did."""
     states = tuple(state for state in map(steady, recording.ranks) if state.steps)
     return Run(recording=recording, states=states) if states else None
+
+
+def ran_on_cpu(patient: Patient) -> bool:
+    """Whether a recorded run, of any length, had its models on the CPU: nothing that ails GPUs ails it.
+
+    A run that came to no step may have shown no model; then a machine that has no GPU tells.
+    """
+    ranks = processes(patient)
+    seen = {on_gpu(process) for process in ranks}
+    if seen - {None} or not ranks or any(len(process.steps) for process in ranks):
+        return False in seen and True not in seen
+    recording = recorded(patient)
+    return recording is not None and recording.machine_facts.get("gpus") == []
 
 
 def processes(patient: Patient) -> tuple[Process, ...]:
@@ -149,9 +210,12 @@ def site_spans(patient: Patient, found: Iterable[Site]) -> list[SourceSpan]:
 
 
 def hot_lines(patient: Patient, run: Run, *phases: str, share: float = 0.1, most: int = 3) -> list[SourceSpan]:
-    """The user's lines that the sampler saw most in these phases: those with a tenth of the phases' samples."""
+    """The user's lines that the sampler saw most in these phases: those with a tenth of the phases' samples.
+
+    For lines inside of a model, the line that calls the model.
+    """
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
-    found = by_line(lines(state.process), *phases)
+    found = callers_of_modules(state.process, *phases)
     total = sum(item.samples for item in found)
     return [spot(patient, item.place) for item in found if item.samples >= share * total][:most]
 
@@ -173,8 +237,9 @@ def grown(
     evidence: Iterable[Evidence],
     severity: Severity,
     cost: Cost,
+    facts: Sequence[tuple[str, float | int | str | bool]] = (),
 ) -> Finding:
-    """What the source suspected, now measured: its facts and places stay, the numbers are the recording's."""
+    """What the source suspected, now measured: its places stay, and its facts where the recording has none."""
     known = {(item.path, item.line) for item in finding.evidence if isinstance(item, SourceSpan)}
     new = [item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)]
     return replace(
@@ -184,6 +249,7 @@ def grown(
         confidence=Confidence.CONFIRMED,
         severity=severity,
         cost=cost,
+        facts=(*facts, *(item for item in finding.facts if item[0] not in dict(facts))),
     )
 
 
@@ -214,11 +280,3 @@ def period(steps: float) -> str:
     if steps <= 1:
         return "in every step"
     return f"once in {steps:.0f} steps" if steps >= 10 else f"once in {steps:.2g} steps"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words with a unit that suits them."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1 or unit == "µs":
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:g} s"

@@ -2,8 +2,10 @@
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.recordings.costs import LineCost, by_line, lines, relative
@@ -134,14 +136,15 @@ def step_statistics(state: Steady) -> Spread | None:
     spread = sum(weight * (seconds - mean) ** 2 for seconds, weight in zip(each, weights, strict=True))
     longest = [value for value in state.values("longest") if math.isfinite(value)]
     ordered = sorted(zip(each, weights, strict=True))
+    reached = list(accumulate(weight for _, weight in ordered))
     return Spread(
-        median=_quantile(ordered, 0.5),
+        median=_quantile(ordered, reached, 0.5),
         mean=mean,
         min=ordered[0][0],
         max=max([ordered[-1][0], *longest]),
         std=math.sqrt(spread / steps),
-        p10=_quantile(ordered, 0.1),
-        p90=_quantile(ordered, 0.9),
+        p10=_quantile(ordered, reached, 0.1),
+        p90=_quantile(ordered, reached, 0.9),
     )
 
 
@@ -150,17 +153,16 @@ def _weights(state: Steady) -> list[float]:
     return [every[row] for row in state.rows]
 
 
-def _quantile(ordered: Sequence[tuple[float, float]], share: float) -> float:
-    """A weighted quantile: the middle of the two values around it where it falls between them."""
-    wanted = share * sum(weight for _, weight in ordered)
-    reached = 0.0
-    for index, (value, weight) in enumerate(ordered):
-        reached += weight
-        if reached > wanted:
-            return value
-        if reached == wanted and index + 1 < len(ordered):
-            return (value + ordered[index + 1][0]) / 2
-    return ordered[-1][0]
+def _quantile(ordered: Sequence[tuple[float, float]], reached: Sequence[float], share: float) -> float:
+    """A weighted quantile: the middle of the two values around it where it falls between them.
+
+    `reached` is the sum of the weights up to each value.
+    """
+    wanted = share * reached[-1]
+    index = min(bisect_left(reached, wanted), len(ordered) - 1)
+    if reached[index] == wanted and index + 1 < len(ordered):
+        return (ordered[index][0] + ordered[index + 1][0]) / 2
+    return ordered[index][0]
 
 
 def throughput(states: Sequence[Steady]) -> Throughput:

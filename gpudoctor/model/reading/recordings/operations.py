@@ -94,6 +94,22 @@ def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
     return (cut or [place for _, place in used])[:_MOST]
 
 
+def resting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
+    """`with torch.no_grad():` blocks whose body uses the modules of these parameters: three at most."""
+    source = source_of(patient)
+    wanted = {part for name in parameters for part in name.split(".")[:-1] if not part.isdigit()}
+    found: list[Place] = []
+    for script in source.scripts if source is not None else ():
+        for block in nodes(script, ast.With):
+            heads = " ".join(ast.unparse(item.context_expr) for item in block.items)
+            used = {
+                node.attr for whole in block.body for node in ast.walk(whole) if isinstance(node, ast.Attribute)
+            }
+            if ("no_grad" in heads or "inference_mode" in heads) and used & wanted:
+                found.append(Place(path=script.path, line=block.lineno))
+    return found[:_MOST]
+
+
 def _statements(script: Script) -> Iterator[ast.stmt]:
     """Simple statements of methods called forward, or of any function where no class has one."""
     functions = [node for node in nodes(script, ast.FunctionDef) if node.name == "forward"]

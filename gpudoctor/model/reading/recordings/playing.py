@@ -13,13 +13,16 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, statement
-from gpudoctor.model.reading.recordings.costs import LineCost, lines
+from gpudoctor.model.reading.recordings.costs import LineCost, lines, ways
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of, spot
 from gpudoctor.model.reading.recordings.statements import extent
 from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
 
-_ENVIRONMENT = re.compile(r"(?:^|[._])(?:\w*envs?|sim|simulator|game|world|arena|emulator)\d*$", re.IGNORECASE)
+_ENVIRONMENT = re.compile(
+    r"(?:^|[._])(?:\w{0,60}envs?|sim|simulator|game|world|arena|emulator)\d{0,9}$", re.IGNORECASE
+)
 _CLASS = re.compile(r"Env$|^(?:gym|gymnasium|pettingzoo|dm_env)\.")
 _JUDGES = re.compile(r"eval|valid|test", re.IGNORECASE)
 _RETURNED = 3
@@ -27,6 +30,8 @@ _RETURNED = 3
 _UPDATES = frozenset({"backward"})
 _EVALUATION = "evaluation"
 _PHASES = ("other", "sync", _EVALUATION, "forward")
+_LEAST = 0.05
+"""Part of a line's time on the way to an environment below which a few looks were wrong."""
 _DEPTH = 3
 """Calls from a gathering loop down to a line that acts for it."""
 _MOSTLY = 0.5
@@ -66,6 +71,26 @@ def plays(patient: Patient, path: str, line: int) -> bool:
     return _inside(places.around, line) or _inside(places.stepping, line)
 
 
+def gathers(patient: Patient) -> bool:
+    """Whether the program steps an environment; False without the source."""
+    source = source_of(patient)
+    return source is not None and any(places.stepping for places in _found(source).values())
+
+
+def playing_part(patient: Patient, process: Process, item: LineCost) -> float:
+    """The part of a line's time (0..1) in which it gathers experience.
+
+    A policy that acts and learns has lines that both callers share: their time goes by the caller.
+    """
+    if plays(patient, item.place.path, item.place.line):
+        return 1.0
+    found = ways(process).get((item.phase, item.place.path, item.place.line), ())
+    acting = sum(
+        way.samples for way in found if any(plays(patient, place.path, place.line) for place in way.callers)
+    )
+    return min(1.0, acting / item.samples) if item.samples else 0.0
+
+
 def experience(patient: Patient, run: Run) -> Experience | None:
     """What it takes, on the first rank; None where no line of the source gathers any."""
     key = ("experience", source_of(patient) is not None)
@@ -84,8 +109,9 @@ def _experience(patient: Patient, run: Run) -> Experience | None:
     totals = {phase: sum(item.samples for item in sampled if item.phase == phase) for phase in _PHASES}
     mine: list[tuple[LineCost, float, bool]] = []
     for item in sampled:
-        if item.phase in _PHASES and plays(patient, item.place.path, item.place.line):
-            share = shares[item.phase] * item.samples / totals[item.phase]
+        part = playing_part(patient, run.lead.process, item) if item.phase in _PHASES else 0.0
+        if part > _LEAST:
+            share = part * shares[item.phase] * item.samples / totals[item.phase]
             script = script_at(patient, item.place.path)
             stepping = script is not None and _inside(_found(source)[script.path].stepping, item.place.line)
             mine.append((item, share, stepping))

@@ -15,6 +15,7 @@ from gpudoctor.model.reading.recordings.judged import (
     dear,
     grown,
     measured,
+    percent,
     site_spans,
     sites_of,
     spot,
@@ -29,7 +30,9 @@ class Price:
     """What an ailment costs in a recorded run."""
 
     share: float
-    """Of step time (0..1): its phases and the lines beside them."""
+    """What it can give back, of step time (0..1): no more than the device is idle, where that is known."""
+    host: float
+    """The host's time in it, of step time (0..1): its phases and the lines beside them."""
     spans: tuple[SourceSpan, ...]
     """The user's places, dearest first."""
     sites: tuple[Site, ...]
@@ -73,7 +76,8 @@ def price(
     calls = sum(site.calls for site in found)
     steps = run.lead.steps + run.lead.warm_up_steps
     return Price(
-        share=min(1.0, share + beside),
+        share=run.worth(min(1.0, share + beside)),
+        host=min(1.0, share + beside),
         spans=tuple({(span.path, span.line): span for span in spans}.values()),
         sites=tuple(found),
         calls=calls / steps if steps else 0.0,
@@ -81,8 +85,15 @@ def price(
     )
 
 
-def suspicions(read: Callable[[], Iterable[Finding]], run: Run | None) -> list[Finding]:
-    """What the source suspects; nothing where no source was given and a run can speak instead."""
+def suspicions(
+    read: Callable[[], Iterable[Finding]], run: Run | None, *, refuted: bool = False
+) -> list[Finding]:
+    """What the source suspects; nothing where no source was given and a run can speak instead.
+
+    `refuted`: a recording, which may be too short for `run`, shows that the ailment cannot be there.
+    """
+    if refuted:
+        return []
     try:
         return list(read())
     except Unavailable:
@@ -113,7 +124,7 @@ def confirmed(
     cost = Cost(step_share=share, breaks=breaks)
     base = best_match(suspected, spans)
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)
     subject = f"{spans[0].path}:{spans[0].line}" if spans else ""
     return check.finding(
         message,
@@ -124,6 +135,14 @@ def confirmed(
         subject=subject,
         facts=facts,
     )
+
+
+def meanwhile(run: Run, cost: Price) -> str:
+    """Where the host waits longer than the device is idle: what the device does, as a clause; else ""."""
+    idle = run.idle
+    if idle is None or cost.host <= idle:
+        return ""
+    return f"; the device works meanwhile, and is idle for {percent(idle)} of the time at most"
 
 
 def at(spans: Sequence[SourceSpan]) -> str:

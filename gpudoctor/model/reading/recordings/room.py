@@ -15,9 +15,9 @@ CAUSES = {
 }  # fmt: skip
 """Parts of a step in which a card has nothing to do, in words."""
 EXPLAINS = 0.10
-"""A part of the step that takes this share explains idle cards (CATALOGUE DATA001)."""
+"""A part of the step that takes this share explains idle cards (the threshold of DATA001)."""
 BUSY = 0.70
-"""A card that is busy for less has little to do (CATALOGUE GPU001)."""
+"""A card that is busy for less has little to do (the threshold of GPU001)."""
 _CONTEXT = 1.5e9
 """Bytes above which a card is used by more than an empty context."""
 _FILLED = 0.9

@@ -1,5 +1,6 @@
 """Where each rank stands when nothing moves: its last heartbeat, merged over ranks."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,11 @@ from gpudoctor.model.reading.recordings.deaths import library
 from gpudoctor.model.reading.recordings.numbers import made_steps
 from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.signs.recording import Process, Record, Recording
+
+WAITING = frozenset({"backward", "collective"})
+"""Phases in which a rank waits for the others: gradients are reduced in backward."""
+_PARALLELISM = re.compile(r"[/\\]torch[/\\](?:distributed|nn[/\\]parallel)[/\\]")
+"""Files of torch that call collectives in whatever phase: DDP's forward broadcasts buffers, FSDP's gathers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,8 @@ class Stand:
     """Seconds since its last step, up to the last sign of life; 0 where it never stood still."""
     place: Place | None
     """Its innermost user line."""
+    waits: bool = False
+    """Whether it waits for other ranks, by its phase or its innermost frame."""
 
     @property
     def words(self) -> str:
@@ -50,12 +58,14 @@ def _stand(process: Process) -> Stand:
     frames = [frame for frame in shown.get("stack") or shown.get("frames") or () if len(frame) > 2]
     own = [frame for frame in frames if not library(str(frame[0]))]
     frame = own[-1] if own else frames[-1] if frames else None
+    phase = str(shown.get("phase") or "")
     return Stand(
         rank=process.rank,
         step=made_steps(process),
-        phase=str(shown.get("phase") or ""),
+        phase=phase,
         silent=_silent(later),
         place=Place(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
+        waits=phase in WAITING or bool(frames and _PARALLELISM.search(str(frames[-1][0]))),
     )
 
 
@@ -74,5 +84,7 @@ def odd_one(everyone: Sequence[Stand]) -> Stand | None:
     most, count = together.most_common(1)[0]
     odd = [item for item in everyone if key[item.rank] != most]
     if len(everyone) == 2 and len(together) == 2:
-        return min(everyone, key=lambda item: (item.step, item.phase in ("collective", "backward")))
+        # Of two that wait alike at the same step nobody knows who is missing.
+        first, second = sorted(everyone, key=lambda item: (item.step, item.waits))
+        return first if (first.step, first.waits) != (second.step, second.waits) else None
     return odd[0] if len(odd) == 1 and count == len(everyone) - 1 else None

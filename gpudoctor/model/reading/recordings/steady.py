@@ -75,6 +75,26 @@ class Steady:
         """Whether at least one value of the column is known."""
         return any(not math.isnan(value) for value in self.values(column))
 
+    @property
+    def idle(self) -> float | None:
+        """Share of the time (0..1) in which the device can have had nothing to do; None without its clock.
+
+        An upper bound: while the host launches onto an empty stream, the gaps between kernels are not seen.
+        """
+        key = ("steady idle",)
+        if key not in self.process.memory:
+            self.process.memory[key] = self._idle()
+        share: float | None = self.process.memory[key]
+        return share
+
+    def _idle(self) -> float | None:
+        busy, idle = self.values("device_busy"), self.values("device_idle")
+        if not idle:  # an imported trace has kernels
+            return max(0.0, 1.0 - self.share("device_busy")) if self.known("device_busy") else None
+        pairs = [(a, b) for a, b in zip(busy, idle, strict=True) if not math.isnan(a) and not math.isnan(b)]
+        whole = math.fsum(a + b for a, b in pairs)
+        return math.fsum(b for _, b in pairs) / whole if whole > 0 else None
+
     def events(self, column: str) -> int:
         """Rows in which the column is above zero: how often something happened, at least."""
         return sum(value > 0 for value in self.values(column))

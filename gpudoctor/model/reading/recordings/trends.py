@@ -47,31 +47,33 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
 
     Values that are not finite are left out.
     """
-    known = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
-    if len(known) < 8:
+    if not (all(map(math.isfinite, ys)) and all(map(math.isfinite, xs))):
+        known = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        xs, ys = [x for x, _ in known], [y for _, y in known]
+    if len(ys) < 8:
         return None
-    binned = _bins(known, bins)
+    binned = _bins(xs, ys, bins)
     slope = theil_sen(binned)
     centre = median(y - slope * x for x, y in binned)
     middle = len(binned) // 2
     tau, p = mann_kendall([y for _, y in binned])
     return Trend(
         slope=slope,
-        first=centre + slope * known[0][0],
-        last=centre + slope * known[-1][0],
+        first=centre + slope * xs[0],
+        last=centre + slope * xs[-1],
         rising=tau,
         p=p,
         early_slope=theil_sen(binned[: middle + 1]),
         late_slope=theil_sen(binned[middle:]),
-        points=len(known),
+        points=len(ys),
     )
 
 
-def _bins(known: Sequence[tuple[float, float]], bins: int) -> list[tuple[float, float]]:
+def _bins(xs: Sequence[float], ys: Sequence[float], bins: int) -> list[tuple[float, float]]:
     """Medians of equally filled bins."""
-    count = min(bins, len(known))
-    edges = [round(i * len(known) / count) for i in range(count + 1)]
-    return [(median(x for x, _ in known[a:b]), median(y for _, y in known[a:b])) for a, b in pairwise(edges)]
+    count = min(bins, len(ys))
+    edges = [round(i * len(ys) / count) for i in range(count + 1)]
+    return [(median(xs[a:b]), median(ys[a:b])) for a, b in pairwise(edges)]
 
 
 def theil_sen(points: Sequence[tuple[float, float]]) -> float:

@@ -16,6 +16,8 @@ _BURST = 10.0
 _BURST_IN_TIME = 3.0
 """The same where it comes when an epoch begins."""
 _STEP = frozenset({"forward", "backward", "optimizer"})
+_WITHIN = 5
+"""Steps without a start that tell what an ordinary wait is."""
 _LEAST_BURST = 0.002
 """Seconds below which a wait is no start of processes: a fork takes longer."""
 
@@ -43,13 +45,20 @@ class Wait:
     share: float
     """Share of step time (0..1)."""
     starts: float
-    """Of it, at the first batch of each epoch, beyond an ordinary wait: as a share of step time."""
+    """Of it, at the first batch of each pass over the loader, beyond an ordinary wait: a share of step time."""
     epochs: int
-    """Epoch starts seen in steady state."""
+    """Starts of passes seen in steady state."""
     start_seconds: float
     """Seconds of such a start, the median; 0 without one."""
     per_step: float
     """Seconds a step."""
+    steps: int = 0
+    """Steps in steady state."""
+
+    @property
+    def each_step(self) -> bool:
+        """Whether a pass begins in most steps: the loader is iterated anew for each batch."""
+        return 2 * self.epochs > self.steps > 0
 
     @property
     def always(self) -> float:
@@ -104,7 +113,7 @@ def waiting(process: Process) -> Wait:
     """How a process waits in steady state."""
     state = steady(process)
     waits = [value if math.isfinite(value) else 0.0 for value in state.values("data_wait")]
-    usual = median(waits) if waits else 0.0
+    usual = _usual(state, waits)
     rows = _epoch_rows(state, waits, usual)
     extra = [waits[row] - usual for row in rows]
     return Wait(
@@ -113,15 +122,40 @@ def waiting(process: Process) -> Wait:
         epochs=len(rows),
         start_seconds=median(extra) if extra else 0.0,
         per_step=state.per_step("data_wait"),
+        steps=state.steps,
     )
+
+
+def _usual(state: Steady, waits: Sequence[float]) -> float:
+    """The wait of a step in which no pass over the loader begins, the median.
+
+    Where a pass begins in every step, workers are started in each: all of the wait is theirs.
+    """
+    begun = state.values("starts")
+    within = [wait for wait, count in zip(waits, begun, strict=False) if not count] if any(begun) else waits
+    if 2 * len(within) >= len(waits) or len(within) >= _WITHIN:
+        return median(within) if within else 0.0
+    loader = training_loader(state.process)
+    return 0.0 if loader is not None and loader.workers else median(waits)
 
 
 def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int]:
     """Positions in the steady rows of the waits with which epochs begin.
 
-    Where the loader's length is known, the rows that draw an epoch's first batch (or their neighbours), as far
-    as they wait long; else every wait that towers over the usual one.
+    Where the recorder counted the passes that begin, the rows in which one does, as far as they wait long. In
+    recordings without that count: where the loader's length is known, the rows that draw an epoch's first batch
+    (or their neighbours); else every wait that towers over the usual one.
     """
+    begun = state.values("starts")
+    rows: list[int] = []
+    if any(state.process.steps.column("starts")):  # the first pass begins before the steady state
+        least = max(_BURST_IN_TIME * usual, _LEAST_BURST)
+        for i in (i for i, count in enumerate(begun) if count):
+            # Where a step ends as a batch is drawn, the wait for the first one is the next row's.
+            late = i + 1 < len(waits) and not begun[i + 1] and waits[i + 1] > waits[i]
+            if waits[i + late] > least:
+                rows.append(i + late)
+        return rows
     loader = training_loader(state.process)
     drawn = state.process.steps.column("batches")
     if loader is None or not loader.batches or not any(drawn):
@@ -133,7 +167,7 @@ def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int
         if math.ceil(before / loader.batches) * loader.batches < after:
             begins.add(row)
         before = after
-    rows: list[int] = []
+    rows = []
     for i, row in enumerate(state.rows):
         if row in begins:
             near = max((k for k in (i - 1, i, i + 1) if 0 <= k < len(waits)), key=waits.__getitem__)

@@ -19,9 +19,18 @@ class Coverage:
     times: int
     """How often it was switched on."""
     slower: float | None
-    """Median step with it over the median step without; None where one of the two is missing."""
+    """Median step with it over the median step without, the phase `profiler` left out; None where one of
+    the two is missing."""
     place: Place | None
     """Where it was switched on."""
+
+    @property
+    def cost(self) -> float | None:
+        """Share of the time (0..1) by which it makes steps longer; None where that is not known."""
+        if self.slower is None:
+            return None
+        longer = max(0.0, self.slower - 1) * self.share
+        return longer / (1 + longer)
 
 
 def coverage(state: Steady, pattern: str) -> Coverage | None:
@@ -79,7 +88,11 @@ def _covered(indices: Iterable[int], spans: Iterable[tuple[int, int]]) -> list[b
 
 
 def _ratio(state: Steady, inside: list[bool], steps: list[float]) -> float | None:
-    each = [seconds / step for seconds, step in zip(state.values("duration"), steps, strict=True)]
+    own = state.values("profiler") or [0.0] * len(steps)
+    each = [
+        (seconds - mine) / step
+        for seconds, mine, step in zip(state.values("duration"), own, steps, strict=True)
+    ]
     on = [value for value, covered in zip(each, inside, strict=True) if covered]
     off = [value for value, covered in zip(each, inside, strict=True) if not covered]
     if len(on) < 5 or len(off) < 5 or not median(off):

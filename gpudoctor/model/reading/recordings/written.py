@@ -1,11 +1,54 @@
 """What a recording has seen, where the source says it: the call that made a loader."""
 
+from dataclasses import replace
+
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.loaders import Loader, loaders
-from gpudoctor.model.reading.recordings.costs import Place
-from gpudoctor.model.reading.recordings.judged import script_at, source_of, spot
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.reading.recordings.costs import Place, place_of
+from gpudoctor.model.reading.recordings.judged import processes, script_at, source_of, spot
+from gpudoctor.model.signs.recording import Record
+from gpudoctor.model.signs.source import Known, Value
+
+RUN = "in this run"
+"""Origin of a value that a recording shows and the source does not."""
+_RECORDED = {
+    "num_workers": "workers",
+    "pin_memory": "pin_memory",
+    "persistent_workers": "persistent",
+    "prefetch_factor": "prefetch",
+    "batch_size": "batch_size",
+}
+
+
+def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
+    """Every loader of the source; where a run was recorded, with the arguments that it had there.
+
+    A default may be overridden by an option that the source does not show, so the recording goes before it.
+    """
+    found = loaders(patient.source)
+    records = [item for process in processes(patient) for item in process.of("loader")]
+    if not records:
+        return found
+    made: dict[int, Record] = {}
+    for item in records:
+        loader = written_loader(patient, place_of(item))
+        if loader is None:
+            continue
+        former = made.get(id(loader))
+        # One line may make several loaders: the one that trains counts, then the last.
+        if former is None or former.get("role") != "training" or item.get("role") == "training":
+            made[id(loader)] = item
+    return tuple(replace(loader, ran=_arguments(made.get(id(loader)))) for loader in found)
+
+
+def _arguments(item: Record | None) -> dict[str, Value]:
+    seen: dict[str, Value] = {}
+    for keyword, field in _RECORDED.items() if item is not None else ():
+        value = item.get(field) if item is not None else None
+        if isinstance(value, int) or field == "prefetch":
+            seen[keyword] = Known(value=value, origin=RUN)
+    return seen
 
 
 def written_loader(patient: Patient, place: Place | None) -> Loader | None:
@@ -37,4 +80,9 @@ def loader_facts(
     if made is None:
         return (("engine", False), ("settable", False))
     option = made.workers.origin if isinstance(made.workers, Known) else ""
-    return (("engine", made.engine), ("settable", made.settable(*keywords)), ("option", option))
+    return (
+        ("engine", made.engine),
+        ("settable", made.settable(*keywords)),
+        ("option", option),
+        ("chosen", made.chosen("num_workers")),
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.model.amounts import duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Finding
@@ -121,7 +122,7 @@ def _recurring(
     yield confirmed(
         check,
         window,
-        f"The training {does} every {period:.0f} s, {found.words}{where(found.places)}{_by(found.places)}.",
+        f"The training {does} every {duration(period)}, {found.words}{where(found.places)}{_by(found.places)}.",
         found=found,
         severity=severity,
         name=name,

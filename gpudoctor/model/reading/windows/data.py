@@ -20,6 +20,7 @@ from gpudoctor.model.reading.windows.looks import (
     taken,
     where,
 )
+from gpudoctor.model.reading.windows.standing import standing_for
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import Place, ProcessWindow, Rank, Worker
 
@@ -172,14 +173,19 @@ def loader_dead(check: Check, window: ProcessWindow) -> Iterator[Finding]:
                 subject=rank.title,
                 facts=(("memory", False), ("hangs", False)),
             )
-        elif rank.trail and rank.trail[-1][1] == "data_wait" and rank.still >= check.limit("wait_seconds"):
+        elif (
+            rank.trail
+            and rank.trail[-1][1] == "data_wait"
+            and standing_for(rank) >= check.limit("wait_seconds")
+        ):
+            waited = standing_for(rank)
             yield check.finding(
                 f"{rank.title.capitalize()} has been waiting for one batch for "
-                f"{duration(rank.still)}{_workers(rank)}.",
+                f"{duration(waited)}{_workers(rank)}.",
                 evidence=(
                     *spans(rank.places[:1]),
                     Measurement(
-                        name="wait_seconds", value=round(rank.still, 1), unit="s", reproduce=by_hand(window)
+                        name="wait_seconds", value=round(waited, 1), unit="s", reproduce=by_hand(window)
                     ),
                 ),
                 confidence=Confidence.CONFIRMED,

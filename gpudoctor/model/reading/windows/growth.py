@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.model.amounts import forecast
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Resource
@@ -16,7 +17,7 @@ WARM_UP = 0.25
 """Part of a watch whose growth is set aside: caches, lazily loaded libraries, the allocator's pool."""
 LEAST_SECONDS = 60.0
 LEAST_POINTS = 50
-"""CATALOGUE: a leak, 50 events."""
+"""Values below which a trend of memory is not judged: a leak shows over 50 steps or looks."""
 SURE = 1e-3
 """Two-sided probability that so clear an order is chance."""
 _RISING = 0.6
@@ -57,7 +58,9 @@ def growing(rank: Rank, series: Series) -> Growing | None:
 def long_enough(window: ProcessWindow) -> None:
     """Raise `Unavailable` while the watch is too young for a trend."""
     if window.t < LEAST_SECONDS:
-        raise Unavailable(f"watched for {window.t:.0f} of {LEAST_SECONDS:.0f} s that a trend of memory takes")
+        raise Unavailable(
+            f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that a trend of memory takes"
+        )
 
 
 def device_leak(check: Check, window: ProcessWindow) -> Iterator[Finding]:
@@ -97,7 +100,7 @@ def step_drift(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     if not timed:
         raise Unavailable("steps can be timed only where `gpudoctor run` records the job")
     if window.t < LEAST_SECONDS:
-        raise Unavailable(f"watched for {window.t:.0f} of {LEAST_SECONDS:.0f} s that a drift takes")
+        raise Unavailable(f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that a drift takes")
     found = [one for rank in timed if (one := growing(rank, rank.step_seconds)) and one.trend.first > 0]
     worst = max(found, key=lambda one: one.trend.growth / one.trend.first, default=None)
     if worst is None or worst.trend.growth < check.limit("share_noted") * worst.trend.first:
@@ -129,7 +132,7 @@ def _finding(
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")
     who = _of(found.rank)
-    full = f", and is full in {duration(left)}" if left < 1e8 else ""
+    full = f", and is full in {forecast(left)}" if left < 1e8 else ""
     return check.finding(
         f"{words}{who} grows by {_size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
         f"p={found.trend.p:.1g}){full}.",

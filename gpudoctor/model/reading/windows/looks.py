@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gpudoctor.model.amounts import duration as duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding
@@ -13,7 +14,7 @@ from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
 ENOUGH = 30
-"""Stack samples below which no share is judged (CATALOGUE: abstention is counted in events)."""
+"""Stack samples below which no share is judged (with fewer, a few looks would decide)."""
 LEAST_SEEN = 3
 """Samples of an ailment below which it is chance."""
 HIDDEN = 0.9
@@ -169,6 +170,7 @@ def confirmed(
             confidence=Confidence.CONFIRMED,
             severity=severity,
             cost=cost,
+            facts=(*facts, *(item for item in base.facts if item[0] not in dict(facts))),
         )
     return check.finding(
         message,
@@ -195,13 +197,6 @@ def percent(share: float) -> str:
     """`23 %`, `0.4 %` below one percent."""
     value = 100 * share
     return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """`90 s`, `12 min`, `3.2 h`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _suspicions(suspect: Suspect) -> list[Finding]:

@@ -22,7 +22,7 @@ from gpudoctor.model.reading.windows.looks import (
     where,
 )
 from gpudoctor.model.severity import Confidence
-from gpudoctor.model.signs.process import ProcessWindow, Rank
+from gpudoctor.model.signs.process import NAN, ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable
 
 WAITS = ("collective", "sync")
@@ -109,7 +109,7 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     ranks = [rank for rank in window.ranks if rank.alive]
     if not ranks or any(not rank.samples for rank in ranks):
         raise Unavailable("not every rank's stack can be read")
-    if any(rank.still < _limit(check, rank) for rank in ranks) or works(window, ranks):
+    if any(standing_for(rank) < _limit(check, rank) for rank in ranks) or works(window, ranks):
         return
     if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
         return  # the loader's ailment
@@ -122,13 +122,13 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         f"{odd[0].title} stands elsewhere" if len(odd) == 1 else f"{_names(odd)} stand elsewhere" if odd else ""
     )
     shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
-    silent = min(rank.still for rank in ranks)
+    silent = min(map(standing_for, ranks))
     yield check.finding(
-        f"Nothing has moved for {duration(silent)} on any rank{f'; {who}' if who else ''}: {words}.",
+        f"{seen(ranks)} for {duration(silent)} on any rank{f'; {who}' if who else ''}: {words}.",
         evidence=(
             *[span for rank in shown for span in spans(rank.places[:1], most=1)],
             Measurement(
-                name="seconds_without_a_step", value=round(silent, 1), unit="s", reproduce=by_hand(window)
+                name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=by_hand(window)
             ),
         ),
         confidence=Confidence.CONFIRMED,
@@ -136,6 +136,26 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         subject=odd[0].title if len(odd) == 1 else "",
         facts=(("rank", odd[0].rank if odd and odd[0].rank is not None else -1),),
     )
+
+
+def standing_for(rank: Rank) -> float:
+    """Seconds for which a rank has shown no sign of work: the same stack, no step, no CPU time and no bytes.
+
+    A loop that mostly sleeps on one line has the same stack at every look, and makes steps. Who waits for the
+    others may poll: its CPU time is no work.
+    """
+    waits = bool(rank.trail) and rank.trail[-1][1] in WAITS
+    signs = (rank.still, rank.stepless, NAN if waits else rank.quiet)
+    return min(seconds for seconds in signs if seconds == seconds)
+
+
+def seen(ranks: Sequence[Rank]) -> str:
+    """What was looked for in vain, no more than that."""
+    signs = ["step"] if all(rank.stepless == rank.stepless for rank in ranks) else []
+    if all(rank.quiet >= standing_for(rank) for rank in ranks):
+        signs.append("CPU time of the main thread")
+    signs.append("other line")
+    return f"No {' and no '.join(filter(None, (', no '.join(signs[:-1]), signs[-1])))} was seen"
 
 
 def _limit(check: Check, rank: Rank) -> float:

@@ -29,7 +29,8 @@ collate = DataCollatorWithPadding(tokenizer, padding="longest", pad_to_multiple_
 model = torch.nn.Embedding(1000, 8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(3):
-    for batch in DataLoader(Short([]), batch_size=4, collate_fn=collate):
+    rows = [encode({"text": []}), encode_short({"text": []}), predict("a")]
+    for batch in DataLoader(Short(rows), batch_size=4, collate_fn=collate):
         model(batch["input_ids"]).mean().backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -1,0 +1,114 @@
+"""Attacks gpudoctor and prints, by group, how much was tried, how much it withstood and what broke.
+
+    python benchmarks/attack [--seed 20261122] [--only MODULE ...] [--output attack.json] [--broken]
+
+A group is a row of the table; a module of this folder has a function `attempts(seed, scratch)` that yields the
+attempts of one group or more. Exit code 1 when something broke.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from attack.case import Attempt, attack  # noqa: E402 - the folder above must be on the path first
+
+ALONE = {"endings", "expressions", "kills", "kills_verify", "reports", "secrets", "unharmed"}
+"""Modules that measure time, or use all CPUs themselves."""
+NOT_GROUPS = {"__main__", "__init__", "case", "page"}
+
+
+def modules() -> list[str]:
+    """The names of the modules that attack."""
+    found = [path.stem for path in HERE.glob("*.py") if "\ndef attempts(" in path.read_text(encoding="utf-8")]
+    return sorted(set(found) - NOT_GROUPS)
+
+
+def everything(names: list[str], seed: int) -> Iterator[tuple[str, list[Attempt], float]]:
+    """What each module came to; those of `ALONE` one after the other, the others on all CPUs."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield from pool.map(lambda name: isolated(name, seed), [name for name in names if name not in ALONE])
+    for name in names:
+        if name in ALONE:
+            yield isolated(name, seed)
+
+
+def isolated(name: str, seed: int) -> tuple[str, list[Attempt], float]:
+    """A module in a process of its own: the peak memory of a child counts what its parent had."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return (name, *pool.submit(attack, name, seed).result())
+
+
+def counted(attempts: list[Attempt]) -> dict[str, dict[str, Any]]:
+    """The attempts by group."""
+    rows: dict[str, dict[str, Any]] = {}
+    for attempt in attempts:
+        row = rows.setdefault(attempt.group, {"tried": 0, "held": 0, "broken": 0, "of": []})
+        row["tried"] += 1
+        row["broken" if attempt.broken is not None else "held"] += 1
+        if attempt.broken is not None:
+            row["of"].append({"name": attempt.name, "why": attempt.broken})
+    return rows
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=20261122)
+    parser.add_argument("--only", nargs="+", choices=modules(), default=modules())
+    parser.add_argument("--output", type=Path, help="the table as JSON")
+    parser.add_argument(
+        "--machine", default=f"{platform.system()} {platform.machine()}", help="its name, for it"
+    )
+    parser.add_argument("--python", help="interpreter for the programs that are recorded, with torch")
+    parser.add_argument("--broken", action="store_true", help="print what broke")
+    options = parser.parse_args()
+    if options.python:
+        os.environ["ATTACK_PYTHON"] = options.python
+
+    rows: dict[str, dict[str, Any]] = {}
+    start = time.perf_counter()
+    for name, tried, seconds in everything(options.only, options.seed):
+        found = counted(tried)
+        rows |= found
+        for group, row in found.items():
+            print(f"{group:<50}{row['tried']:>8}{row['held']:>8}{row['broken']:>8}", flush=True)
+            if options.broken:
+                for item in row["of"]:
+                    print(f"    {item['name']}: {item['why']}")
+        print(f"  {name}: {seconds:.0f} s", flush=True)
+    if options.output:
+        write(options.output, rows, options, time.perf_counter() - start)
+    return int(any(row["broken"] for row in rows.values()))
+
+
+def write(path: Path, rows: dict[str, dict[str, Any]], options: argparse.Namespace, seconds: float) -> None:
+    """Keep the rows of groups that did not run now, and what other interpreters gave."""
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    machine = {
+        "name": options.machine,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+        "seed": options.seed,
+        "seconds": round(seconds),
+    }
+    partial = set(options.only) != set(modules())
+    if partial and before:
+        machine = before["machine"]
+        rows = {**before["groups"], **rows}
+    kept = {key: before[key] for key in ("interpreters",) if key in before}
+    path.write_text(json.dumps({"machine": machine, "groups": rows, **kept}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

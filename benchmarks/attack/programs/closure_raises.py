@@ -1,0 +1,31 @@
+import sys
+import traceback
+import warnings
+
+import torch
+from training import F, data, net, train
+
+train()
+model = net()
+optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+x, y = data(8).tensors
+calls = []
+
+
+def closure():
+    calls.append(sys._getframe(1).f_code.co_name)
+    warnings.warn("from the closure", stacklevel=2)
+    if len(calls) == 3:
+        raise OSError("in the closure")
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    return loss
+
+
+for _ in range(3):
+    try:
+        print(optimizer.step(closure).item())
+    except OSError:
+        traceback.print_exc()
+print(calls)

@@ -1,0 +1,225 @@
+"""DATA014 same-seed."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model.reading.classes import built
+from gpudoctor.model.reading.loaders import Loader, loaders, trains
+from gpudoctor.model.reading.origins import construction
+from gpudoctor.model.signs.source import Known, Script, Source
+
+_GENERATORS = frozenset(
+    {"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random"}
+)
+"""Makers of generators that keep their state in the object."""
+_SEEDS = {"numpy.random.seed": "numpy.random.", "random.seed": "random."}
+"""Functions that seed a generator of the process, and where its draws are."""
+_NO_DRAWS = frozenset(
+    {"seed", "default_rng", "RandomState", "Generator", "Random", "SystemRandom", "SeedSequence", "get_state",
+     "set_state", "getstate", "setstate", "PCG64"}
+)  # fmt: skip
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class SameSeed(Check):
+    """All workers of a loader draw the same random numbers.
+
+    What it finds:
+        A set of the program's own that makes a generator in `__init__` (`numpy.random.default_rng`,
+        `RandomState`, `random.Random`) and draws from it in `__getitem__`, in a training loader with two or
+        more workers; and a `worker_init_fn` that seeds NumPy or `random` with one number for all workers.
+    Why it hurts:
+        Each worker gets a copy of the set, the generator's state included: the same crops, flips and noise in
+        each worker. Unless `persistent_workers` is set, new workers start each epoch from the same copy, so
+        each epoch repeats the draws of the first.
+    How it knows:
+        From the source: the class of the loader's set, the attribute that holds the generator, the number
+        of workers, the arguments of the seeding call.
+    False alarms:
+        torch seeds NumPy's and `random`'s own functions apart in each worker (NumPy since 1.9): they are no
+        finding. Nor is a set that asks `get_worker_info`, or makes its generator anew outside of `__init__`,
+        nor a loader with another `worker_init_fn`, with fewer than two workers, or one that does not train.
+    Remedies:
+        Make the generator in the worker: from `torch.initial_seed()`, at the first item.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
+        - https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading
+    """
+
+    code = Code("DATA014")
+    name = "same-seed"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
+        for loader in loaders(source):
+            workers = loader.workers
+            if not isinstance(workers, Known) or isinstance(workers.value, bool):
+                continue
+            if not isinstance(workers.value, int) or workers.value < 2:
+                continue
+            if loader.dataset is None or not trains(source, loader):
+                continue
+            if not any(guard.never for guard in loader.call.guards):
+                yield from self._of(source, loader, workers.value)
+
+    def _of(self, source: Source, loader: Loader, workers: int) -> Iterator[Finding]:
+        assert loader.dataset is not None
+        made = construction(loader.script, loader.dataset)
+        own = built(source, loader.script, made).own if made is not None else ()
+        homes = [(script, node) for node in own for script in source.scripts if node in _classes(script)]
+        start = next((item.value for item in loader.call.node.keywords if item.arg == "worker_init_fn"), None)
+        if start is not None and not (isinstance(start, ast.Constant) and start.value is None):
+            yield from self._started(source, loader, start, homes, workers)
+            return
+        if loader.call.open_ended:
+            return
+        for script, node in homes:
+            held = _held(script, node)
+            if held is None:
+                continue
+            name, maker, draw = held
+            yield self.finding(
+                f"{node.name} makes self.{name} once, and each of the {workers} workers of {loader.label} "
+                "gets a copy of it: all draw the same random numbers.",
+                evidence=(script.span(draw), script.span(maker), loader.call.span),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{script.path}:{draw.lineno}",
+                facts=(("how", "held"), ("name", name), ("maker", ast.unparse(maker.func))),
+            )
+            return
+
+    def _started(
+        self,
+        source: Source,
+        loader: Loader,
+        start: ast.expr,
+        homes: list[tuple[Script, ast.ClassDef]],
+        workers: int,
+    ) -> Iterator[Finding]:
+        found = _function(source, loader.script, start)
+        if found is None:
+            return
+        script, function = found
+        for node in ast.walk(function):
+            call = next((item for item in script.calls if item.node is node), None)
+            if call is None or call.name not in _SEEDS or len(call.node.args) != 1 or call.guards:
+                continue
+            draws = [item for home, owner in homes for item in _draws(home, owner, _SEEDS[call.name])]
+            if _same_for_all(function, call.node.args[0]) and draws:
+                yield self.finding(
+                    f"worker_init_fn seeds each of the {workers} workers with "
+                    f"{ast.unparse(call.node.args[0])}: all draw the same random numbers.",
+                    evidence=(call.span, draws[0], loader.call.span),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{script.path}:{call.span.line}",
+                    facts=(("how", "start"), ("seeds", ast.unparse(call.node.func))),
+                )
+                return
+
+
+def _classes(script: Script) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)]
+
+
+def _held(script: Script, owner: ast.ClassDef) -> tuple[str, ast.Call, ast.Call] | None:
+    """The attribute that keeps a generator for the set's whole life: its name, what makes it, a draw."""
+    if "worker_info" in ast.unparse(owner):
+        return None
+    methods = {item.name: item for item in owner.body if isinstance(item, ast.FunctionDef)}
+    first, items = methods.get("__init__"), methods.get("__getitem__")
+    if first is None or items is None:
+        return None
+    names = {call.node: call.name for call in script.calls}
+    for statement in first.body:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        target, value = statement.targets[0], statement.value
+        if not (isinstance(target, ast.Attribute) and _is_self(target.value) and isinstance(value, ast.Call)):
+            continue
+        if names.get(value) not in _GENERATORS or _bound_again(owner, statement, target.attr):
+            continue
+        called = {node.func.attr for node in ast.walk(items)
+                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                  and _is_self(node.func.value)}  # fmt: skip
+        for function in (items, *(methods[name] for name in sorted(called & set(methods)))):
+            for node in ast.walk(function):
+                method = node.func if isinstance(node, ast.Call) else None
+                if isinstance(method, ast.Attribute) and _is_held(method.value, target.attr):
+                    assert isinstance(node, ast.Call)
+                    return target.attr, value, node
+    return None
+
+
+def _bound_again(owner: ast.ClassDef, statement: ast.Assign, name: str) -> bool:
+    """Whether the generator is made anew, seeded, or handed on anywhere else in the class."""
+    for node in ast.walk(owner):
+        stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if stored and _is_held(node, name) and node is not statement.targets[0]:
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            renewed = node.func.attr in {"seed", "spawn", "setstate", "set_state", "jumped"}
+            if renewed and _is_held(node.func.value, name):
+                return True
+    text = ast.unparse(owner)
+    return "setattr(" in text or f"self.{name}.bit_generator" in text
+
+
+def _is_held(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name and _is_self(node.value)
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _function(source: Source, script: Script, node: ast.expr) -> tuple[Script, _Function] | None:
+    """The one function of the program that an expression names, or the lambda that it is."""
+    if isinstance(node, ast.Lambda):
+        return script, node
+    if not isinstance(node, ast.Name):
+        return None
+    found = [
+        (home, item)
+        for home in source.scripts
+        for item in ast.walk(home.tree)
+        if isinstance(item, ast.FunctionDef) and item.name == node.id
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _same_for_all(function: _Function, seed: ast.expr) -> bool:
+    """Whether a seed depends on nothing that the function is given, makes or calls."""
+    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    own = {item.arg for item in (*parameters, function.args.vararg, function.args.kwarg) if item is not None}
+    own |= {node.id for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}  # fmt: skip
+    own |= {
+        name
+        for node in ast.walk(function)
+        if isinstance(node, ast.Global | ast.Nonlocal)
+        for name in node.names
+    }
+    return not any(
+        isinstance(node, ast.Call)
+        or (isinstance(node, ast.Constant) and node.value is None)
+        or (isinstance(node, ast.Name) and node.id in own)
+        for node in ast.walk(seed)
+    )
+
+
+def _draws(script: Script, owner: ast.ClassDef, prefix: str) -> list[SourceSpan]:
+    """Draws from a generator of the process for an item: in the methods of a set, `__init__` apart."""
+    inside = {
+        node
+        for method in owner.body
+        if isinstance(method, ast.FunctionDef) and method.name != "__init__"
+        for node in ast.walk(method)
+    }
+    return [
+        call.span
+        for call in script.calls
+        if call.node in inside and call.name.startswith(prefix) and call.method not in _NO_DRAWS
+    ]

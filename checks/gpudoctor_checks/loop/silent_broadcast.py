@@ -1,0 +1,91 @@
+"""LOOP012 silent-broadcast."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+)
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import measured, spot
+from gpudoctor.model.reading.recordings.operations import loss_lines
+from gpudoctor.model.reading.recordings.pricing import at
+from gpudoctor.model.signs.recording import Recording
+
+
+class SilentBroadcast(Check):
+    """A loss compares every output of a batch with every target.
+
+    What it finds:
+        Outputs of shape (N, 1) and targets of shape (N), or the other way round, in `mse_loss`, `l1_loss`,
+        `smooth_l1_loss`, `huber_loss`, or in a difference of the program's own that is squared, or made
+        absolute, and averaged.
+    Why it hurts:
+        The two broadcast to N times N pairs, and no error is raised. The best that a model can then do is to
+        give the mean of the targets for every sample. The loss falls a little, and stays there.
+    How it knows:
+        From a recording: the graph behind the loss shows the shape of the outputs before and after they were
+        broadcast. The targets do not appear in the graph of a difference; there its values show that each
+        row is the first one, moved.
+    False alarms:
+        Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`), differences of
+        outputs with outputs, a matrix of targets, more than two dimensions, and losses without reduction
+        (quantiles) are no finding. A compiled loss is not seen.
+    Remedies:
+        Give both one shape: `output.squeeze(1)`, or `target.unsqueeze(1)`.
+    References:
+        - https://docs.pytorch.org/docs/stable/notes/broadcasting.html
+        - https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html
+    """
+
+    code = Code("LOOP012")
+    name = "silent-broadcast"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="losses",
+            default=2,
+            unit="{steps}",
+            source="convention: correctness counts in events; one batch may be a trial of shapes",
+            meaning="Fewer such losses in a recording are no finding.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        for process in recording.ranks:
+            for record in numerics(process, "broadcast")[-1:]:
+                shapes = sorted(record.get("shapes") or (), key=lambda item: -int(item[2]))
+                losses = sum(int(item[2]) for item in shapes)
+                if losses >= self.limit("losses"):
+                    where = place_of(record)
+                    places = loss_lines(patient) + ([where] if where is not None else [])
+                    spans = list(dict.fromkeys(spot(patient, place) for place in places))
+                    yield self._found(recording, shapes[0][0], losses, spans)
+                    return
+
+    def _found(self, recording: Recording, own: list[int], losses: int, spans: list[SourceSpan]) -> Finding:
+        many = own[0]
+        column = len(own) == 2
+        outputs, targets = f"({many}, 1)", f"({many})"
+        if not column:
+            outputs, targets = targets, outputs
+        return self.finding(
+            f"The outputs have the shape {outputs} and the targets {targets}: the loss compares each of {many} "
+            f"outputs with each of {many} targets, {many * many:,} pairs{at(spans)}.",
+            evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the model learns the mean of the targets, the same for every sample"),
+            subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
+            facts=(("column", column),),
+        )

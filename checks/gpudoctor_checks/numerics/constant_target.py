@@ -1,0 +1,80 @@
+"""NUM011 constant-target."""
+
+from collections.abc import Iterator
+
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.curves import numerics
+from gpudoctor.model.reading.recordings.judged import measured, spot
+
+
+class ConstantTarget(Check):
+    """All labels that a classifier was trained on are the same one.
+
+    What it finds:
+        A cross-entropy over several classes whose labels come from the loader and were one and the same class
+        in every batch that was looked at.
+    Why it hurts:
+        The model learns to answer with that class, whatever the input. The loss falls to zero and the accuracy
+        on the same data is perfect. The labels are read from the wrong column, a mapping gives everything one
+        number, or the data lies in order and the run did not reach the second class.
+    How it knows:
+        From a recording: number, smallest, largest and sum of the labels in the loss are those of a row of
+        whole numbers in the batch that the loader gave.
+    False alarms:
+        Labels that the program makes (zeros of a contrastive loss, real and fake of a GAN, domains) are not
+        those of the loader, and are no finding; nor are places to ignore, single outputs and regression. A set
+        with fewer than one sample in a thousand of other classes looks the same.
+    Remedies:
+        Count the labels of the whole set; look at the code that makes them; shuffle.
+    References:
+        - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+    """
+
+    code = Code("NUM011")
+    name = "constant-target"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="labels",
+            default=1000,
+            unit="{labels}",
+            source="convention: a class with one sample in 200 hides from 1,000 draws by a chance of 0.7 %",
+            meaning="Fewer labels seen say nothing.",
+        ),
+        Threshold(
+            name="losses",
+            default=30,
+            unit="{steps}",
+            source="the least number of steps by which shares are judged",
+            meaning="Fewer batches looked at say nothing.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = patient.recording
+        for process in recording.ranks:
+            loaders = {item.get("id"): item for item in process.of("loader")}
+            for record in numerics(process, "labels")[-1:]:
+                labels, seen = record.get("labels") or [], int(record.get("elements") or 0)
+                classes, losses = int(record.get("classes") or 0), int(record.get("losses") or 0)
+                if len(labels) != 1 or labels[0][0] < 0 or classes < 2:
+                    continue
+                if seen < self.limit("labels") or losses < self.limit("losses"):
+                    continue
+                loader = loaders.get(record.get("loader"))
+                ordered = loader is not None and loader.get("order") == "sequential"
+                where = [place_of(item) for item in (loader, record) if item is not None]
+                spans = [spot(patient, place) for place in where if place is not None]
+                more = " The loader takes the samples in order: others may follow." if ordered else ""
+                yield self.finding(
+                    f"All {seen:,} labels that were seen are {labels[0][0]}, in {losses} batches; the loss "
+                    f"has {classes} classes.{more}",
+                    evidence=(*spans, measured("labels_seen", seen, "{labels}", recording)),
+                    confidence=Confidence.CONFIRMED,
+                    cost=Cost(breaks="the model learns one answer for everything"),
+                    subject=f"{spans[0].path}:{spans[0].line}" if spans else "labels",
+                    facts=(("ordered", ordered), ("label", labels[0][0])),
+                )
+                return

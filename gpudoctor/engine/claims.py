@@ -1,0 +1,357 @@
+"""What must have been seen before a verdict says that something is well: one table for every command.
+
+"Healthy" means examined and found well. A claim is a sentence of that kind. Its needs say what it requires, and
+each says in a clause what is missing where it is not met: a verdict then says that clause instead.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
+from gpudoctor.model.amounts import count
+from gpudoctor.model.comparison import Change, Ratio
+from gpudoctor.model.proof import TrialRow
+from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.run import RunSummary
+from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.workload import optional, runs_here
+
+T = TypeVar("T")
+
+FEWEST_STEPS = 20
+"""Steady steps below which the speed of a run is not judged."""
+UNEXPLAINED = 1.18
+"""A bound above this with no finding to explain it is not health: 15 % of the time, what PERF014 notes."""
+MUCH = 0.15
+"""Share of the time from which on a note is worth naming in the verdict."""
+FEWEST_COMPARED = 8
+"""Steady steps below which two runs are not compared."""
+FEWEST_SAMPLES = 30
+"""Stack samples below which nothing is said about shares of time."""
+TO_GAIN = 0.15
+"""Share of a watched job's time outside computation from which on it is not called well."""
+PRICED = (
+    "data_wait",
+    "transfer",
+    "sync",
+    "logging",
+    "checkpoint",
+    "evaluation",
+    "profiler",
+    "collective",
+    "compile",
+)
+"""Phases of a watched job that a cure could take away; the rest is the work itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need(Generic[T]):
+    """One thing that must have been seen."""
+
+    name: str
+    missing: Callable[[T], str]
+    """What is missing, as a clause; "" where nothing is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Generic[T]):
+    """A sentence that calls something well."""
+
+    name: str
+    commands: tuple[str, ...]
+    """Commands that can say it."""
+    says: str
+    """What the sentence begins with or holds, and no other sentence does."""
+    needs: tuple[Need[T], ...]
+
+    def lacks(self, case: T) -> list[str]:
+        """What is missing for it, a clause for each need."""
+        return [clause for need in self.needs if (clause := need.missing(case))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """An examination without a run."""
+
+    patient: Patient
+    outcomes: Sequence[Outcome]
+    notes: int = 0
+    incomplete: bool = False
+    """Whether a file could not be read, or a reader failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """An examination of a run."""
+
+    recording: Recording
+    run: RunSummary
+    bound: float
+    """What the largest loss can give back at most, as a factor."""
+    died: bool = False
+    ranked: Sequence[Ranked] = ()
+    outcomes: Sequence[Outcome] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two runs side by side."""
+
+    time: Ratio | None
+    """Time a step or a sample, the second run over the first; None where one run is too short."""
+    change: Change
+    jobs: Sequence[str] = ()
+    """What makes them two jobs, a clause each."""
+    crowds: Sequence[str] = ()
+    """What other processes took beside them, a clause each."""
+
+
+def _crashed(case: Examined | Ran) -> str:
+    number = sum(isinstance(item, Crashed) for item in case.outcomes)
+    return f"{count(number, 'check')} crashed" if number else ""
+
+
+def _nothing_passed(case: Examined) -> str:
+    if case.notes or any(isinstance(item, Passed) for item in case.outcomes):
+        return ""
+    return "nothing could be examined"
+
+
+def nothing_read(patient: Patient) -> bool:
+    """Whether files were named of which none was read: logs, or what no reader opens."""
+    job = optional(lambda: patient.job)
+    signs = (patient.signs.source, patient.signs.configs)
+    return (
+        patient.kind is PatientKind.SCRIPT
+        and all(optional(sign.take) is None for sign in signs)
+        and (job is None or job.script_path is None)
+    )
+
+
+def _unread(case: Examined) -> str:
+    return "not all of it could be examined" if case.incomplete else ""
+
+
+def _no_gpu(case: Examined) -> str:
+    survey = optional(lambda: case.patient.gpu_survey)
+    if survey is None:
+        return "the GPUs were not examined"
+    return "" if survey.gpus else f"no GPU was examined ({survey.absence})"
+
+
+def _no_training(case: Examined) -> str:
+    source = optional(lambda: case.patient.source)
+    configs = optional(lambda: case.patient.configs)
+    found = (source is not None and source.trains) or (configs is not None and configs.trains)
+    return "" if found else "no training was found in it"
+
+
+def _elsewhere(case: Examined) -> str:
+    """A job of GPUs that this machine does not have, or that runs on another one."""
+    job = optional(lambda: case.patient.job)
+    survey = optional(lambda: case.patient.gpu_survey)
+    if job is not None and not runs_here(case.patient):
+        return "it runs on another machine, which was not examined"
+    if survey is not None and survey.gpus:
+        return ""
+    if job is not None and job.card is not None:
+        return f"its card ({job.card}) was not examined"
+    source = optional(lambda: case.patient.source)
+    if (job is not None and job.gpus_granted) or (
+        source is not None and training_target(source) is Target.CUDA
+    ):
+        why = f" ({survey.absence})" if survey is not None else ""
+        return f"its GPUs were not examined{why}"
+    return ""
+
+
+def _severe(case: Ran) -> str:
+    severe = sum(item.finding.severity is not Severity.NOTE for item in case.ranked)
+    return f"{count(severe, 'finding')} above a note" if severe else ""
+
+
+def _dear_note(case: Ran) -> str:
+    notes = [item.finding for item in case.ranked if item.finding.severity is Severity.NOTE]
+    share = max((finding.cost.step_share or 0.0 for finding in notes), default=0.0)
+    return f"a note is about {share:.0%} of the time" if share >= MUCH else ""
+
+
+def _ended_badly(case: Ran) -> str:
+    return "it did not end well" if case.died else ""
+
+
+def _few_steps(case: Ran) -> str:
+    if case.run.steady_steps >= FEWEST_STEPS:
+        return ""
+    return f"it made only {count(case.run.steady_steps, 'steady step')}"
+
+
+def _unexplained(case: Ran) -> str:
+    if case.bound <= UNEXPLAINED:
+        return ""
+    return f"{1 - 1 / case.bound:.0%} of its time are no computation".replace("%", " %")
+
+
+def _ranks_unseen(case: Ran) -> str:
+    starts = [process.first("start") for process in case.recording.ranks]
+    worlds = [start.get("world") for start in starts if start is not None]
+    world = max((size for size in worlds if isinstance(size, int)), default=0)
+    seen = len({process.rank for process in case.recording.ranks})
+    return f"{seen} of its {world} ranks were seen" if seen < world else ""
+
+
+def _device_unseen(case: Ran) -> str:
+    from gpudoctor.model.reading.recordings.facts import on_gpu
+
+    used = any(on_gpu(process) for process in case.recording.ranks)
+    if not used or case.run.gpus or case.recording.origin != "gpudoctor":
+        return ""
+    return "its GPU was not sampled"
+
+
+def _few_samples(window: ProcessWindow) -> str:
+    if window.samples >= FEWEST_SAMPLES:
+        return ""
+    return f"{window.samples} of {FEWEST_SAMPLES} stack samples so far"
+
+
+def share_lost(window: ProcessWindow) -> float:
+    """Share of a watched job's samples in phases that a cure could take away; 0 without a sample."""
+    return sum(window.phases.get(phase, 0) for phase in PRICED) / max(1, window.samples)
+
+
+def _time_lost(window: ProcessWindow) -> str:
+    lost = share_lost(window)
+    return f"{lost:.0%} of its time are no computation" if lost >= TO_GAIN else ""
+
+
+def _gpus_unread(window: ProcessWindow) -> str:
+    # Without a fix there is no GPU here, and nothing to read.
+    gap = next((gap for gap in window.gaps if gap.panel == "gpu" and gap.fix), None)
+    return f"the GPUs were not read: {gap.reason}" if gap is not None else ""
+
+
+def _too_short(case: Compared) -> str:
+    return f"a run made fewer than {FEWEST_COMPARED} steady steps" if case.time is None else ""
+
+
+def _no_difference(case: Compared) -> str:
+    return "" if case.change in (Change.FASTER, Change.SLOWER) else "the difference may be chance"
+
+
+def _two_jobs(case: Compared) -> str:
+    return f"they are two jobs: {'; '.join(case.jobs)}" if case.jobs else ""
+
+
+def _crowded(case: Compared) -> str:
+    return f"other processes took {' and '.join(case.crowds)}, and none was idle" if case.crowds else ""
+
+
+def _not_faster(row: TrialRow) -> str:
+    faster = row.proof is not None and row.proof.verdict == "faster"
+    return "" if faster else "it was not faster in every look"
+
+
+def _loss_moved(row: TrialRow) -> str:
+    return "it learns something else" if row.proof is not None and row.proof.loss == "moved" else ""
+
+
+def _not_gone(row: TrialRow) -> str:
+    cure = row.proof.cure if row.proof is not None else None
+    return "" if cure is not None and cure.gone else "the ailment was found again, or was not looked for"
+
+
+CRASHED: Need[Examined] = Need(name="no check crashed", missing=_crashed)
+PASSED = Need(name="a check passed", missing=_nothing_passed)
+READ = Need(name="every file that was named was read", missing=_unread)
+GPUS = Need(name="a GPU of this machine answered", missing=_no_gpu)
+TRAINING = Need(name="a training was found in the files", missing=_no_training)
+PLACE = Need(name="the job's GPUs, where it asks for any, are here", missing=_elsewhere)
+
+MACHINE_HEALTHY = Claim(
+    name="machine-healthy",
+    commands=("check",),
+    says="This machine looks healthy",
+    needs=(CRASHED, PASSED, READ, GPUS),
+)
+JOB_HEALTHY = Claim(
+    name="job-healthy",
+    commands=("check",),
+    says="looks healthy",
+    needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
+)
+RUN_HEALTHY: Claim[Ran] = Claim(
+    name="run-healthy",
+    commands=("run", "report", "verify"),
+    says="In good health",
+    needs=(
+        Need(name="it ended well", missing=_ended_badly),
+        Need(name="no finding is above a note", missing=_severe),
+        Need(name="no check crashed", missing=_crashed),
+        Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps),
+        Need(name="its time is computation, or a finding explains the rest", missing=_unexplained),
+        Need(name="every rank reported", missing=_ranks_unseen),
+        Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen),
+    ),
+)
+REST_WELL: Claim[Ran] = Claim(
+    name="rest-well",
+    commands=("run", "report", "verify"),
+    says="nothing else is worth your time",
+    needs=(
+        Need(name="no check crashed", missing=_crashed),
+        Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps),
+        Need(name=f"no note is about {MUCH:.0%} of the time or more", missing=_dear_note),
+        Need(name="every rank reported", missing=_ranks_unseen),
+        Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen),
+    ),
+)
+WATCH_WELL: Claim[ProcessWindow] = Claim(
+    name="watch-well",
+    commands=("watch",),
+    says="Nothing wrong was found",
+    needs=(
+        Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples),
+        Need(name="most of its time is computation", missing=_time_lost),
+        Need(name="the GPUs were read, where there are any", missing=_gpus_unread),
+    ),
+)
+OTHER_SPEED: Claim[Compared] = Claim(
+    name="other-speed",
+    commands=("compare",),
+    says="The second run is",
+    needs=(
+        Need(name=f"{FEWEST_COMPARED} steady steps of each run", missing=_too_short),
+        Need(name="an interval of the ratio without 1, and a change above 1 %", missing=_no_difference),
+        Need(name="one job: script, model, ranks and kind of step agree", missing=_two_jobs),
+        Need(name="other processes left a CPU idle beside both", missing=_crowded),
+    ),
+)
+PROVEN: Claim[TrialRow] = Claim(
+    name="proven",
+    commands=("verify",),
+    says="Proven: ",
+    needs=(
+        Need(name="pairs of runs whose interval is above 1 for all looks", missing=_not_faster),
+        Need(name="the loss did not move, where one was seen", missing=_loss_moved),
+    ),
+)
+CURED: Claim[TrialRow] = Claim(
+    name="cured",
+    commands=("verify",),
+    says="Cured: ",
+    needs=(
+        Need(name="a run with the remedy in which the ailment was looked for and is gone", missing=_not_gone),
+    ),
+)
+CLAIMS = (
+    MACHINE_HEALTHY, JOB_HEALTHY, RUN_HEALTHY, REST_WELL, WATCH_WELL, OTHER_SPEED, PROVEN, CURED
+)  # fmt: skip
+"""Every sentence that calls something well, better or cured, of every command."""
+
+
+def health(case: Examined) -> Claim[Examined]:
+    """The claim that an examination without a run can make."""
+    return MACHINE_HEALTHY if case.patient.kind is PatientKind.MACHINE else JOB_HEALTHY

@@ -1,0 +1,115 @@
+"""Budgets: how much of anything that comes from outside is read. One table, each with its reason.
+
+Every door (a script, a config, a recording, a log) asks for its own budget by name. What goes beyond is refused
+or left out with a sentence that names the file and the limit (`Limit.words`).
+"""
+
+from dataclasses import dataclass
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One budget."""
+
+    most: int
+    """Bytes, or things of the unit."""
+    what: str
+    """What has so many, with its article."""
+    unit: str = "bytes"
+
+    @property
+    def words(self) -> str:
+        """The sentence's end: `larger than 4 MiB, the most that a config may have`."""
+        return f"{self.beyond}, the most that {self.what} may have"
+
+    @property
+    def beyond(self) -> str:
+        """`larger than 4 MiB`, `more than 1,000 levels`."""
+        if self.unit != "bytes":
+            return f"more than {self.most:,} {self.unit}"
+        for size, unit in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
+            if self.most >= size:
+                return f"larger than {self.most / size:g} {unit}"
+        return f"larger than {self.most} bytes"
+
+
+SCRIPT = Limit(8 * _MIB, "a script or notebook")
+"""A notebook holds its pictures."""
+SCRIPT_CODE = Limit(1 * _MIB, "the code of a script")
+"""25,000 lines of usual code. Parsing takes up to 650 times the size in memory."""
+SCRIPT_NODES = Limit(230_000, "a script", "syntax nodes")
+"""About 28,000 lines of usual code. A node takes half a kilobyte, and as much again when it is followed."""
+SCRIPT_DEPTH = Limit(400, "a script", "levels of nesting")
+"""A chain of 300 `elif` is that deep. Code written by hand has fewer than 40 levels."""
+SOURCE_NODES = Limit(1_800_000, "a program", "syntax nodes")
+"""All files of a program together: 2,000 files of 110 lines."""
+CONFIG = Limit(4 * _MIB, "a config")
+"""The largest public training configs are under 100 kB."""
+CONFIG_IN_FOLDER = Limit(512 * _KIB, "a config that a folder holds")
+JOB_SCRIPT = Limit(1 * _MIB, "a job script")
+"""10,000 lines have half of it."""
+JOB_EXPANDED = Limit(8 * _MIB, "all expansions of a job script", "characters")
+"""A command line of Linux has 2 MiB at most."""
+JOB_LINE = Limit(32 * _KIB, "a line whose quotes are read", "characters")
+"""`shlex` takes time with the square of a word's length."""
+JOB_NESTING = Limit(60, "arithmetic in a job script", "brackets")
+JOB_FOLLOWED = Limit(200, "a job", "calls of shell scripts that are followed")
+"""A script that calls itself twice calls it a thousand times soon."""
+JOB_MANIFEST_DEPTH = Limit(200, "a manifest", "open brackets")
+JOB_MANIFEST = Limit(512 * _KIB, "a manifest")
+"""A reader that keeps lines takes seconds for so much."""
+REQUIREMENTS = Limit(256 * _KIB, "a file of requirements")
+"""A `pip freeze` of a large environment has 20 kB."""
+SETTINGS = Limit(4 * _MIB, "a settings file")
+BASELINE = Limit(64 * _MIB, "a baseline")
+"""100,000 findings of 300 bytes are 30 MB."""
+PACKAGE_FILE = Limit(16 * _MIB, "a file of an installed package")
+SYSTEM_FILE = Limit(16 * _MIB, "a file of the system")
+"""Files of /proc and /sys: small, but for their maps of memory."""
+CALIBRATION = Limit(1 * _MIB, "a calibration file")
+REPORT = Limit(64 * _MIB, "a report of ours")
+SMALL_JSON = Limit(4 * _MIB, "a state file")
+"""`live-*`, `.findings.json`, what a child of ours answers."""
+
+MANIFEST = Limit(4 * _MIB, "recording.json and end.json")
+FAULT = Limit(4 * _MIB, "the stacks of a fatal signal")
+"""The fault handler writes 100 threads of 100 frames: 1 MB."""
+GDR = Limit(512 * _MIB, "a file of a recording")
+"""72 hours make 34 MB (docs/recording.md); this is two million rows and more."""
+RECORDING = Limit(16 * _GIB, "a recording")
+"""64 ranks of 72 hours and their workers have 3 GB."""
+RECORDING_FILES = Limit(100_000, "a recording", "files")
+"""A thousand ranks with 64 workers each."""
+FRAMES = Limit(2_000_000, "a file of a recording", "frames")
+"""A block a second for 72 hours is 260,000."""
+RECORDS = Limit(100_000, "a file of a recording", "records")
+"""All types together may write 26,000 (`LIMITS` of gpudoctor/probe/frames.py)."""
+RECORD = Limit(4 * _MIB, "a record")
+RECORD_BYTES = Limit(128 * _MIB, "the records of a file")
+COLUMNS = Limit(2_000, "a table", "columns")
+"""A machine of 64 GPUs has 1,000."""
+RANKS = Limit(100_000, "a run", "ranks")
+GPUS = Limit(1_024, "a machine", "GPUs")
+ARCHIVE_CONTENTS = Limit(32 * _MIB, "the table of contents of a zip file")
+"""100,000 files of 300 bytes each."""
+UNPACKED_START = 64 * _MIB
+"""Bytes that a packed file may unpack to, however small it is."""
+UNPACKED_RATIO = 50
+"""And so many times its size beyond: a recording packs 5 to 10 times, a profiler's trace 10 to 25 times."""
+
+TRACE = Limit(1 * _GIB, "a profiler trace, unpacked")
+"""Reading JSON takes about ten times that in memory."""
+TRACE_CONTAINERS = 16
+"""Bytes a bracket that a trace has at least, beyond the first million: events have hundreds."""
+SMI_LOG = Limit(2 * _GIB, "a log of nvidia-smi")
+"""Eight GPUs for 72 hours with twenty columns make 400 MB."""
+SMI_LINE = Limit(64 * _KIB, "a line of such a log")
+SMI_CELLS = Limit(100_000_000, "a log of nvidia-smi", "readings")
+"""Rows by columns: eight bytes each."""
+TAPE_LINE = Limit(32 * _MIB, "a line of a tape")
+"""The first line of 64 ranks has 1 MB."""
+JSON_DEPTH = Limit(100, "JSON of ours", "levels of nesting")
+TAPE_LINES = Limit(2_000_000, "a tape", "lines")
+"""A tick a second for three weeks."""

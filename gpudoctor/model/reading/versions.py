@@ -1,0 +1,96 @@
+"""The version of a package that a script or config is written for: the installed one, or the project's own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.project import Asked
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """Which version of a package counts for one file."""
+
+    version: str | None
+    """A version to compare with; None when neither the environment nor the project names one."""
+    asked: Asked | None = None
+    """The project's line that excludes the installed version; None when the installed version counts."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether it is the version that is installed here."""
+        return self.version is not None and self.asked is None
+
+    @property
+    def origin(self) -> str:
+        """Why this version counts: `2.13.0 is installed`, `requirements.txt:3 asks for torch==1.7.1`."""
+        if self.asked is not None:
+            return f"{self.asked.path}:{self.asked.line} asks for {self.asked.name}{self.asked.wanted}"
+        return f"{self.version} is installed"
+
+
+def meant_version(patient: Patient, name: str, path: str) -> Meant:
+    """The version of a package that a file is written for.
+
+    A project that excludes the installed version will be run with another one: then its newest admitted release
+    counts. A job that ran, or runs, has settled it: the installed version counts.
+    """
+    have = installed_version(patient, name)
+    asked = () if _runs(patient) else _asked(patient, name, path)
+    if have is not None:
+        barred = next((item for item in asked if not item.admits(have)), None)
+        return Meant(version=barred.newest if barred is not None else have, asked=barred)
+    bounds = [(item.newest, item) for item in asked if item.newest is not None]
+    return Meant(version=bounds[0][0], asked=bounds[0][1]) if bounds else Meant(version=None)
+
+
+def older_admitted(patient: Patient, name: str, path: str, version: str) -> Asked | None:
+    """The project's line that lets a file run with a package older than a version; None where none says so.
+
+    A line without a bound says nothing about age. A job that ran, or runs, has settled its version.
+    """
+    if _runs(patient):
+        return None
+    return next((item for item in _asked(patient, name, path) if item.older(version)), None)
+
+
+def installed_version(patient: Patient, name: str) -> str | None:
+    """The installed version of a package; None when it is not installed or no environment was examined."""
+    if name == "torch":
+        try:
+            return patient.torch.version
+        except Unavailable:
+            pass  # a build that cannot be read may still have metadata
+    try:
+        return patient.packages.version(name)
+    except Unavailable:
+        return None
+
+
+def argument_fields(patient: Patient, path: str, package: str) -> Mapping[str, frozenset[str]]:
+    """The fields of a package's argument classes; empty where another version than the installed one counts."""
+    try:
+        found = patient.argument_fields
+    except Unavailable:
+        return {}
+    if meant_version(patient, package, path).asked is not None:
+        return {}
+    return found.fields
+
+
+def _asked(patient: Patient, name: str, path: str) -> tuple[Asked, ...]:
+    try:
+        return patient.project_versions.of(path, name)
+    except Unavailable:
+        return ()
+
+
+def _runs(patient: Patient) -> bool:
+    for sign in (patient.signs.recording, patient.signs.process):
+        try:
+            sign.take()
+        except (Unavailable, ReaderCrashed):
+            continue
+        return True
+    return False

@@ -1,0 +1,91 @@
+"""Versions that the project itself asks for: its requirement files, environment files and Dockerfiles."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpudoctor.model.cuda import dotted, numbers
+
+_PART = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*([^,\s]+)")
+_BOTTOMS = frozenset({"==", "===", "~=", ">=", ">"})
+"""Signs that name a release below which none is admitted."""
+_MANY = 99_999
+"""Stands for "any further number" in the last place of a version that is only compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One line of a project's file that asks for a package."""
+
+    name: str
+    """Normalised name (PEP 503)."""
+    wanted: str
+    """Version specifiers (PEP 440), `==1.7.1` or `>=1.6,<2`; "" for any version."""
+    path: str
+    """The file."""
+    line: int
+    """1-based line of that file."""
+    folder: str
+    """The project's folder: the file's own, or the one above `requirements/`."""
+
+    def admits(self, version: str) -> bool:
+        """Whether a release meets the specifiers; local parts and pre-release letters do not count."""
+        have = numbers(version)
+        return not have or all(_meets(have, sign, other) for sign, other in _PART.findall(self.wanted))
+
+    def older(self, version: str) -> bool:
+        """Whether it admits a release before a version; a line without any bound says nothing about age."""
+        bounds = [numbers(other) for sign, other in _PART.findall(self.wanted) if sign in _BOTTOMS]
+        least = max(bounds, default=numbers(self.newest or ""))
+        return bool(least) and _meets(least, "<", version)
+
+    @property
+    def newest(self) -> str | None:
+        """A version to compare with in place of the newest release that is admitted; None without a bound."""
+        tops = [top for sign, other in _PART.findall(self.wanted) if (top := _top(sign, other))]
+        return dotted(min(tops)) if tops else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectVersions:
+    """What a project's files ask for, by the folder that a script or config lies in."""
+
+    folders: Mapping[str, tuple[Asked, ...]]
+    """Folder to the lines of its own files and of those above it, nearest folder first."""
+
+    def of(self, path: str, name: str) -> tuple[Asked, ...]:
+        """The lines about one package that count for a file: those of the nearest folder that has any."""
+        found = [asked for asked in self.folders.get(os.path.dirname(path), ()) if asked.name == name]
+        return tuple(asked for asked in found if asked.folder == found[0].folder)
+
+
+def _meets(have: tuple[int, ...], sign: str, other: str) -> bool:
+    wanted = numbers(other)
+    if not wanted:
+        return True
+    size = max(len(have), len(wanted))
+    one, two = (version + (0,) * (size - len(version)) for version in (have, wanted))
+    if sign in {"==", "===", "!="}:
+        same = have[: len(wanted)] == wanted if other.endswith("*") else one == two
+        return same is not (sign == "!=")
+    if sign == "~=":
+        return one >= two and have[: len(wanted) - 1] == wanted[:-1]
+    return {"<": one < two, "<=": one <= two, ">": one > two, ">=": one >= two}[sign]
+
+
+def _top(sign: str, other: str) -> tuple[int, ...]:
+    """The greatest version that one specifier admits; () when it sets no upper bound."""
+    wanted = numbers(other)
+    if not wanted:
+        return ()
+    if sign in {"==", "==="}:
+        return (*wanted, _MANY) if other.endswith("*") else wanted
+    if sign == "<=":
+        return wanted
+    if sign == "~=":
+        return (*wanted[:-1], _MANY)
+    if sign != "<" or not any(wanted):
+        return ()
+    last = max(place for place, number in enumerate(wanted) if number)
+    return (*wanted[:last], wanted[last] - 1, _MANY)

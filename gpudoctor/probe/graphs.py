@@ -1,0 +1,92 @@
+"""What the graph behind a loss says of it: whether what is normalised by the loss was normalised before.
+
+Only the names of the graph's nodes and their links are read, never a value: nothing waits for a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Any
+
+_LOSSES = {
+    "LogSoftmaxBackward0": ("SoftmaxBackward0", "LogSoftmaxBackward0"),
+    "BinaryCrossEntropyWithLogitsBackward0": ("SigmoidBackward0",),
+}
+"""Nodes of losses that normalise their input, and what must not have made it."""
+_KINDS = {"SoftmaxBackward0": "softmax", "LogSoftmaxBackward0": "log_softmax", "SigmoidBackward0": "sigmoid"}
+_SHAPES = frozenset(
+    {"ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0", "TransposeBackward0", "PermuteBackward0",
+     "SqueezeBackward0", "SqueezeBackward1", "UnsqueezeBackward0", "SliceBackward0", "SelectBackward0",
+     "ToCopyBackward0", "CloneBackward0", "AliasBackward0", "TBackward0", "IndexBackward0", "CatBackward0",
+     "StackBackward0", "AsStridedBackward0"}
+)  # fmt: skip
+"""Nodes that move values without changing them."""
+_NODES, _DEPTH, _INPUTS = 64, 12, 4
+"""Nodes behind a loss that are looked at, links up to the loss's own node, moves behind that."""
+LOOKS, TELL = 24, 8
+"""Graphs of a process that are looked at; after so many with such a loss it is told."""
+
+
+class Graphs:
+    """Counts graphs whose loss normalises, and those whose input was normalised before."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self.losses = 0
+        self.found: dict[str, int] = {}
+
+    def look(self, root: Any) -> bool:
+        """Look at the graph of a loss; whether it is time to tell what was found."""
+        if self._looks >= LOOKS:
+            return False
+        self._looks += 1
+        kinds = normalised(root.grad_fn)
+        if kinds is None:
+            return False
+        self.losses += 1
+        for kind in kinds:
+            self.found[kind] = self.found.get(kind, 0) + 1
+        return self.losses in (TELL, LOOKS)
+
+
+def behind(top: Any, stops: Container[str] = ()) -> Iterator[Any]:
+    """The nodes behind a loss, its own first, a level at a time; not what lies behind those named `stops`."""
+    level, seen = [top], 0
+    for _ in range(_DEPTH):
+        below: list[Any] = []
+        for node in level:
+            seen += 1
+            if node is None or seen > _NODES:
+                continue
+            yield node
+            if type(node).__name__ not in stops:
+                below += [item[0] for item in node.next_functions]
+        level = below
+
+
+def normalised(top: Any) -> set[str] | None:
+    """By what the input of a loss that normalises was normalised before; None without such a loss."""
+    loss = False
+    kinds: set[str] = set()
+    for node in behind(top, _LOSSES):
+        wanted = _LOSSES.get(type(node).__name__)
+        if wanted is not None:
+            loss = True
+            given = node.next_functions
+            kind = _made(given[0][0] if given else None, wanted)
+            if kind:
+                kinds.add(kind)
+    return kinds if loss else None
+
+
+def _made(node: Any, wanted: tuple[str, ...]) -> str:
+    """What made a loss's input, through moves; "" for anything else."""
+    for _ in range(_INPUTS):
+        name = type(node).__name__
+        if name in wanted:
+            # Over the first dimension it weighs the samples of a batch.
+            return "" if getattr(node, "_saved_dim", None) == 0 else _KINDS[name]
+        if node is None or name not in _SHAPES:
+            break
+        node = node.next_functions[0][0]
+    return ""

@@ -1,0 +1,288 @@
+"""Credentials that show by their form: what an issuer gave a prefix, private key blocks, long random words.
+
+The forms are those that detect-secrets, gitleaks and trufflehog look for. Every expression is linear: a run of
+one class of characters, and what may begin one is known before it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error
+from functools import lru_cache
+
+from .expression import Expression, words
+
+MASK = "***"
+"""What stands where a secret stood."""
+
+
+_PLAINLY = words(
+    "gho_ ghp_ ghr_ ghs_ ghu_ hf_ api_org_ npm_ r8_ rubygems_ AKCp lin_api_ lin_oauth_ rpa_ gsk_ xai- fw_ "
+    "pplx- rdme_ FLWSECK- sntryu_ pnu_ pnb_ NRAK- NRJS- NRII- NRIQ- cfut_ LTAI AKLT whsec_ sk_live_ "
+    "sk_test_ sk_prod_ pk_live_ pk_test_ pk_prod_ rk_live_ rk_test_ rk_prod_ tfp_ jina_ pa- EAAG EAAC "
+    "EAAM EZAK EZTK CLOJARS_ nfp_ sbp_ pul- shpat_ shpca_ shppa_ shpss_ AGE-SECRET-KEY-1 dapi dop_v1_ "
+    "doo_v1_ dor_v1_ xkeysib- ntn_ AQVN sgp_ ATBB aio_ ico- secret-token: csk- vercel_blob_rw_ squ_ sqp_ "
+    "sqa_ bkua_ esecret_"
+)
+"""Prefixes that letters and digits follow."""
+
+_DASHED = words(
+    "github_pat_ HRKU- PMAK- tskey- dckr_pat_ dckr_oat_ glpat- glptt- gldt- glrt- glcbt- glft- glimt- "
+    "glagent- gloas- glsoat- glffct- GR1348941 sk- xoxa- xoxb- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs- xapp- "
+    "AIza GOCSPX- ya29. nvapi- pypi- glsa_ glc_ hvs. hvb. hvr. ATATT3 ATCTT3 dp.pt. dp.st. dp.ct. dp.sa. "
+    "dp.scim. dp.audit. sl. fo1_ fm1_ fm2_ FlyV1 pscale_tkn_ pscale_pw_ pscale_oauth_ sntrys_ lsv2_pt_ "
+    "lsv2_sk_ pcsk_ tvly- figd_ figo_ sha256~ sb_secret_ p8e- CFPAT- duffel_live_ duffel_test_ fio-u- "
+    "shippo_live_ shippo_test_ SG. 1//0 eyJ api-key- cio_ wandb_v1_ key- local- sk_ AKID t1. hf_oauth_ "
+    "tgp_v1_ dt0c01. dt0s01. pat."
+)
+"""Prefixes that letters, digits, dots, dashes and underscores follow."""
+
+_DOUBTFUL = words(
+    "sk- key- local- sk_ pa- sl. fw_ t1. eyJ r8_ EAAG EAAC EAAM SG. pul- sgp_ api-key- LTAI AKID AKLT "
+    "AKCp secret-token: tfp_ ico- dapi hf_ glc_ xai- cio_ csk- squ_ sqp_ sqa_ pat."
+)
+"""Prefixes of both that also begin words of the trade: what follows must look random."""
+
+_LEAST = 16
+"""Characters behind a prefix."""
+
+_AWS = r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[0-9A-Z]{12,}"
+_WHOLE = (
+    # Discord and Telegram bots, Airtable, Terraform, Twilio, Mailchimp, Square, Azure, Mapbox, HubSpot, hashes
+    r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
+    r"[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
+    r"pat[A-Za-z0-9]{14}\.[0-9a-f]{40,}",
+    r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}",
+    r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-f])",
+    r"[0-9a-f]{32}-us[0-9]{1,2}(?![0-9])",
+    r"sq0[a-z]{3}-[A-Za-z0-9_-]{20,}",
+    r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}",
+    r"[sp]k\.eyJ[A-Za-z0-9_.-]{20,}",
+    r"pat-(?:na|eu)1-[0-9a-f-]{36}",
+    _AWS,
+)
+_LEFT = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9;\[]m))"
+"""Where a word begins: also behind an escape in quoted text, in a URL or of a terminal."""
+
+
+@lru_cache(maxsize=1)
+def _issued() -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
+    """The expression that finds prefixes, and what follows each."""
+    table = dict.fromkeys(_PLAINLY, re.compile(r"[A-Za-z0-9]+"))
+    table.update(dict.fromkeys(_DASHED, re.compile(r"[A-Za-z0-9_.=-]+")))
+    firsts = "".join(sorted({prefix[0] for prefix in table}))
+    longest_first = sorted(table, key=len, reverse=True)
+    finder = re.compile(rf"(?=[{firsts}]){_LEFT}(?:{'|'.join(map(re.escape, longest_first))})")
+    return finder, table
+
+
+@lru_cache(maxsize=1)
+def _whole() -> re.Pattern[str]:
+    return re.compile(rf"(?=[A-Za-z0-9_~]){_LEFT}(?:{'|'.join(_WHOLE)})")
+
+
+_TURN = Expression(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[0-9]|(?<=[0-9])[A-Za-z]")
+_READ = 64
+"""Characters of a word that are judged."""
+
+
+def turns(word: str) -> float:
+    """How often the class of a word's characters changes: 0.4 a character in random ones, 0.1 in CamelCase."""
+    head = word[:_READ]
+    return len(_TURN.findall(head)) / len(head) if head else 0.0
+
+
+def is_uuid(word: str) -> bool:
+    """Whether a word is a UUID: most are names of runs, and some services use them as keys."""
+    return len(word) == 36 and bool(_TELLING.fullmatch(word)) and word.count("-") == 4
+
+
+def looks_random(word: str, least: int = 16) -> bool:
+    """Whether a word may be a key: long, letters and digits mixed; not a number, a date, a path or a UUID."""
+    if len(word) < least or not _LETTER.search(word) or not _DIGIT.search(word) or _TELLING.fullmatch(word):
+        return False
+    if word.count("/") > 1 + len(word) // 16 or word.count(".") > 3 or _FILE.search(word):
+        return False
+    return turns(word) >= 0.15
+
+
+_LETTER, _DIGIT = Expression("[A-Za-z]"), Expression("[0-9]")
+_TELLING = Expression(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|0x[0-9a-f]{1,16}|[0-9TZ.,:e+_-]+")
+_FILE = Expression(
+    r"\.(?:py|json|ya?ml|toml|txt|csv|log|pt|pth|ckpt|bin|safetensors|pem|key|env|sh|md|cfg|ini)$"
+)
+
+_RUN = Expression(r"[A-Za-z0-9+/_-]{28,}={0,2}")
+_HEX = Expression(r"(?<![0-9A-Za-z/@])[0-9a-f]{40}(?![0-9A-Za-z])")
+_NOT_KEYS = Expression(
+    r"(?i)commit|revision|\brev\b|\bsha|\bgit|hash|snapshot|digest|checkpoint|model|artifact"
+)
+_LABEL = Expression(r"(?i)(?:(?<![a-z0-9])(?:wandb|api)|wandb[^\0]{0,200}\n[ \t]{0,40}[\"']?key)\Z")
+"""Names that make a word of 40 hexadecimal digits a key: with other names it is a commit as often."""
+_BETWEEN = Expression(r"[\"'\])]{0,2}[ \t]{0,4}[:=,]?[ \t]{0,4}[\"']?\Z")
+_BEFORE = 240
+"""Characters before such a word that are read for its name."""
+_LABELLED = Expression(r"([A-Za-z]{2,12}[_-])([A-Za-z0-9]{24,})")
+
+
+def mask_forms(text: str) -> str:
+    """The text without what shows by its own form that it is a credential."""
+    if "-----" in text and "PRIVATE" in text:
+        text = _without_blocks(text)
+    if _LONG.search(text) is None:
+        return text
+    text = mask_tokens(text)
+    if "wandb" in text or "WANDB" in text:
+        text = "".join(map(_without_hex, text.splitlines(keepends=True)))
+    if _HEX.search(text) is not None:
+        text = _HEX.sub(_without_named_hex, text)
+    if "$" in text:
+        text = _CRYPT.sub(MASK, text)
+    return _RUN.sub(_last_resort, text)
+
+
+def mask_tokens(text: str) -> str:
+    """The text without credentials that an issuer gave a form: of JSON, it stays JSON."""
+    return _whole().sub(MASK, _without_issued(text))
+
+
+_LONG = Expression(r"[A-Za-z0-9_.~+/=:$-]{12}")
+_CRYPT = Expression(r"\$(?:2[abxy]|apr1|argon2id?|argon2i|scrypt|pbkdf2-sha256|[156y])\$[./A-Za-z0-9$=,+]{20,}")
+"""Hashes of passwords, as in a shadow file."""
+
+
+def _without_issued(text: str) -> str:
+    finder, table = _issued()
+    parts: list[str] = []
+    done = 0
+    for found in finder.finditer(text):
+        if found.start() < done:
+            continue
+        behind = table[found[0]]
+        # What a doubtful prefix begins is read as far as it is judged, and to its end once it is masked.
+        if found[0] in _DOUBTFUL:
+            head = text[found.end() : found.end() + _READ]
+            run = behind.match(head)
+            if run is None or not _is_key(run[0], 8 if found[0] == "hf_" else _LEAST):
+                continue
+        elif not _enough(behind, text, found.end()):
+            continue
+        run = behind.match(text, found.end())
+        end = run.end() if run else found.end()
+        rest = _REST.match(text, end)
+        end = rest.end() if rest else end
+        while text[end - 1] in ".-=" and end > found.end():
+            end -= 1
+        parts += [text[done : found.start()], MASK]
+        done = end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+_REST = Expression(r"[A-Za-z0-9_=-]*")
+
+
+def _enough(behind: re.Pattern[str], text: str, at: int) -> bool:
+    run = behind.match(text[at : at + _LEAST])
+    return run is not None and run.end() == _LEAST
+
+
+def _is_key(word: str, least: int) -> bool:
+    if len(word) >= 20 and word.isalnum():
+        # Hugging Face's are letters alone; no word that a person writes is so long in one piece.
+        return bool(_DIGIT.search(word)) or len(word) >= 28
+    return len(word) >= least and len(_DIGIT.findall(word)) >= 2 and turns(word) >= 0.12
+
+
+def _without_hex(line: str) -> str:
+    """A line that speaks of wandb without words of 40 hexadecimal digits, unless they are a commit's."""
+    if "wandb" not in line.lower() or _NOT_KEYS.search(line):
+        return line
+    return _HEX.sub(MASK, line)
+
+
+def is_hex_key(name: str, word: str) -> bool:
+    """Whether 40 hexadecimal digits are a key by the name before them: `--wandb`, `api`, not `--revision`."""
+    return len(word) == 40 and _HEX.match(word) is not None and _LABEL.search(name[-_BEFORE:]) is not None
+
+
+def _without_named_hex(found: re.Match[str]) -> str:
+    before = found.string[max(0, found.start() - _BEFORE) : found.start()]
+    between = _BETWEEN.search(before)
+    name = before[: between.start()] if between is not None else before
+    return MASK if name != before and is_hex_key(name, found[0]) else found[0]
+
+
+def _last_resort(found: re.Match[str]) -> str:
+    """A long word that only chance can have made."""
+    word = found[0]
+    if found.string[found.start() - 1 : found.start()] == "\\" and word[0] in "nrt":  # an escape, not a letter
+        return word[0] + _without_chance(word[1:])
+    return _without_chance(word)
+
+
+def _without_chance(word: str) -> str:
+    labelled = _LABELLED.fullmatch(word)
+    if labelled is not None and _by_chance(labelled[2]):
+        return labelled[1] + MASK
+    if len(word) < 40:
+        return word
+    if len(word) == 40 and _by_chance(word):  # a secret key of AWS, which may hold slashes
+        return MASK
+    return "/".join(MASK if len(part) >= 40 and _by_chance(part) else part for part in word.split("/"))
+
+
+def _by_chance(word: str) -> bool:
+    head = word[:_READ]
+    mixed = any(map(str.islower, head)) and any(map(str.isupper, head)) and any(map(str.isdigit, head))
+    others = sum(not character.isalnum() for character in head)
+    longest = max(map(len, head.split("/")))
+    return mixed and others <= len(head) // 10 and longest >= 16 and turns(head) >= 0.2
+
+
+_BEGIN, _END = "-----BEGIN ", "-----END "
+_PIECE = Expression(
+    r"(?:\s|\\[nrt]){0,8}(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Comment|Version):[^\n\"']{0,200}"
+    r"|[A-Za-z0-9+/=]{1,75}(?=\s{0,4}\Z|\\n|[\"']))"
+)
+"""A piece of the body of a key: a line of it, or what a cut or a line feed written as two characters left."""
+_TAIL = Expression(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]+(?=\s{0,4}-----END)")
+
+
+def _without_blocks(text: str) -> str:
+    """The text without the bodies of private keys in PEM, on several lines or on one, whole or cut."""
+    parts: list[str] = []
+    done = 0
+    last = text.rfind(_END)
+    while True:
+        begin = text.find(_BEGIN, done)
+        if begin < 0:
+            break
+        head = text.find("-----", begin + len(_BEGIN), begin + 80) + 5
+        if head < 5 or "PRIVATE" not in text[begin:head]:
+            head = begin + len(_BEGIN)
+            parts.append(text[done:head])
+            done = head
+            continue
+        end = text.find(_END, head) if last >= head else _end_of_cut(text, head)
+        parts += [text[done:head], MASK]
+        done = end
+    return _TAIL.sub(MASK, "".join([*parts, text[done:]]))
+
+
+def _end_of_cut(text: str, at: int) -> int:
+    """Where the body of a block that has no end is over."""
+    while True:
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            return at
+        at = piece.end()
+
+
+def is_basic(word: str) -> bool:
+    """Whether a word is a name and a password in base64, as `Authorization: Basic` has them."""
+    try:
+        decoded = b64decode(word + "=" * (-len(word) % 4), validate=True)
+        return b":" in decoded and decoded.decode().isprintable()
+    except (Error, ValueError):
+        return False

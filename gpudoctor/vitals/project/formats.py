@@ -1,0 +1,235 @@
+"""The files in which projects name versions, one reader a format."""
+
+import ast
+import configparser
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One package that a file asks for."""
+
+    name: str
+    """Normalised name (PEP 503)."""
+    wanted: str
+    """Version specifiers (PEP 440)."""
+    line: int
+    """1-based."""
+
+
+Reader = Callable[[str], Iterator[Found]]
+
+_WHEEL = re.compile(r"(?:^|/)([A-Za-z0-9_.]+)-(\d[^-/]*)-[^/]*\.whl")
+_CONDA = re.compile(r"(?:[\w./-]+::)?([A-Za-z][\w.-]*)\s*(.*)")
+_CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
+_IMAGE = re.compile(r"(?:\s|/)pytorch/pytorch:v?(\d+(?:\.\d+)+)")
+_INSTALL = re.compile(r"\b(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;\n]+)")
+
+
+def formats(path: str) -> Reader | None:
+    """The reader of a file, by its name; None for a file in which no project names versions."""
+    name = os.path.basename(path).lower()
+    in_folder = os.path.basename(os.path.dirname(path)).lower() == "requirements"
+    if name.endswith(".txt") and ("requirement" in name or "constraint" in name or in_folder):
+        return requirements
+    if re.fullmatch(r"(conda[-_.]?)?(env|environment)([-_.].*)?\.ya?ml", name):
+        return environment
+    if name.startswith("dockerfile") or name.endswith(".dockerfile"):
+        return dockerfile
+    return _BY_NAME.get(name)
+
+
+def requirements(text: str) -> Iterator[Found]:
+    """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list -e` writes."""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = re.split(r"\s#|^#|\s--", line.strip())[0].strip().rstrip("\\").strip()
+        if words and not words.startswith("-"):
+            yield from _pip(words, number)
+
+
+def environment(text: str) -> Iterator[Found]:
+    """A file of conda: `- pytorch=1.7.1`, and pip's own list in it."""
+    for number, line in enumerate(text.splitlines(), 1):
+        item = re.match(r"\s*-\s+(['\"]?)([^'\"#]+)\1", line)
+        if item and not item[2].strip().endswith(":"):
+            yield from _conda(item[2].strip(), number)
+
+
+def pyproject(text: str) -> Iterator[Found]:
+    """`[project]`'s dependencies, else its extras; Poetry's tables."""
+    data = _toml(text)
+    project, poetry = _table(data, "project"), _table(data, "tool", "poetry")
+    given = project.get("dependencies", ())
+    lines = [item for item in given if isinstance(item, str)] if isinstance(given, list) else []
+    found = [item for line in lines for item in _pip(line, _line(text, line))]
+    known = {item.name for item in found}
+    for extra in _table(project, "optional-dependencies").values():
+        for line in extra if isinstance(extra, list) else ():
+            found += [item for item in _pip(str(line), _line(text, str(line))) if item.name not in known]
+    yield from found
+    yield from _named(text, _table(poetry, "dependencies"))
+
+
+def pipfile(text: str) -> Iterator[Found]:
+    """Pipenv's own file."""
+    yield from _named(text, _table(_toml(text), "packages"))
+
+
+def setup_cfg(text: str) -> Iterator[Found]:
+    """`install_requires` of setuptools' declarative file."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    for line in parser.get("options", "install_requires", fallback="").splitlines():
+        yield from _pip(line.strip(), _line(text, line.strip()))
+
+
+def setup_py(text: str) -> Iterator[Found]:
+    """`install_requires=` of a setup script where it is written out; the script is not run."""
+    tree = ast.parse(text)
+    lists = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "install_requires":
+            value = lists.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
+            for item in value.elts if isinstance(value, ast.List | ast.Tuple) else ():
+                if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                    yield from _pip(item.value, item.lineno)
+
+
+def dockerfile(text: str) -> Iterator[Found]:
+    """The base image of PyTorch, and the packages that its lines install."""
+    values: dict[str, str] = {}
+    for number, line in _joined(text):
+        command, _, rest = line.partition(" ")
+        if command.upper() in {"ARG", "ENV"}:
+            values |= dict(re.findall(r"\b(\w+)=[\"']?([^\"'\s]*)", rest))
+        filled = _filled(line, values)
+        image = _IMAGE.search(filled) if command.upper() == "FROM" else None
+        if image:
+            yield Found(name="torch", wanted=f"=={image[1]}", line=number)
+        for tool, words in _INSTALL.findall(filled) if command.upper() == "RUN" else ():
+            read = _pip if tool.startswith("pip") else _conda
+            for word in words.split():
+                if not word.startswith(("-", "$", ".", "/")):
+                    yield from read(word.strip("\"'"), number)
+
+
+def _filled(line: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"\$\{?(\w+)(?::-[^}]*)?\}?", lambda match: values.get(match[1], match[0]), line)
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Instructions with their continued lines, and the line each begins on."""
+    first, parts = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if bare.startswith("#"):
+            continue
+        first = first or number
+        parts += " " + bare.removesuffix("\\") if parts else bare.removesuffix("\\")
+        if not bare.endswith("\\"):
+            yield first, parts
+            first, parts = 0, ""
+    if parts:
+        yield first, parts
+
+
+def _pip(words: str, line: int) -> Iterator[Found]:
+    """One requirement as pip reads it."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    wheel = _WHEEL.search(words)
+    if wheel:
+        yield Found(name=_normal(wheel[1]), wanted=f"=={wheel[2].replace('%2B', '+')}", line=line)
+        return
+    try:
+        requirement = Requirement(words)
+        counts = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    except (InvalidRequirement, ValueError, KeyError):
+        if re.match(r"[\w.-]+=\d", words):
+            yield from _conda(words, line)
+        return
+    if counts and requirement.url is None:
+        yield Found(name=_normal(requirement.name), wanted=str(requirement.specifier), line=line)
+
+
+def _conda(words: str, line: int) -> Iterator[Found]:
+    """One requirement as conda reads it: a single `=` admits every release that begins so."""
+    match = _CONDA.fullmatch(words)
+    if match is None:
+        return
+    name, rest = match[1].lower(), match[2].strip()
+    if rest[:1] in {"<", ">", "!", "~"} or rest.startswith("=="):
+        wanted = rest.split()[0]
+    else:
+        version = re.match(r"=?\s*(\d[\w.]*)", rest)
+        wanted = f"=={version[1].rstrip('.')}.*" if version else ""
+    yield Found(name=_CONDA_NAMES.get(name, _normal(name)), wanted=wanted, line=line)
+
+
+def _named(text: str, table: Mapping[str, object]) -> Iterator[Found]:
+    """A table of names to versions, in Poetry's words: `^1.13`, `~1.13`, `1.13.1`, `{version = "^1.13"}`."""
+    for name, value in table.items():
+        version = value.get("version", "") if isinstance(value, dict) else value
+        if isinstance(version, str):
+            place = re.search(rf"^\s*[\"']?{re.escape(name)}\b", text, re.MULTILINE)
+            line = text.count("\n", 0, place.end()) + 1 if place else 1
+            yield Found(name=_normal(name), wanted=_poetry(version.strip()), line=line)
+
+
+def _poetry(version: str) -> str:
+    match = re.fullmatch(r"([\^~]?)(\d+(?:\.\d+)*)", version)
+    if match is None:
+        return "" if version == "*" else version
+    parts = [int(part) for part in match[2].split(".")]
+    if not match[1]:
+        return f"=={match[2]}"
+    # A caret admits what keeps the first number that is not zero, a tilde what keeps the second.
+    keep = next((place for place, part in enumerate(parts) if part), len(parts) - 1) if match[1] == "^" else 1
+    keep = min(keep, len(parts) - 1)
+    return f">={match[2]},<{'.'.join(str(part) for part in [*parts[:keep], parts[keep] + 1])}"
+
+
+def _toml(text: str) -> Mapping[str, object]:
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return dict(tomllib.loads(text))
+
+
+def _table(data: Mapping[str, object], *keys: str) -> Mapping[str, object]:
+    found: object = data
+    for key in keys:
+        found = found.get(key, {}) if isinstance(found, Mapping) else {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _line(text: str, words: str) -> int:
+    place = text.find(words) if words else -1
+    return text.count("\n", 0, place) + 1 if place >= 0 else 1
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+_BY_NAME: Mapping[str, Reader] = {
+    "pyproject.toml": pyproject,
+    "setup.cfg": setup_cfg,
+    "setup.py": setup_py,
+    "pipfile": pipfile,
+}

@@ -1,0 +1,28 @@
+"""Every edit that a finding of these tests gets is applied to a copy, and the copy is examined again."""
+
+from cures import failures
+
+import gpudoctor.testing
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.model import Check, Finding, Patient
+
+_rules = load_registry().rules
+_examine = gpudoctor.testing.examine
+_seen: set[object] = set()
+
+
+def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:
+    """As `gpudoctor.testing.examine`; fails when an edit of a rule of ours does not cure."""
+    found = _examine(check, patient, **overrides)
+    rules = _rules.get(check.code, ())
+    for finding in found:
+        for remedy in (item for rule in rules for item in rule().prescribe(finding, patient)):
+            case = (remedy.edits, finding.message, tuple(overrides.items()))
+            if remedy.edits and case not in _seen:
+                _seen.add(case)
+                problems = failures(check, patient, finding, remedy, overrides)
+                assert not problems, f"{remedy.id} does not cure: {problems}"
+    return found
+
+
+gpudoctor.testing.examine = examine

@@ -1,0 +1,137 @@
+import pytest
+from scripts import script_patient
+
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor_checks.data.same_seed import SameSeed
+from gpudoctor_rules.data.same_seed import SameSeedRule
+
+PROGRAM = """
+    import os, random, time
+    import numpy as np
+    import torch
+    from numpy.random import default_rng
+    from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+    class Waves(Dataset):
+        def __init__(self, size):
+            self.size = size
+            {init}
+
+        def __len__(self):
+            return self.size
+
+        def noise(self):
+            return {noise}
+
+        def __getitem__(self, index):
+            {first}
+            return torch.ones(8) * index + {draw}, index % 3
+
+    SEED = 11
+
+    def start(worker):
+        {start}
+
+    model = torch.nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(Waves(400), batch_size=8, {loader})
+    for x, y in loader:
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+PARTS = {
+    "init": "self.numbers = np.random.default_rng(3)", "noise": "0", "first": "pass", "draw": "self.numbers.normal()",
+    "start": "pass", "loader": "num_workers=4, shuffle=True",
+}  # fmt: skip
+STARTED = {
+    "init": "pass",
+    "draw": "np.random.rand()",
+    "loader": "num_workers=4, shuffle=True, worker_init_fn=start",
+}
+
+
+def look(**parts):
+    patient = script_patient(PROGRAM.format(**{**PARTS, **parts}))
+    return [(item, prescribe(SameSeedRule, item, make_patient())) for item in examine(SameSeed, patient)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"init": "self.numbers = default_rng()"},
+        {"init": "self.numbers = np.random.RandomState(size)", "draw": "self.numbers.rand()"},
+        {"init": "self.numbers = random.Random(1)", "draw": "self.noise()", "noise": "self.numbers.random()"},
+        {"loader": "num_workers=2, persistent_workers=True"},
+    ],
+)
+def test_sick_each_worker_has_a_copy_of_the_generator(parts):
+    [(finding, [remedy])] = look(**parts)
+    assert finding.severity is Severity.WARNING
+    assert "self.numbers" in finding.message and "workers of loader" in finding.message
+    assert "torch.initial_seed()" in " ".join(remedy.steps)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"loader": "num_workers=0"},
+        {"loader": "num_workers=1"},
+        {"loader": "num_workers=int(os.environ['N'])"},
+        {"loader": "num_workers=4, worker_init_fn=start"},
+        {"loader": "num_workers=4, **options"},
+        {"draw": "0"},
+        {"init": "self.order = np.random.default_rng(3).permutation(size)", "draw": "self.order[index]"},
+        {"first": "self.numbers = np.random.default_rng([3, index])"},
+        {"first": "self.numbers.seed(index)", "init": "self.numbers = random.Random()"},
+        {"first": "info = get_worker_info()"},
+        {"init": "self.numbers = np.random", "draw": "self.numbers.rand()"},
+        {
+            "init": "self.numbers = None",
+            "first": "self.numbers = self.numbers or np.random.default_rng(os.getpid())",
+        },
+    ],
+)
+def test_healthy_generators(parts):
+    assert look(**parts) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "draw"),
+    [
+        ("np.random.seed(11)", "np.random.rand()"),
+        ("np.random.seed(SEED)", "np.random.uniform(0, 1)"),
+        ("torch.set_num_threads(1); random.seed(SEED + 1)", "random.random()"),
+    ],
+)
+def test_sick_a_start_that_seeds_all_workers_alike(start, draw):
+    [(finding, [remedy])] = look(**{**STARTED, "start": start, "draw": draw})
+    assert "worker_init_fn seeds each of the 4 workers with" in finding.message
+    assert "torch.initial_seed()" in remedy.steps[0]
+
+
+@pytest.mark.parametrize(
+    ("start", "draw"),
+    [
+        ("np.random.seed(SEED + worker)", "np.random.rand()"),
+        ("np.random.seed(torch.initial_seed() % 2**32)", "np.random.rand()"),
+        ("seed = torch.initial_seed() % 2**32; np.random.seed(seed)", "np.random.rand()"),
+        ("np.random.seed(int(time.time()))", "np.random.rand()"),
+        ("np.random.seed(SEED)", "0"),
+        ("np.random.seed(SEED)", "random.random()"),
+        ("np.random.seed()", "np.random.rand()"),
+        ("np.random.seed(None)", "np.random.rand()"),
+    ],
+)
+def test_healthy_starts(start, draw):
+    assert look(**{**STARTED, "start": start, "draw": draw}) == []
+
+
+def test_healthy_a_lambda_with_the_workers_number():
+    given = {**STARTED, "loader": "num_workers=4, worker_init_fn=lambda worker: np.random.seed(worker)"}
+    assert look(**given) == []
+    given["loader"] = "num_workers=4, worker_init_fn=lambda _: np.random.seed(0)"
+    assert len(look(**given)) == 1

@@ -1,0 +1,125 @@
+"""A project that pins another version than the installed one: one note, and no error for its own version's words."""
+
+import pytest
+from scripts import read_script
+
+from gpudoctor.model import PatientKind, Severity
+from gpudoctor.model.signs.packages import ArgumentFields
+from gpudoctor.testing import examine, make_packages, make_patient, make_torch, prescribe
+from gpudoctor.vitals.project import read_project_versions
+from gpudoctor_checks.config.deprecated_key import DeprecatedKey
+from gpudoctor_checks.config.unknown_key import UnknownKey
+from gpudoctor_checks.environment.package_conflict import PackageConflict
+from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
+from gpudoctor_checks.performance.compile_off import _torch
+from gpudoctor_rules.environment.package_conflict import PackageConflictRule
+
+TORCH = "import torch\nvalues, vectors = torch.symeig(torch.eye(3), eigenvectors=True)\n"
+TRAINER = """from transformers import AutoModel, TrainingArguments, Trainer
+model = AutoModel.from_pretrained("bert-base-uncased", use_auth_token="x")
+args = TrainingArguments("out", evaluation_strategy="epoch", no_such_thing_here=3, per_gpu_train_batch_size=4)
+Trainer(model, args, tokenizer=None or 3).train()
+"""
+FIELDS = ArgumentFields(
+    versions={"transformers": "5.1.0"},
+    fields={"TrainingArguments": frozenset({"output_dir", "eval_strategy", "per_device_train_batch_size"})},
+)
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / ".git").mkdir()
+
+    def build(text, files, recording=None):
+        script = tmp_path / "examples" / "train.py"
+        script.parent.mkdir()
+        script.write_text(text)
+        for name, lines in files.items():
+            (tmp_path / name).write_text(lines)
+        return make_patient(
+            kind=PatientKind.SCRIPT,
+            source=read_script(script),
+            torch=make_torch("2.13.0+cpu"),
+            packages=make_packages(torch="2.13.0+cpu", transformers="5.1.0", timm="1.0.9"),
+            argument_fields=FIELDS,
+            project_versions=read_project_versions([str(script)]) if files else None,
+            recording=recording,
+        )
+
+    return build
+
+
+def severities(check, patient):
+    return [finding.severity for finding in examine(check, patient)]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"requirements.txt": "torch>=1.4\n"},
+        {"environment.yml": "dependencies:\n- pytorch=2.13\n"},
+        {"requirements-dev.txt": "torch==1.4\n", "setup.py": "setup(install_requires=['torch'])\n"},
+    ],
+)
+def test_sick_a_removed_call_is_an_error_where_the_project_admits_the_installed_torch(project, files):
+    patient = project(TORCH, files)
+    assert severities(DeprecatedApi, patient) == [Severity.ERROR]
+    assert not [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"requirements.txt": "torch==1.7.1\n"},
+        {"Dockerfile": "FROM pytorch/pytorch:1.8.0-cuda11.1\n"},
+        {"setup.cfg": "[options]\ninstall_requires =\n  torch<1.9\n"},
+    ],
+)
+def test_healthy_a_call_of_the_pinned_torch_is_silent_and_the_environment_has_one_note(project, files):
+    patient = project(TORCH, files)
+    assert severities(DeprecatedApi, patient) == []
+    [note] = [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+    assert note.severity is Severity.NOTE
+    assert "torch" in note.message
+    assert "2.13.0" in note.message
+    [remedy] = prescribe(PackageConflictRule, note, patient)
+    assert any("torch" in step for step in remedy.steps)
+
+
+def test_a_call_that_the_pinned_torch_deprecates_is_a_note(project):
+    patient = project(TORCH, {"requirements.txt": "torch>=1.9,<2\n"})
+    [finding] = examine(DeprecatedApi, patient)
+    assert finding.severity is Severity.NOTE
+    assert finding.cost.breaks is None
+
+
+def test_a_call_that_the_pinned_torch_has_removed_is_a_warning_that_names_the_pin(project):
+    patient = project(TORCH, {"requirements.txt": "torch==2.1.0\n"})
+    [finding] = examine(DeprecatedApi, patient)
+    assert finding.severity is Severity.WARNING
+    assert "asks for torch==2.1.0" in finding.message
+
+
+def test_one_note_for_many_packages(project):
+    patient = project(TORCH, {"requirements.txt": "torch==1.7.1\ntransformers<4.40\ntimm==0.4.12\n"})
+    [note] = [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+    assert len(note.evidence) == 3
+
+
+def test_sick_arguments_of_the_installed_transformers(project):
+    patient = project(TRAINER, {"requirements.txt": "transformers>=4\n"})
+    assert Severity.ERROR in severities(DeprecatedKey, patient)
+    assert Severity.ERROR in severities(UnknownKey, patient)
+
+
+def test_healthy_arguments_of_the_pinned_transformers(project):
+    patient = project(TRAINER, {"pyproject.toml": "[project]\ndependencies = ['transformers==4.28.1']\n"})
+    assert Severity.ERROR not in severities(DeprecatedKey, patient)
+    assert not any("evaluation_strategy" in item.message for item in examine(DeprecatedKey, patient))
+    assert severities(UnknownKey, patient) == []
+
+
+def test_no_advice_that_the_pinned_torch_lacks(project):
+    patient = project(TORCH, {"requirements.txt": "torch==1.13.1\n"})
+    assert _torch(patient, patient.source.scripts[0].path) == 1

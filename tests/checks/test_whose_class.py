@@ -1,0 +1,335 @@
+"""A keyword is checked against the class that is called, a config against a reader that its keys identify."""
+
+import pytest
+from scripts import read_script
+
+from gpudoctor.model import PatientKind, Severity
+from gpudoctor.model.signs.packages import ArgumentFields
+from gpudoctor.testing import examine, make_packages, make_patient
+from gpudoctor.vitals.configs import read_configs
+from gpudoctor_checks.config.deprecated_key import DeprecatedKey
+from gpudoctor_checks.config.unknown_key import UnknownKey
+from gpudoctor_checks.data.slow_start import SlowStart
+from gpudoctor_checks.distributed.dataparallel import Dataparallel
+
+FIELDS = ArgumentFields(
+    versions={"transformers": "5.1.0"},
+    fields={
+        "TrainingArguments": frozenset(
+            {"output_dir", "eval_strategy", "warmup_steps", "optim", "per_device_train_batch_size"}
+        )
+    },
+)
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / ".git").mkdir()
+
+    def build(files, configs=()):
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        scripts = [name for name in files if name.endswith(".py")]
+        return make_patient(
+            kind=PatientKind.SCRIPT,
+            source=read_script(tmp_path / scripts[0]) if scripts else None,
+            configs=read_configs([tmp_path / name for name in configs]) if configs else None,
+            packages=make_packages(transformers="5.1.0"),
+            argument_fields=FIELDS,
+        )
+
+    return build
+
+
+OWN = """import transformers
+from dataclasses import dataclass
+@dataclass
+class Arguments(transformers.TrainingArguments):
+    evaluation_strategy: str = "no"
+    model_max_length: int = 512
+    warmup_step: int = 3
+args = Arguments(output_dir="x", evaluation_strategy="epoch", model_max_length=3, warmup_step=2{more})
+"""
+NAMED_ALIKE = """from dataclasses import dataclass
+@dataclass
+class TrainingArguments:
+    output_dir: str
+    evaluation_strategy: str
+    no_cuda: bool = False
+@dataclass
+class PPOConfig:
+    per_gpu_train_batch_size: int
+    learning_rat: float
+args = TrainingArguments("x", evaluation_strategy="steps", no_cuda=True)
+config = PPOConfig(per_gpu_train_batch_size=4, learning_rat=1e-3)
+"""
+MODULE = """from arguments import TrainingArguments
+args = TrainingArguments("x", evaluation_strategy="steps", model_max_length=3)
+"""
+MODULE_ARGUMENTS = """from transformers import TrainingArguments as Base
+class TrainingArguments(Base):
+    evaluation_strategy: str
+    model_max_length: int = 3
+"""
+UNKNOWN_MODULE = """from somewhere.far import TrainingArguments
+args = TrainingArguments("x", evaluation_strategy="steps", no_cuda=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": OWN.format(more="")},
+        {"train.py": NAMED_ALIKE},
+        {"train.py": MODULE, "arguments.py": MODULE_ARGUMENTS},
+        {"train.py": UNKNOWN_MODULE},
+    ],
+    ids=["subclass", "same-name", "subclass-elsewhere", "unknown-origin"],
+)
+def test_healthy_a_field_that_the_called_class_declares(job, files):
+    patient = job(files)
+    assert examine(UnknownKey, patient) == []
+    assert examine(DeprecatedKey, patient) == []
+
+
+def test_sick_a_field_that_neither_subclass_nor_library_declares(job):
+    patient = job({"train.py": OWN.format(more=", outptu_dir=3, per_gpu_train_batch_size=4")})
+    assert [item.fact("near") for item in examine(UnknownKey, patient)] == ["output_dir"]
+    [finding] = examine(DeprecatedKey, patient)
+    assert "per_gpu_train_batch_size" in finding.message
+
+
+def test_sick_the_class_of_the_library_itself_by_another_name(job):
+    text = (
+        "import transformers as hf\nargs = hf.TrainingArguments('x', evaluation_strategy='no', outptu_dir=3)\n"
+    )
+    patient = job({"train.py": text})
+    assert [item.severity for item in examine(DeprecatedKey, patient)] == [Severity.ERROR]
+    assert [item.severity for item in examine(UnknownKey, patient)] == [Severity.ERROR]
+
+
+OWN_TRAINER = """from transformers import AutoTokenizer
+class Trainer:
+    def __init__(self, model, tokenizer): ...
+    def train(self): ...
+Trainer(3, tokenizer=AutoTokenizer.from_pretrained("x")).train()
+"""
+SUBCLASS = """from transformers import AutoTokenizer
+from lib import Mine
+Mine(3, tokenizer=AutoTokenizer.from_pretrained("x")).train()
+"""
+REPLACED = (
+    "from transformers import Trainer\nclass Mine(Trainer):\n    def __init__(self, model, tokenizer): ...\n"
+)
+KEPT = "from transformers import Trainer\nclass Mine(Trainer):\n    def log(self, logs): ...\n"
+
+
+@pytest.mark.parametrize("files", [{"train.py": OWN_TRAINER}, {"train.py": SUBCLASS, "lib.py": REPLACED}])
+def test_healthy_an_argument_that_the_own_trainer_declares(job, files):
+    assert examine(DeprecatedKey, job(files)) == []
+
+
+def test_sick_an_argument_that_a_subclass_passes_on(job):
+    # The removed argument reaches transformers, through a constructor that the subclass inherits.
+    [finding] = examine(DeprecatedKey, job({"train.py": SUBCLASS, "lib.py": KEPT}))
+    assert "tokenizer" in finding.message
+
+
+HF = """per_device_train_batch_size: 4
+num_train_epochs: 3
+learning_rate: 0.1
+output_dir: x
+{key}: 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "key"),
+    [
+        (None, "my_own_table_of_things"),
+        (
+            "from transformers import TrainingArguments\nclass ModelArguments:\n    warmup_step: int = 3\n",
+            "warmup_step",
+        ),
+        (
+            "import argparse, transformers\np = argparse.ArgumentParser()\np.add_argument('--warmup_step')\n",
+            "warmup_step",
+        ),
+        (
+            "import yaml, transformers\ncfg = yaml.safe_load(open('c.yaml'))\nx = cfg['warmup_step']\n",
+            "warmup_step",
+        ),
+        (
+            "import torch, yaml\ncfg = yaml.safe_load(open('c.yaml'))\nmodel = torch.nn.Linear(3, 3)\n",
+            "warmup_step",
+        ),
+    ],
+    ids=["own", "argument-class", "argparse", "read-by-name", "no-such-reader"],
+)
+def test_healthy_config_keys_that_the_job_itself_declares(job, script, key):
+    files = {"c.yaml": HF.format(key=key)} | ({"train.py": script} if script else {})
+    assert examine(UnknownKey, job(files, ["c.yaml"])) == []
+
+
+def test_healthy_a_config_of_which_most_keys_are_strange_to_the_reader(job):
+    text = "trainer:\n  max_epochs: 3\n  gpus: 1\n  benchmark: true\n  precison: 16\n" + "".join(
+        f"  thing_{number}: 1\n" for number in range(4)
+    )
+    assert examine(UnknownKey, job({"c.yaml": text}, ["c.yaml"])) == []
+
+
+@pytest.mark.parametrize("script", [None, "from transformers import HfArgumentParser\n"])
+def test_sick_a_config_whose_reader_several_keys_identify(job, script):
+    files = {"c.yaml": HF.format(key="warmup_step")} | ({"train.py": script} if script else {})
+    [finding] = examine(UnknownKey, job(files, ["c.yaml"]))
+    assert finding.fact("near") == "warmup_steps"
+
+
+MAPPED = """from transformers import AutoTokenizer
+{imports}
+tokenizer = AutoTokenizer.from_pretrained("x")
+def encode(row):
+    return tokenizer(row["text"])
+{body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "body"),
+    [
+        ("import datasets, webdataset as wds", "d = wds.WebDataset('x.tar').map(encode)"),
+        ("import datasets, tensorflow_datasets as tfds", "d = tfds.load('x')\nd = d.map(encode)"),
+        (
+            "from torchdata.datapipes.iter import IterableWrapper as W  # datasets",
+            "d = W([1])\nd = d.map(encode)",
+        ),
+        ("import pandas as pd  # datasets", "frame = pd.read_csv('x')\ns = frame['text'].map(encode)"),
+    ],
+    ids=["webdataset", "tfds", "torchdata", "pandas"],
+)
+def test_healthy_a_map_that_is_not_of_datasets(job, imports, body):
+    assert examine(SlowStart, job({"train.py": MAPPED.format(imports=imports, body=body)})) == []
+
+
+def test_healthy_a_local_module_called_datasets(job):
+    body = "d = load('x')\nd = d.map(encode)"
+    files = {
+        "train.py": MAPPED.format(imports="from datasets import load", body=body),
+        "datasets.py": "class Rows:\n    def map(self, f): ...\ndef load(x):\n    return Rows()\n",
+    }
+    assert examine(SlowStart, job(files)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "d = load_dataset('x', split='train')\nd = d.map(encode)",
+        "d = load_dataset('x')['train'].shuffle().map(encode)",
+        "def prepare(dataset):\n    return dataset.map(encode)\nprepare(load_dataset('x'))",
+    ],
+)
+def test_sick_a_map_of_datasets(job, body):
+    files = {"train.py": MAPPED.format(imports="from datasets import load_dataset", body=body)}
+    assert len(examine(SlowStart, job(files))) == 1
+
+
+PARALLEL = """import torch
+{imports}
+model = {wrap}(torch.nn.Linear(3, 3).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.utils.data.DataLoader(range(30)):
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_healthy_a_data_parallel_of_another_library(job):
+    other = PARALLEL.format(imports="from torch_geometric.nn import DataParallel", wrap="DataParallel")
+    assert examine(Dataparallel, job({"train.py": other})) == []
+
+
+def test_healthy_a_data_parallel_of_the_repository(job):
+    text = PARALLEL.format(imports="from parallel import DataParallel", wrap="DataParallel")
+    own = "import torch\nclass DataParallel(torch.nn.Module):\n    def __init__(self, m): ...\n"
+    assert examine(Dataparallel, job({"train.py": text, "parallel.py": own})) == []
+
+
+@pytest.mark.parametrize(
+    ("imports", "wrap"),
+    [
+        ("from torch.nn.parallel import DataParallel as Wrap", "Wrap"),
+        ("import torch.nn as nn", "nn.DataParallel"),
+    ],
+)
+def test_sick_the_data_parallel_of_torch(job, imports, wrap):
+    assert len(examine(Dataparallel, job({"train.py": PARALLEL.format(imports=imports, wrap=wrap)}))) == 1
+
+
+MODES = """import torch
+from torch import nn
+{classes}
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(3, 3), nn.Dropout())
+    def forward(self, x):
+        return self.layer(x)
+{methods}
+model = Net().cuda()
+{setup}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(list(range(90)))
+def evaluate():
+    {switch}
+    with torch.no_grad():
+        return [model(x) for x in loader]
+for epoch in range(3):
+    {back}
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+    evaluate()
+"""
+RUNNER = "class Runner:\n    def __init__(self, model): ...\n    def eval(self):\n        return 3\n"
+OVERRIDDEN = "    def train(self, mode=True):\n        super().train(mode)\n        self.layer[0].eval()\n        return self\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"classes": RUNNER, "setup": "runner = Runner(model)", "switch": "runner.eval()"},
+        {
+            "classes": "import pandas as pd",
+            "setup": "frame = pd.read_csv('x')",
+            "switch": "frame.eval('a + b')",
+        },
+        {"methods": OVERRIDDEN, "switch": "model.eval()", "back": "model.train()"},
+    ],
+    ids=["runner", "pandas", "overridden"],
+)
+def test_healthy_an_eval_that_leaves_no_mode(job, parts):
+    from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuse
+
+    filled = dict.fromkeys(("classes", "methods", "setup", "switch", "back"), "pass") | {"methods": ""} | parts
+    found = examine(EvalModeMisuse, job({"train.py": MODES.format(**filled)}))
+    assert [item for item in found if item.fact("how") == "training"] == []
+
+
+@pytest.mark.parametrize("methods", ["", OVERRIDDEN])
+def test_sick_an_eval_of_the_model_that_stays(job, methods):
+    from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuse
+
+    filled = {"classes": "", "methods": methods, "setup": "", "switch": "model.eval()", "back": "pass"}
+    found = examine(EvalModeMisuse, job({"train.py": MODES.format(**filled)}))
+    assert [item.fact("how") for item in found] == ["training"]
+
+
+@pytest.mark.parametrize(("devices", "found"), [("[0]", 0), ("(args_gpu,)", 0), ("[0, 1]", 1), ("[*ids]", 1)])
+def test_one_device_replicates_nothing(job, devices, found):
+    text = PARALLEL.format(imports="", wrap="torch.nn.DataParallel").replace(
+        ".cuda())\n", f".cuda(), {devices})\n"
+    )
+    assert len(examine(Dataparallel, job({"train.py": text}))) == found

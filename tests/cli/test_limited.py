@@ -1,0 +1,144 @@
+"""Work with a time limit ends in time, whatever it does; what it says comes back."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.cli.limited import Expired, Fault, limited
+from gpudoctor.errors import UsageError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def for_ever() -> None:
+    while True:
+        pass
+
+
+def without_letting_go() -> object:
+    return re.match(r"(a+)+$", "a" * 60 + "b")  # keeps the interpreter to itself
+
+
+def deaf() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("work", [for_ever, without_letting_go, deaf])
+def test_what_takes_too_long_is_ended(work):
+    start = time.monotonic()
+    with pytest.raises(Expired, match=r"not finished in 300 ms"):
+        limited(work, 0.3)
+    assert time.monotonic() - start < 3.0
+
+
+def _state(path: Path) -> str:
+    """The kernel's letter for a process; "" for one that is gone."""
+    try:
+        return path.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def test_its_children_are_ended_too(tmp_path):
+    note = tmp_path / "pid"
+
+    def work() -> None:
+        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        note.write_text(str(child.pid))
+        child.wait()
+
+    with pytest.raises(Expired):
+        limited(work, 0.7)
+    if sys.platform == "linux":
+        path = Path(f"/proc/{note.read_text()}/stat")
+        until = time.monotonic() + 10
+        while (state := _state(path)) not in {"", "Z", "X"} and time.monotonic() < until:
+            time.sleep(0.02)
+        assert state in {"", "Z", "X"}
+
+
+def test_what_it_returns_and_raises():
+    assert limited(lambda: {"large": "x" * 1_000_000}, 20.0) == {"large": "x" * 1_000_000}
+
+    def refuse() -> None:
+        raise UsageError("no such thing")
+
+    with pytest.raises(Exception, match="no such thing") as error:
+        limited(refuse, 20.0)
+    assert error.value.exit_code == 2  # type: ignore[attr-defined]
+    with pytest.raises(Fault, match="ZeroDivisionError"):
+        limited(lambda: 1 // 0, 20.0)
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # the signal for both of us, which it had first
+        with pytest.raises(KeyboardInterrupt):
+            limited(lambda: os.kill(os.getpid(), number), 20.0)  # noqa: B023
+    with pytest.raises(Fault, match="died"):
+        limited(lambda: os.kill(os.getpid(), signal.SIGKILL), 20.0)
+
+
+def test_an_interrupt_ends_it_at_once():
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    # Again and again: an exception that comes inside a finalizer is lost.
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.5)
+    start = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            limited(deaf, 30.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - start < 15.0
+
+
+DRIVER = """
+import re, sys
+import gpudoctor.cli.run as run
+def stuck(*_, **__):
+    re.match(r"(a+)+$", "a" * 60 + "b")
+run.examine_recorded = stuck
+from gpudoctor.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def stuck_run(tmp_path: Path, *flags: str) -> "subprocess.Popen[str]":
+    words = ["run", *flags, "--recording", str(tmp_path / "rec"), "--output", str(tmp_path / "report.json"),
+             "--format", "json", "--", sys.executable, "-c", "print('out'); raise SystemExit(7)"]  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def test_a_report_that_is_not_finished_in_time_is_a_short_one(tmp_path):
+    out, err = (process := stuck_run(tmp_path, "--report-within", "0.5")).communicate(timeout=60)
+    assert (process.returncode, out) == (7, "out\n")
+    said = f"the report was not finished in 500 ms; `gpudoctor report {tmp_path / 'rec'}` makes it."
+    assert said in err and "ended with exit code 7" in err and "Traceback" not in err
+    assert not (tmp_path / "report.json").exists()
+    assert (tmp_path / "rec" / "end.json").is_file()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_ends_the_report_and_the_exit_code_stays_the_commands(tmp_path, number):
+    process = stuck_run(tmp_path)
+    end = tmp_path / "rec" / "end.json"
+    while not end.exists():
+        time.sleep(0.05)
+    time.sleep(0.2)
+    start = time.monotonic()
+    os.killpg(process.pid, number)
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - start < 5.0
+    assert process.returncode == 7 and "interrupted; the report later" in err and "Traceback" not in err

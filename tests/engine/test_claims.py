@@ -1,0 +1,269 @@
+"""What each sentence that calls something well requires: every need of every claim is missed once."""
+
+import math
+
+import pytest
+from recordings import make_machine, make_process, make_recording, make_steps, record
+from scripts import read_script
+from toys import Blind, Broken, Sick, Toy, Well, toy_registry
+from windows import make_rank, make_window, report_of
+
+from gpudoctor.engine.claims import CLAIMS, FEWEST_SAMPLES, FEWEST_STEPS
+from gpudoctor.engine.comparison import compare
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.model import Code, Cost, PatientKind, Severity
+from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.process import Gap
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import make_gpu, make_patient
+from gpudoctor.trial.verdict import verdict_words
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    optimizer.zero_grad()
+    model(torch.randn(4, 2)).sum().backward()
+    optimizer.step()
+"""
+
+
+def verdict(patient, *checks, problems=()):
+    registry = toy_registry(*checks)
+    request = Request(registry=registry, selection=make_selection(registry, [], []))
+    return examine(patient, request, problems).summary.verdict
+
+
+def machine(*checks, gpus=1, problems=()):
+    patient = make_patient(gpus=[make_gpu(index) for index in range(gpus)])
+    return verdict(patient, *(checks or (Well,)), problems=problems)
+
+
+def script(text=TRAINING, *checks, problems=(), **signs):
+    patient = make_patient(source=read_script(text), kind=PatientKind.SCRIPT, **({"gpus": []} | signs))
+    return verdict(patient, *(checks or (Well,)), problems=problems)
+
+
+def run(*checks, steps=200, ranks=((0, 1),), device="cpu", records=(), table=None, **changes):
+    model = record("model", device=device, parameters=1000)
+    processes = [
+        make_process(table or make_steps(steps), rank=rank, world=world, records=[model, *records])
+        for rank, world in ranks
+    ]
+    recording = make_recording(*processes, started="", **changes)
+    return verdict(make_patient(recording=recording), *(checks or (Well,)))
+
+
+def watch(looks=None, **changes):
+    return report_of(
+        make_window([make_rank(looks=looks or {"forward": 40, "backward": 60})], **changes)
+    ).summary.verdict
+
+
+def compared(second=None, **changes):
+    """The verdict on a run and one in which every step waits longer."""
+    runs = recorded(), second or recorded(data_wait=0.003, **changes)
+    reports = [
+        examine(
+            make_patient(recording=item),
+            Request(registry=toy_registry(), selection=make_selection(toy_registry(), [], [])),
+        )
+        for item in runs
+    ]
+    return compare(*runs, (reports[0], reports[1])).verdict
+
+
+def recorded(steps=200, parameters=1000, crowded=False, **columns):
+    model = record("model", device="cpu", parameters=parameters, name="Net")
+    process = make_process(make_steps(steps, **columns), records=[model])
+    if not crowded:
+        return make_recording(process, started="")
+    machine = make_machine(30, cpu=2.0, tree_cpu=0.8)
+    return make_recording(process, started="", machine=machine, machine_facts={"cpus": 2, "machine_cpus": 2})
+
+
+def tried(conclusion, **changes):
+    """The verdict after the trial of one change."""
+    facts = {"ratio": 1.5, "low": 1.4, "high": 1.6, "pairs": 5, "verdict": "faster", "loss": "identical"}
+    proof = Proof(**(facts | changes))
+    row = TrialRow(name="DATA003-workers", title="num_workers=4", conclusion=conclusion, proof=proof)
+    return verdict_words(TrialSummary(step_seconds=0.1, warm_up_steps=5, steps=50, rows=(row,)), "It waits.")
+
+
+def cured(gone):
+    cure = Cure(code="MEM002", name="host-memory-leak", gone=gone, words="grew 1 MiB a step", steps=50)
+    return tried(Conclusion.CURED, cure=cure, ratio=math.nan, low=math.nan, high=math.nan, verdict="unclear")
+
+
+class Dear(Toy):
+    """A warning that is about half of the time."""
+
+    code = Code("MEM905")
+    name = "always-dear"
+
+    def examine(self, patient):
+        yield self.find(cost=Cost(step_share=0.5))
+
+
+class DearNote(Dear):
+    """A note about a fifth of the time."""
+
+    code = Code("MEM906")
+    name = "dear-note"
+    severity = Severity.NOTE
+
+    def examine(self, patient):
+        yield self.find(cost=Cost(step_share=0.2))
+
+
+SLOW = {"data_wait": 0.01}
+
+CASES = {
+    "machine-healthy": (
+        machine,
+        {
+            "no check crashed": lambda: machine(Well, Broken),
+            "a check passed": lambda: machine(Blind),
+            "every file that was named was read": lambda: machine(problems=("the plug-in acme is broken",)),
+            "a GPU of this machine answered": lambda: machine(gpus=0),
+        },
+    ),
+    "job-healthy": (
+        script,
+        {
+            "no check crashed": lambda: script(TRAINING, Well, Broken),
+            "a check passed": lambda: script(TRAINING, Blind),
+            "every file that was named was read": lambda: script(
+                problems=("job.out: check does not read logs",)
+            ),
+            "a training was found in the files": lambda: script("import torch\nprint(torch.zeros(2))\n"),
+            "the job's GPUs, where it asks for any, are here": lambda: script(
+                TRAINING.replace("Linear(2, 2)", "Linear(2, 2).cuda()")
+            ),
+        },
+    ),
+    "run-healthy": (
+        run,
+        {
+            "it ended well": lambda: run(end=RunEnd(exit_code=1, signal=None, seconds=30.0)),
+            "no finding is above a note": lambda: run(Sick),
+            "no check crashed": lambda: run(Well, Broken),
+            f"{FEWEST_STEPS} steady steps": lambda: run(steps=15),
+            "its time is computation, or a finding explains the rest": lambda: run(
+                table=make_steps(200, **SLOW)
+            ),
+            "every rank reported": lambda: run(ranks=((0, 4), (1, 4), (3, 4))),
+            "its GPU, where it uses one, was sampled": lambda: run(device="cuda:0"),
+        },
+    ),
+    "rest-well": (
+        lambda: run(Dear),
+        {
+            "no check crashed": lambda: run(Dear, Broken),
+            f"{FEWEST_STEPS} steady steps": lambda: run(Dear, steps=15),
+            "no note is about 15% of the time or more": lambda: run(Dear, DearNote),
+            "every rank reported": lambda: run(Dear, ranks=((0, 2),)),
+            "its GPU, where it uses one, was sampled": lambda: run(Dear, device="cuda:0"),
+        },
+    ),
+    "watch-well": (
+        watch,
+        {
+            f"{FEWEST_SAMPLES} stack samples": lambda: watch({"forward": 20}),
+            "most of its time is computation": lambda: watch({"forward": 60, "data_wait": 10, "sync": 10}),
+            "the GPUs were read, where there are any": lambda: watch(
+                gaps=(Gap(panel="gpu", reason="NVIDIA driver: hung", fix="gpudoctor check"),)
+            ),
+        },
+    ),
+    "other-speed": (
+        compared,
+        {
+            "8 steady steps of each run": lambda: compared(steps=6),
+            "an interval of the ratio without 1, and a change above 1 %": lambda: compared(recorded()),
+            "one job: script, model, ranks and kind of step agree": lambda: compared(parameters=2000),
+            "other processes left a CPU idle beside both": lambda: compared(crowded=True),
+        },
+    ),
+    "proven": (
+        lambda: tried(Conclusion.PROVEN),
+        {
+            "pairs of runs whose interval is above 1 for all looks": lambda: tried(
+                Conclusion.PROVEN, verdict="no clear difference"
+            ),
+            "the loss did not move, where one was seen": lambda: tried(Conclusion.PROVEN, loss="moved"),
+        },
+    ),
+    "cured": (
+        lambda: cured(True),
+        {
+            "a run with the remedy in which the ailment was looked for and is gone": lambda: cured(None),
+        },
+    ),
+}
+
+
+def test_every_claim_and_every_need_has_a_case():
+    assert {claim.name: {need.name for need in claim.needs} for claim in CLAIMS} == {
+        name: set(broken) for name, (_, broken) in CASES.items()
+    }
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+def test_what_has_all_is_called_well(claim):
+    well, _ = CASES[claim.name]
+    assert claim.says in well()
+
+
+@pytest.mark.parametrize(
+    ("claim", "need"),
+    [
+        pytest.param(claim, need.name, id=f"{claim.name}-{need.name}")
+        for claim in CLAIMS
+        for need in claim.needs
+    ],
+)
+def test_what_lacks_one_is_not(claim, need):
+    _, broken = CASES[claim.name]
+    said = broken[need]()
+    if claim.name == "watch-well" and need.startswith("the GPUs"):
+        assert said.startswith("Nothing wrong was found, but the GPUs were not read")
+    else:
+        assert claim.says not in said
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            lambda: machine(gpus=0),
+            "This machine: nothing wrong was found (1 check passed), but no GPU was examined",
+        ),
+        (lambda: script("x = 1"), "(1 check passed), but no training was found in it."),
+        (lambda: script(gpus=[make_gpu(0)]), "a patient looks healthy: 1 check passed."),
+        (
+            lambda: script(
+                job=Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=8), environment={}
+            ),
+            "but it runs on another machine, which was not examined.",
+        ),
+        (lambda: script(job=Job(profile=Profile.NONE, card="H100")), "but its card (H100) was not examined."),
+        (
+            lambda: run(ranks=((0, 4), (1, 4))),
+            "Nothing wrong was found, but 2 of its 4 ranks were seen: ",
+        ),
+        (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
+        (lambda: run(steps=15, table=make_steps(15, **SLOW)), " of 12 steady steps are no computation: let it"),
+    ],
+)
+def test_the_sentence_names_what_was_not_seen(said, sentence):
+    assert sentence in said()
+
+
+def test_a_file_that_nobody_reads_is_not_examined():
+    patient = make_patient(gpus=[], kind=PatientKind.SCRIPT)
+    said = verdict(patient, Well, problems=("job.out: check does not read logs",))
+    assert said == "a patient: nothing of it was examined; of this machine, 1 check passed."

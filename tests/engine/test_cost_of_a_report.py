@@ -1,0 +1,87 @@
+"""What a report costs: calls, counted, grow no faster than the recording does."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from gpudoctor.engine.comparison import compare
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.report import render
+from gpudoctor.report.tensorboard import event_file
+from gpudoctor.ui.console import render_text
+from gpudoctor.vitals.admit_recording import admit_recording
+from gpudoctor.vitals.recording import read_recording
+from tests.helpers.large_recordings import large_recording
+from tests.helpers.recordings import write_recording
+
+LINEAR = 2.6
+"""Of a recording twice as large: the growth doubles where the cost is linear, and is four times it by squares."""
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Calls that work makes, of functions in Python and in C."""
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def everything(path: str) -> Callable[[], object]:
+    """All that `report` and `compare` do with a recording."""
+    registry = load_registry()
+    request = Request(registry=registry, selection=make_selection(registry, [], []))
+
+    def work() -> object:
+        recording = read_recording(path)
+        report = examine(admit_recording(recording, [path]), request)
+        drawn = [render(report, name) for name in ("json", "html")]
+        drawn.append(render_text(report, width=100, colour=False, verbose=True))
+        return drawn, event_file(recording), compare(recording, recording, (report, report))
+
+    return work
+
+
+def growth(tmp_path: object, make: Callable[[int], Recording], sizes: tuple[int, int, int]) -> float:
+    """By how many times the cost grows more from the second size to the third than from the first to the second."""
+    costs = []
+    for size in sizes:
+        folder = write_recording(make(size), tmp_path / str(size))  # type: ignore[operator]
+        work = everything(str(folder))
+        costs.append(calls(work))
+    return (costs[2] - costs[1]) / max(1, costs[1] - costs[0])
+
+
+def test_rows_records_and_samples_cost_no_more_than_their_number(tmp_path):
+    everything(str(write_recording(large_recording(100), tmp_path / "first")))()  # what is made once
+
+    def make(size: int) -> Recording:
+        return large_recording(size, records=size // 8, samples=size)
+
+    assert growth(tmp_path, make, (600, 1200, 2400)) < LINEAR
+
+
+def test_ranks_cost_no_more_than_their_number(tmp_path):
+    everything(str(write_recording(large_recording(100), tmp_path / "first")))()
+
+    def make(ranks: int) -> Recording:
+        return large_recording(120, ranks=ranks, records=8, samples=120)
+
+    assert growth(tmp_path, make, (4, 8, 16)) < LINEAR
+
+
+def test_calls_by_squares_are_seen():
+    """The count can tell: what the rise of the step time once cost, a list for every row."""
+    costs = [calls(lambda n=n: [[max(1.0, c) for c in range(n)][i] for i in range(n)]) for n in (50, 100, 200)]
+    assert (costs[2] - costs[1]) / (costs[1] - costs[0]) == pytest.approx(4.0, rel=0.1)

@@ -1,0 +1,95 @@
+"""The virtual device for tests: built once where there is a compiler, and programs run on it under gpudoctor."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import textwrap
+from functools import cache
+from pathlib import Path
+
+import pytest
+from command import gpudoctor
+
+FOLDER = Path(__file__).parents[1] / "virtual_device"
+
+
+@cache
+def extension() -> Path:
+    """The built extension; skips the test, with a word, where it cannot be built."""
+    torch = pytest.importorskip("torch")
+    from torch.utils.cpp_extension import include_paths
+
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler: the virtual device cannot be built")
+    source = FOLDER / "device.cpp"
+    key = hashlib.sha256(source.read_bytes() + f"{torch.__version__} {sys.version}".encode()).hexdigest()[:16]
+    built = Path(tempfile.gettempdir()) / f"gpudoctor-virtual-device-{os.getuid()}-{key}.so"
+    if not built.exists():
+        library = Path(torch.__file__).parent / "lib"
+        made = built.with_suffix(f".{os.getpid()}")
+        command = [
+            compiler, "-std=c++20", "-O1", "-fPIC", "-shared", "-DTORCH_EXTENSION_NAME=virtual_device_c",
+            *(f"-I{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])), str(source), "-o",
+            str(made), f"-L{library}", "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10", f"-Wl,-rpath,{library}",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"the virtual device cannot be built: {done.stderr.strip()[-300:]}")
+        made.replace(built)
+    return built
+
+
+def run_virtual(folder: Path, text: str, *words: str, timeout: float = 120) -> tuple[dict, dict]:
+    """A program on the device under `gpudoctor run`: its report, and the truth that it wrote."""
+    script, report, truth = folder / "main.py", folder / "report.json", folder / "truth.json"
+    script.write_text(textwrap.dedent(text))
+    shutil.copy(FOLDER / "vgpu.py", folder)
+    done = gpudoctor(
+        "run", "--format", "json", "--output", str(report), "--", sys.executable, str(script), *words,
+        timeout=timeout, GPUDOCTOR_VIRTUAL_DEVICE=str(extension()), GPUDOCTOR_TRUTH=str(truth),
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    assert truth.exists(), done.stderr
+    return json.loads(report.read_text()), json.loads(truth.read_text())
+
+
+HEAD = """
+import sys
+import torch, vgpu
+from torch import nn
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8)).to("vgpu")
+opt = torch.optim.SGD(net.parameters(), 0.01)
+truth = vgpu.Truth()
+"""
+LOOP = """
+for step in range(STEPS):
+    if step == 40:
+        truth.begin()
+    x, y = batch()
+    opt.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    AFTER
+vgpu.tell(truth.end(STEPS - 40))
+"""
+READY = """
+rows, labels = torch.randn(16, 32).to("vgpu"), torch.randint(0, 8, (16,)).to("vgpu")
+def batch():
+    return rows, labels
+"""
+
+
+def program(*, kernel: float, steps: int = 160, batch: str = READY, after: str = "pass") -> str:
+    """A loop on a device with kernels of so many seconds."""
+    loop = LOOP.replace("STEPS", str(steps)).replace("AFTER", after)
+    return f"{HEAD}\nvgpu.device.set_kernel({kernel})\n{batch}\n{loop}"

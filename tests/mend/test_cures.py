@@ -1,0 +1,326 @@
+"""The helper that examines a mended copy sees what is wrong with an edit; and edits that it has found wrong."""
+
+import json
+
+import pytest
+from command import gpudoctor
+from cures import failures
+from mending import mended
+from scripts import script_patient
+
+from gpudoctor.model import Applicability, Effort, Remedy, TextEdit
+from gpudoctor.testing import examine, make_host, prescribe
+from gpudoctor_checks.config.frequencies import Frequencies
+from gpudoctor_checks.config.lora_misfit import LoraMisfit
+from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuse
+from gpudoctor_checks.data.slow_start import SlowStart
+from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOften
+from gpudoctor_checks.observability.log_flush import LogFlush
+from gpudoctor_checks.observability.model_watch import ModelWatch
+from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
+from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
+from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
+from gpudoctor_rules.config.frequencies import FrequenciesRule
+from gpudoctor_rules.config.lora_misfit import LoraMisfitRule
+from gpudoctor_rules.data.eval_loader_misuse import EvalLoaderMisuseRule
+from gpudoctor_rules.data.slow_start import SlowStartRule
+from gpudoctor_rules.observability.checkpoint_too_often import CheckpointTooOftenRule
+from gpudoctor_rules.observability.log_flush import LogFlushRule
+from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
+from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRule
+from gpudoctor_rules.sync.host_sync_in_loop import HostSyncInLoopRule
+
+LOOP = """
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(1000, 8), num_workers=4)
+
+
+def counted(x):
+    with FlopCounterMode(display=False) as counter:
+        out = model(x)
+    return out, counter.get_total_flops()
+
+
+for step, x in enumerate(loader):
+    optimizer.zero_grad()
+    {inside}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def written(path, line, old, new):
+    return Remedy(
+        id="X-y",
+        title="t",
+        steps=("s",),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        edits=(
+            TextEdit(path=path, line=line, column=1, end_line=line, end_column=1 + len(old), new_text=new,
+                     expected=old),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("new", "problem"),
+    [
+        ("wandb.watch(model, log='all')  # mended", "still found"),
+        ("wandb.watch(net, log_freq=1000)", "reads net, which nothing binds"),
+        ("wandb.watch(", "would not parse"),
+    ],
+)
+def test_an_edit_that_does_not_cure_is_seen(new, problem):
+    old = "wandb.watch(model, log='all')"
+    patient = script_patient(f"import torch, wandb\nmodel = torch.nn.Linear(8, 1)\n{old}\n")
+    [finding] = list(ModelWatch({}).examine(patient))
+    [script] = patient.source.scripts
+    [first, *_] = failures(ModelWatch, patient, finding, written(script.path, 3, old, new))
+    assert problem in first
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "counter = FlopCounterMode()\n    with counter:\n        loss = model(x).mean()",
+        "prof = torch.profiler.profile()\n    prof.start()\n    loss = model(x).mean()\n    prof.stop()",
+        "out, flops = counted(x)\n    loss = out.mean()",
+    ],
+)
+def test_what_works_or_trains_on_each_pass_is_not_made_seldom(inside):
+    patient = script_patient(LOOP.format(inside=inside))
+    [finding] = examine(ProfilerInLoop, patient)
+    remedies = prescribe(ProfilerInLoopRule, finding, patient)
+    assert remedies and not any(remedy.edits for remedy in remedies)
+
+
+SAVES = """
+import torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(100000, 8), num_workers=4)
+
+
+def fit():
+    for epoch in range(3):
+        for step, x in enumerate(loader):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+            torch.save(model.state_dict(), "last.pt")
+        {end}
+
+
+fit()
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "after"), [("torch.save(model, f'{epoch}.pt')", ""), ("pass", "model.save_pretrained('out')")]
+)
+def test_no_second_save_where_the_last_state_is_saved_already(end, after):
+    patient = script_patient(SAVES.format(end=end, after=after))
+    [finding] = examine(CheckpointTooOften, patient)
+    first = prescribe(CheckpointTooOftenRule, finding, patient)[0]
+    assert len(first.edits) == 1 and "if step %" in first.edits[0].new_text
+
+
+def test_the_last_state_is_saved_where_nothing_else_saves_it():
+    patient = script_patient(SAVES.format(end="pass", after=""))
+    [finding] = examine(CheckpointTooOften, patient)
+    assert len(prescribe(CheckpointTooOftenRule, finding, patient)[0].edits) == 2
+
+
+def test_a_value_that_an_option_gives_is_not_written_over():
+    text = """
+        from peft import LoraConfig, get_peft_model
+        width = 0
+        config = LoraConfig(r={rank}, lora_alpha=16, target_modules=["q_proj"])
+        model = get_peft_model(model, config)
+    """
+    for rank, edits in (("width", 0), ("0", 1)):
+        patient = script_patient(text.format(rank=rank))
+        [finding] = examine(LoraMisfit, patient)
+        assert len(prescribe(LoraMisfitRule, finding, patient)[0].edits) == edits
+
+
+def test_a_period_is_never_below_the_norm_that_the_finding_names():
+    text = "from transformers import TrainingArguments\nargs = TrainingArguments('o', max_steps=60, logging_steps=1)\n"
+    patient = script_patient(text)
+    [finding] = examine(Frequencies, patient)
+    assert prescribe(FrequenciesRule, finding, patient)[0].title == "logging_steps=10"
+    [finding] = examine(Frequencies, patient, log_period=40)
+    assert prescribe(FrequenciesRule, finding, patient)[0].title == "logging_steps=30"  # half of the run
+
+
+def test_amp_beside_zero_becomes_bf16():
+    text = '{"zero_optimization": {"stage": 2}, "amp": {"enabled": true}, "train_batch_size": 8}'
+    assert '"bf16": {"enabled": true}' in mended(text, "ds.json", select="CFG001")
+    more = text.replace("true}", 'true, "opt_level": "O1"}')
+    assert mended(more, "ds.json", select="CFG001") == more
+
+
+def test_a_notebook_gets_steps_and_no_edits(tmp_path):
+    cell = "import torch, wandb\nmodel = torch.nn.Linear(8, 1)\nwandb.watch(model, log='all')\n"
+    book = {"cells": [{"cell_type": "code", "source": cell.splitlines(keepends=True), "metadata": {}, "outputs": []}],
+            "metadata": {}, "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
+    (tmp_path / "a.ipynb").write_text(json.dumps(book), encoding="utf-8")
+    done = gpudoctor("check", "a.ipynb", "--select", "OBS006", "--format", "json", cwd=tmp_path)
+    [finding] = json.loads(done.stdout)["findings"]
+    assert [(item["edits"], item["patch"], item["applicability"]) for item in finding["remedies"]] == [
+        ([], None, "display-only")
+    ] * len(finding["remedies"])
+
+
+BAR = """
+import sys, torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(100000, 8), num_workers=4)
+for step, x in enumerate(loader):
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+    {show}
+"""
+
+
+@pytest.mark.parametrize(
+    ("show", "edited"),
+    [
+        ("print('\\r', step, end='', flush=True)", False),
+        ("sys.stdout.write(f'\\rstep {step}')\n    sys.stdout.flush()", False),
+        ("print(step, flush=True)", True),
+    ],
+)
+def test_the_flush_of_a_progress_line_stays(show, edited):
+    patient = script_patient(BAR.format(show=show))
+    [finding] = examine(LogFlush, patient)
+    [remedy] = prescribe(LogFlushRule, finding, patient)
+    assert (bool(remedy.edits), "progress" in remedy.title) == (edited, not edited)
+
+
+HALF = """
+import torch
+device = torch.device("cuda")
+model = {model}.to(device)
+criterion = torch.nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(data, num_workers=4, batch_size=64)
+for epoch in range(100):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_autocast_does_not_reach_the_threads_of_data_parallel(wrapped):
+    made = "torchvision.models.resnet50()"
+    text = "import torchvision\n" + HALF.format(model=f"torch.nn.DataParallel({made})" if wrapped else made)
+    patient = script_patient(text)
+    [finding] = examine(MixedPrecisionOff, patient)
+    first = prescribe(MixedPrecisionOffRule, finding, patient)[0]
+    assert (bool(first.edits), "forward" in first.steps[0] and "@torch" in first.steps[0]) == (
+        not wrapped,
+        wrapped,
+    )
+
+
+EVALUATED = """
+import torch
+model = torch.nn.Linear(8, 2)
+held_out = torch.utils.data.DataLoader(data, batch_size=32, drop_last=True, num_workers=4)
+
+
+@torch.no_grad()
+def evaluate():
+    model.eval()
+    right = 0
+    for x, y in held_out:
+        right += (model(x).argmax(-1) == y).sum()
+    return right / {total}
+
+
+for x, y in torch.utils.data.DataLoader(train, num_workers=4, shuffle=True):
+    model(x).mean().backward()
+    optimizer.step()
+print(evaluate())
+"""
+
+
+@pytest.mark.parametrize(
+    ("total", "edited"), [("(len(held_out) * 32)", False), ("len(held_out.dataset)", True)]
+)
+def test_a_total_of_whole_batches_keeps_drop_last(total, edited):
+    patient = script_patient(EVALUATED.format(total=total))
+    [finding] = examine(EvalLoaderMisuse, patient)
+    assert bool(prescribe(EvalLoaderMisuseRule, finding, patient)[0].edits) == edited
+
+
+MAPPED = """
+import datasets, webdataset
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+
+
+def encode(item):
+    return tokenizer(item["text"])
+
+
+rows = {rows}.map(encode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"), [('webdataset.WebDataset("a.tar")', 0), ('datasets.load_dataset("imdb")', 1)]
+)
+def test_processes_are_for_the_map_that_knows_them(rows, found):
+    assert len(examine(SlowStart, script_patient(MAPPED.format(rows=rows)))) == found
+
+
+def test_one_process_more_is_no_remedy():
+    patient = script_patient(
+        MAPPED.format(rows='datasets.load_dataset("imdb")'), host=make_host(cpus_affinity=1)
+    )
+    [finding] = examine(SlowStart, patient)
+    assert [item.id for item in prescribe(SlowStartRule, finding, patient)] == ["DATA012-store"]
+
+
+STEP = """
+import torch
+device = torch.device("cuda")
+model = torch.nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(100000, 8), num_workers=4)
+for step, x in enumerate(loader):
+    loss = model(x.to(device)).mean()
+    {read}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "remedy"),
+    [
+        ("print(loss.item())", "SYNC001-every"),
+        ("high = loss.item()\n    if high > 3:\n        print('high')", "SYNC001-every"),
+        ("high = loss.item()\n    if high > 3:\n        continue", "SYNC001-device"),
+        ("if loss.item() > 3:\n        loss = loss * 0.1", "SYNC001-device"),
+        ("# the pool must be idle before it is filled again\n    seen = loss.item()", "SYNC001-device"),
+    ],
+)
+def test_a_read_that_the_step_goes_by_is_not_made_seldom(read, remedy):
+    patient = script_patient(STEP.format(read=read))
+    [finding] = examine(HostSyncInLoop, patient)
+    assert [item.id for item in prescribe(HostSyncInLoopRule, finding, patient)] == [remedy]

@@ -1,0 +1,204 @@
+"""What the probe sees of a loss: shapes that broadcast, labels, outputs that are all equal."""
+
+import pytest
+from packages import need
+from probed import run_script
+
+need("torch")
+
+COLUMN = """
+from torch import nn
+import torch.nn.functional as F
+
+def distance(a, b):
+    gap = b - a
+    return (gap * gap).sum() / len(a)
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.001)
+rows, table = torch.randn(12, 4), torch.randn(12, 12)
+y = rows.sum(1)
+for step in range(6):
+    out = model(rows)
+    loss = {}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+WIDE = {
+    "F.mse_loss(out, y)": [12, 1],
+    "F.mse_loss(y, out)": [12, 1],
+    "nn.MSELoss(reduction='sum')(out, y)": [12, 1],
+    "nn.SmoothL1Loss()(out, y)": [12, 1],
+    "0.5 * nn.HuberLoss()(out, y) + 1e-3 * model[0].weight.square().sum()": [12, 1],
+    "F.l1_loss(out, y)": [12, 1],
+    "(out - y).abs().mean()": [12, 1],
+    "((y - out) ** 2).mean().sqrt()": [12, 1],
+    "distance(out, y)": [12, 1],
+    "F.mse_loss(out.squeeze(1), y.unsqueeze(1))": [12],
+    "((out.flatten() - y[:, None]) ** 2).mean()": [12],
+}
+NOT_WIDE = [
+    "F.mse_loss(out.squeeze(1), y)",
+    "F.mse_loss(out, y.unsqueeze(1))",
+    "F.mse_loss(out, table)",
+    "F.mse_loss(out, y[0])",
+    "((out - table) ** 2).mean()",
+    "(out - y.mean()).abs().mean()",
+    "((out[:, 0].unsqueeze(1) - y) ** 2).mean()",
+    "(out - out.T).abs().mean()",
+    "F.mse_loss(out, y, reduction='none').min(1).values.mean()",
+    "(out - y).abs().min(1).values.mean()",
+    "F.mse_loss(out.expand(12, 5), torch.ones(12, 5))",
+]
+
+
+def told(run, kind):
+    assert not run.rank.of("lost")
+    return [item for item in run.rank.of("numeric") if item["kind"] == kind]
+
+
+@pytest.mark.parametrize("loss", WIDE)
+def test_outputs_that_meet_all_targets(tmp_path, loss):
+    last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
+    assert (last["losses"], last["shapes"]) == (6, [[WIDE[loss], [12, 12], 6]])
+
+
+@pytest.mark.parametrize("loss", NOT_WIDE)
+def test_outputs_that_meet_their_own_target(tmp_path, loss):
+    assert told(run_script(tmp_path, COLUMN.format(loss)), "broadcast") == []
+
+
+def test_arguments_that_hooks_of_the_program_keep_are_left_alone(tmp_path):
+    text = COLUMN.format("offloaded(out, y)").replace(
+        "torch.manual_seed(0)",
+        "def offloaded(out, y):\n"
+        "    with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, asked):\n"
+        "        return F.mse_loss(out, y)\n\n"
+        "count = [0]\n\n"
+        "def asked(kept):\n    count[0] += 1\n    return kept\n",
+    )
+    run = run_script(tmp_path, text + "print(count[0])\n")
+    assert told(run, "broadcast") == []
+    assert run.result.stdout == "12\n"  # by the backward passes themselves: two arguments, six times
+
+
+LABELS = """
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+count = 480
+model = nn.Linear(4, 5)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+{data}
+for x, y in DataLoader(TensorDataset(torch.randn(count, 4), labels), {loader}):
+    out = model(x)
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+ORDERED = "labels = torch.arange(5).repeat_interleave(96)"
+
+
+def labels_of(tmp_path, data=ORDERED, loader="batch_size=16", loss="F.cross_entropy(out, y)"):
+    run = run_script(tmp_path, LABELS.format(data=data, loader=loader, loss=loss))
+    return told(run, "labels"), run.rank.of("loader")[-1]["order"]
+
+
+def test_labels_that_come_class_by_class(tmp_path):
+    [*_, last], order = labels_of(tmp_path)
+    assert order == "sequential"
+    assert (last["losses"], last["found"], last["elements"], last["classes"]) == (30, 30, 480, 5)
+    assert last["labels"] == [[label, 6] for label in range(5)]
+
+
+def test_labels_that_come_mixed(tmp_path):
+    [*_, last], order = labels_of(tmp_path, loader="batch_size=16, shuffle=True")
+    assert order == "random"
+    assert (last["losses"], last["found"], last["labels"]) == (30, 0, [[-1, 30]])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"loss": "F.cross_entropy(out, torch.zeros(len(x), dtype=torch.long))"},
+        {"loss": "F.cross_entropy(out, y) + F.nll_loss(out.log_softmax(1), y)"},
+        {"loss": "F.mse_loss(out, F.one_hot(y, 5).float())"},
+        {"loader": "batch_size=4"},
+        {"loss": "F.cross_entropy(out, y.masked_fill(torch.arange(len(y)) == 0, -100))"},
+    ],
+)
+def test_labels_that_are_not_the_loaders(tmp_path, case):
+    """Of a contrastive loss, of two losses, of none; few; with places to ignore."""
+    assert labels_of(tmp_path, **case)[0] == []
+
+
+DEAD = """
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, {outputs}))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for step in range(40):
+    if step == {dies}:
+        with torch.no_grad():
+            model[0].bias.fill_(-50)
+    x = torch.randn(16, 4)
+    out = model(x)
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("outputs", "loss"),
+    [
+        (3, "F.cross_entropy(out, x.argmax(1) % 3)"),
+        (1, "F.mse_loss(out[:, 0], x.sum(1))"),
+        (1, "F.binary_cross_entropy_with_logits(out, (x[:, :1] > 0).float())"),
+    ],
+)
+def test_outputs_that_are_the_same_for_every_sample(tmp_path, outputs, loss):
+    run = run_script(tmp_path, DEAD.format(outputs=outputs, loss=loss, dies=5))
+    last = told(run, "alike")[-1]
+    assert (last["since"], last["step"], last["found"]) == (5, 39, 35)
+    (tmp_path / "well").mkdir()
+    assert told(run_script(tmp_path / "well", DEAD.format(outputs=outputs, loss=loss, dies=-1)), "alike") == []
+
+
+def test_targets_that_are_all_the_same_say_nothing_of_outputs(tmp_path):
+    loss = "F.mse_loss(out, torch.ones(16, 1))"
+    assert told(run_script(tmp_path, DEAD.format(outputs=1, loss=loss, dies=0)), "alike") == []
+
+
+OUTSIDE = """
+from torch import nn
+import torch.nn.functional as F
+
+head, words = nn.Linear(4, 7), nn.Embedding(30, 4)
+labels = torch.arange(12) % 8
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("F.cross_entropy(head(torch.randn(12, 4)), labels)", ("label", 0, 7, 7)),
+        ("nn.NLLLoss()(head(torch.randn(12, 4)), labels - 1)", ("label", -1, 6, 7)),
+        ("words(labels * 5)", ("index", 0, 35, 30)),
+        ("torch.randn(3)[labels]", None),
+    ],
+)
+def test_a_label_or_an_index_that_there_is_not(tmp_path, line, expected):
+    run = run_script(tmp_path, OUTSIDE.format(line), code=1)
+    [death] = run.rank.of("exception")
+    found = death["beyond"]
+    assert (found and tuple(found[name] for name in ("what", "least", "most", "count"))) == expected

@@ -1,0 +1,33 @@
+"""The headline after trials: a promise that a trial has refuted is no longer made."""
+
+import pytest
+
+from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.trial.verdict import verdict_words
+
+WAITS = "The training waits for data 71 % of every step. "
+PROMISE = (
+    "Curing the first two findings should make this run 1.43x to 3.5x faster; nothing else is worth your time."
+)
+
+
+def after(conclusion, ratio, diagnosis=WAITS + PROMISE):
+    proof = Proof(ratio=ratio, low=ratio - 0.05, high=ratio + 0.05, pairs=5, verdict="slower")
+    row = TrialRow(name="DATA001-workers", title="num_workers=2", conclusion=conclusion, proof=proof)
+    trial = TrialSummary(step_seconds=0.1, warm_up_steps=5, steps=50, rows=(row,))
+    return verdict_words(trial, diagnosis, promise=PROMISE)
+
+
+@pytest.mark.parametrize("conclusion", [Conclusion.SLOWER, Conclusion.UNCLEAR])
+def test_a_trial_in_vain_takes_the_promise_back(conclusion):
+    words = after(conclusion, 0.86)
+    assert "3.5x" not in words and words.startswith(WAITS)
+    assert words.endswith("makes it clearly faster (1 change tried; num_workers=2: 0.86x as fast).")
+
+
+def test_the_promise_stays_where_nothing_was_tried():
+    assert after(Conclusion.NOT_TRIED, 1.0) == WAITS + PROMISE
+
+
+def test_a_speed_that_learns_something_else_is_not_named():
+    assert "2.00x" not in after(Conclusion.MOVED, 2.0)

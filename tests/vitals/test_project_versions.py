@@ -1,0 +1,121 @@
+"""The versions that a project asks for, read from files of every format."""
+
+import os
+
+import pytest
+
+from gpudoctor.model import Unavailable
+from gpudoctor.model.signs.project import Asked
+from gpudoctor.vitals.project import read_project_versions
+
+
+def asked(folder, name="torch", script="train.py"):
+    path = folder / script
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("import torch\n")
+    found = read_project_versions([str(path)]).of(str(path), name)
+    return {(os.path.basename(item.path), item.wanted, item.line) for item in found}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "wanted", "line"),
+    [
+        ("requirements.txt", "numpy\ntorch==1.7.1+cu110  # the node's driver\n", "==1.7.1+cu110", 2),
+        ("requirements-gpu.txt", "--find-links x\ntorch >= 1.6, < 2\n", "<2,>=1.6", 2),
+        ("requirements.txt", "https://x/cu110/torch-1.7.1%2Bcu110-cp38-cp38-linux_x86_64.whl\n", "==1.7.1+cu110", 1),
+        ("requirements.txt", "pytorch=1.7.1=py3.8_cuda11\n", "==1.7.1.*", 1),
+        ("environment.yml", "dependencies:\n  - python=3.8\n  - pytorch::pytorch=1.12\n", "==1.12.*", 3),
+        ("env.yaml", "dependencies:\n  - pip:\n    - torch~=1.9.0\n", "~=1.9.0", 3),
+        ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["torch<2.1"]\n', "<2.1", 3),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\ntorch = "^1.13"\n', ">=1.13,<2", 3),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = { version = "~1.13.1" }\n', ">=1.13.1,<1.14", 2),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch==1.8.*\n", "==1.8.*", 4),
+        ("setup.py", "needs = [\n 'torch<1.9',\n]\nsetup(install_requires=needs)\n", "<1.9", 2),
+        ("Pipfile", '[packages]\ntorch = "==1.10.0"\n', "==1.10.0", 2),
+        ("Dockerfile", "# GPU\nFROM pytorch/pytorch:1.9.0-cuda11.1-cudnn8-runtime\n", "==1.9.0", 2),
+        ("Dockerfile", 'ARG PYTORCH="1.6.0"\nFROM pytorch/pytorch:${PYTORCH}-cuda10.1\n', "==1.6.0", 2),
+        ("Dockerfile.gpu", "RUN apt update && \\\n  pip install -U torch==1.5.0 && ls\n", "==1.5.0", 1),
+    ],
+)  # fmt: skip
+def test_formats(tmp_path, file, text, wanted, line):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / file).write_text(text)
+    assert asked(tmp_path) == {(file, wanted, line)}
+
+
+def test_powershell_writes_utf16(tmp_path):
+    (tmp_path / "requirements.txt").write_text("torch==1.4\n", encoding="utf-16")
+    assert asked(tmp_path) == {("requirements.txt", "==1.4", 1)}
+
+
+def test_the_nearest_folder_that_names_the_package_counts(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=2', 'timm==0.4'])\n")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "requirements.txt").write_text("torch==1.4\n")
+    assert asked(tmp_path, script="old/a/b/train.py") == {("requirements.txt", "==1.4", 1)}
+    assert asked(tmp_path, "timm", script="old/a/b/train.py") == {("setup.py", "==0.4", 1)}
+    assert asked(tmp_path, script="new/train.py") == {("setup.py", ">=2", 1)}
+
+
+@pytest.mark.parametrize(("file", "found"), [("pyproject.toml", True), ("requirements.txt", False)])
+def test_an_unpacked_archive_has_its_top_at_the_projects_own_file(tmp_path, file, found):
+    text = {"pyproject.toml": '[project]\nname = "x"\ndependencies = ["torch<2.1"]\n'}.get(file, "torch<2.1\n")
+    (tmp_path / file).write_text(text)
+    script = "examples/a/b/c/d/train.py"
+    if found:
+        assert asked(tmp_path, script=script) == {(file, "<2.1", 3)}
+    else:
+        with pytest.raises(Unavailable):
+            asked(tmp_path, script=script)
+
+
+def test_the_folders_above_the_repository_are_not_read(tmp_path):
+    (tmp_path / "requirements.txt").write_text("torch==1.4\n")
+    (tmp_path / "mine" / ".git").mkdir(parents=True)
+    with pytest.raises(Unavailable):
+        asked(tmp_path / "mine")
+
+
+def test_files_of_other_work_and_broken_ones_are_left_out(tmp_path):
+    (tmp_path / "requirements-dev.txt").write_text("torch==1.4\n")
+    (tmp_path / "pyproject.toml").write_text("[project\ntorch==1.4\n")
+    (tmp_path / "notes.txt").write_text("torch==1.4\n")
+    with pytest.raises(Unavailable):
+        asked(tmp_path)
+
+
+def test_a_relative_path_keeps_its_form(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "base.txt").write_text("torch==1.4\n")
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    for path, place in (
+        ("train.py", "../requirements/base.txt"),
+        ("../src/train.py", "../requirements/base.txt"),
+    ):
+        [found] = read_project_versions([path]).of(path, "torch")
+        assert found.path == place
+
+
+@pytest.mark.parametrize(
+    ("wanted", "admitted", "refused", "newest"),
+    [
+        ("==1.7.1+cu110", ["1.7.1", "1.7.1+cpu"], ["1.7.2", "2.13.0"], "1.7.1"),
+        ("==2.0", ["2.0", "2.0.0+cu118"], ["2.0.1"], "2.0"),
+        ("==1.7.*", ["1.7.1", "1.7"], ["1.70", "2.0"], "1.7.99999"),
+        ("<2", ["1.13.1"], ["2.0.0", "2.13.0+cpu"], "1.99999"),
+        (">=1.6,<=1.13.1", ["1.13.1"], ["1.5", "1.13.2"], "1.13.1"),
+        ("~=1.9.0", ["1.9.4"], ["1.10.0"], "1.9.99999"),
+        ("~=1.9", ["1.13"], ["2.0"], "1.99999"),
+        (">=1.4", ["1.4", "2.13.0a0+git12"], ["1.3.9"], None),
+        ("!=2.13.0", ["2.12.0"], ["2.13.0"], None),
+        ("", ["0.4"], [], None),
+    ],
+)
+def test_which_releases_a_line_admits(wanted, admitted, refused, newest):
+    line = Asked(name="torch", wanted=wanted, path="r.txt", line=1, folder="")
+    assert [version for version in admitted if not line.admits(version)] == []
+    assert [version for version in refused if line.admits(version)] == []
+    assert line.newest == newest
