@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .budget import Budget
 from .clearing import Clearing
 from .clock import PROBE
+from .devices import capturing, keep
 from .graphs import Graphs
 from .late import PATIENCE, Late
 from .losses import Losses
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _GROUPS = 64
 """Parameter groups of which the rate is read in a step."""
 _LOSS, _LR, _NORM, _SCALE = (AT[name] for name in ("loss", "lr", "grad_norm", "scale"))
+_FIRST = 8
+"""Parameters of a group among which one is sought that may be asked."""
 _SMALL = 1 << 16
 """Elements of a gradient that is summed every step."""
 _TIMES = 8
@@ -40,8 +43,6 @@ _FORCED = 16
 """Readings that badness may ask for."""
 SHARE = 0.0015
 """Share of the time for readings of all gradients."""
-_kept: list[Any] = []
-"""Buffers of a parent's device, in a forked child: who frees pinned memory there dies."""
 BURST, DEAREST = 26, 0.25
 """The first readings are by steps, so many and so many seconds of them."""
 
@@ -61,7 +62,7 @@ class Numerics:
 
     def renew(self) -> None:
         """In a new process, or at the start."""
-        _kept.append(self.__dict__.get("_late"))
+        keep(self.__dict__.get("_late"))
         self.budget = Budget(SHARE)
         self.parameters = Parameters(self._probe)
         self.readings = Readings(self._probe, self)
@@ -86,28 +87,19 @@ class Numerics:
         """`note` the value of a tensor of one element: at once on the CPU, else when it has arrived."""
         if number.is_cpu and not self._always_late:
             note(self._item(number))
-        elif not self._capturing(number):
+        elif not capturing(self._torch, number.device):
             self._of(number.device).put(number, note)
 
     def read_all(self, vector: Any, note: Callable[[list[float]], None]) -> None:
         """The same of a vector."""
         if vector.is_cpu and not self._always_late:
             note(vector.tolist())
-        elif not self._capturing(vector):
+        elif not capturing(self._torch, vector.device):
             self._of(vector.device).send(vector, note)
 
     def waits(self) -> bool:
         """Whether numbers arrive late, at the ends of later steps."""
         return bool(self._late) or self._always_late
-
-    def _capturing(self, tensor: Any) -> bool:
-        return self._captures(tensor.device)
-
-    def _captures(self, device: Any) -> bool:
-        """While a graph is captured, whatever is called becomes part of it."""
-        module = self._torch.get_device_module(device)
-        capturing = getattr(module, "is_current_stream_capturing", None)
-        return capturing is not None and bool(capturing())
 
     def _of(self, device: Any) -> Late:
         late = self._late.get(device)
@@ -201,6 +193,8 @@ class Numerics:
         if type(rate) is float:
             self._clock.row[_LR] = rate
         self.clearing.before_step(optimizer)
+        if self._captured(optimizer):
+            return
         self._canary(optimizer)
         bad, self._suspicious = self._suspicious, False
         forced = bad and "nan-gradients" not in self._worse and self._forced < _FORCED
@@ -214,6 +208,14 @@ class Numerics:
             self.readings.before(optimizer)
             self._clock.switch(before)
             self.readings.cost = self._clock.mark - start
+
+    def _captured(self, optimizer: Any) -> bool:
+        """Whether the step becomes part of a graph: then our questions would, too."""
+        for group in optimizer.param_groups:
+            for parameter in group["params"][:_FIRST]:
+                if self.parameters.plain(parameter):
+                    return capturing(self._torch, parameter.device)
+        return False
 
     def _due(self) -> bool:
         """Whether a reading is due: at first every other step, for short runs; then by its price."""
@@ -237,7 +239,7 @@ class Numerics:
     def ended(self) -> None:
         """A step has ended."""
         for device, late in self._late.items():
-            if not self._captures(device):  # an event that is asked then breaks the capture
+            if not capturing(self._torch, device):  # an event that is asked then breaks the capture
                 late.poll()
 
     def _canary(self, optimizer: Any) -> None:
