@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from command import gpudoctor
 
+from gpudoctor.model.reading.recordings.costs import sites
+from gpudoctor.vitals.recording import read_recording
+
 FOLDER = Path(__file__).parents[1] / "virtual_device"
 
 
@@ -58,6 +61,18 @@ def run_virtual(folder: Path, text: str, *words: str, timeout: float = 120) -> t
     assert done.returncode in (0, 1), done.stderr
     assert truth.exists(), done.stderr
     return json.loads(report.read_text()), json.loads(truth.read_text())
+
+
+def waits(report: dict, text: str) -> dict[str, float]:
+    """Seconds that the host waited in hooks, by the text of the line."""
+    lines = textwrap.dedent(text).splitlines()
+    found: dict[str, float] = {}
+    for rank in read_recording(Path(report["run"]["recording"])).ranks:
+        for site in sites(rank):
+            if site.phase == "sync" and site.place.path.endswith("main.py"):
+                line = lines[site.place.line - 1].strip()
+                found[line] = found.get(line, 0.0) + site.seconds
+    return found
 
 
 def run_until(folder: Path, text: str, shape: Callable[[dict], bool], times: int = 3) -> tuple[dict, dict]:
