@@ -108,6 +108,7 @@ class DeviceClock:
         event = self._event()
         event.record()
         edges.append((phase, now, event))
+        self._clock.charge(PROBE, perf_counter() - now)  # a full queue blocks here, too
 
     def _drop(self) -> None:
         """The step in the making is not timed."""

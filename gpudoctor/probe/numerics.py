@@ -11,6 +11,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
@@ -72,6 +73,8 @@ class Numerics:
         self.delay = 0.0
         """Seconds that rows wait for their numbers."""
         self._late: dict[Any, Late] = {}
+        self._ours = False
+        """Whether the time that passes is charged to us when it is over."""
         self._bad = {"nan-loss": 0, "nan-gradients": 0}
         self._worse: set[str] = set()
         self._suspicious = False
@@ -88,14 +91,27 @@ class Numerics:
         if number.is_cpu and not self._always_late:
             note(self._item(number))
         elif not capturing(self._torch, number.device):
-            self._of(number.device).put(number, note)
+            self._as_ours(self._of(number.device).put, number, note)
 
     def read_all(self, vector: Any, note: Callable[[list[float]], None]) -> None:
         """The same of a vector."""
         if vector.is_cpu and not self._always_late:
             note(vector.tolist())
         elif not capturing(self._torch, vector.device):
-            self._of(vector.device).send(vector, note)
+            self._as_ours(self._of(vector.device).send, vector, note)
+
+    def _as_ours(self, work: Callable[..., None], *args: Any) -> None:
+        """Do what launches work on a device: where its queue is full that blocks, and the time is ours."""
+        if self._ours:
+            work(*args)
+            return
+        self._ours = True
+        began = perf_counter()
+        try:
+            work(*args)
+        finally:
+            self._ours = False
+            self._clock.charge(PROBE, perf_counter() - began)
 
     def waits(self) -> bool:
         """Whether numbers arrive late, at the ends of later steps."""
@@ -143,7 +159,8 @@ class Numerics:
                     },
                 )
             if not self._clock.light:
-                self.losses.look(root)
+                look = self.losses.look
+                look(root) if root.is_cpu else self._as_ours(look, root)
             self.read(root, lambda value: self._loss(value, step))
 
     def light_loss(self, root: Any) -> None:
@@ -240,7 +257,7 @@ class Numerics:
         """A step has ended."""
         for device, late in self._late.items():
             if not capturing(self._torch, device):  # an event that is asked then breaks the capture
-                late.poll()
+                self._as_ours(late.poll)
 
     def _canary(self, optimizer: Any) -> None:
         """Look at one early gradient."""
@@ -254,9 +271,11 @@ class Numerics:
         if gradient is None or type(gradient) is not self._tensor:
             self._canaries.pop(id(optimizer), None)
             return
-        total = gradient.detach().sum()
+        self._sing(gradient) if gradient.is_cpu else self._as_ours(self._sing, gradient)
+
+    def _sing(self, gradient: Any) -> None:
         step = self._steps.index
-        self.read(total, lambda value: self._sung(value, step))
+        self.read(gradient.detach().sum(), lambda value: self._sung(value, step))
 
     def _choose(self, optimizer: Any) -> Any:
         """The first small parameter of an optimizer with a plain gradient."""
