@@ -98,6 +98,13 @@ class DeviceClock:
     def _event(self) -> Any:
         return self._spare.pop() if self._spare else self._module.Event(enable_timing=True)
 
+    def finish(self) -> bool:
+        """Wait until the device has done all that was launched; whether there is one, and it could be asked."""
+        if self._device is None or self._capturing():
+            return False
+        self._module.synchronize()
+        return True
+
     def _edge(self, phase: int, now: float) -> None:
         edges = self._edges
         if edges is None:

@@ -134,9 +134,8 @@ class Steady:
 @once
 def steady(process: Process) -> Steady:
     """The steady state of a process."""
-    table = process.steps
-    durations, counts = table.column("duration"), _counts(process)
-    each = [seconds / count for seconds, count in zip(durations, counts, strict=True)]
+    durations, counts = process.steps.column("duration"), _counts(process)
+    each = _each(process)
     first = max(_warm(each, _runs_ahead(process)), _compiled(process, counts))
     kept = [row for row in range(first, len(each)) if math.isfinite(each[row])]
     pauses = _pauses(process, each, kept)
@@ -149,6 +148,18 @@ def steady(process: Process) -> Steady:
         warm_up_steps=int(sum(counts[:first])),
         warm_up_seconds=math.fsum(seconds for seconds in durations[:first] if math.isfinite(seconds)),
     )
+
+
+def cold_steps(process: Process) -> int:
+    """Steps at the start that take longer than later ones; those in which a host runs ahead are none."""
+    counts = _counts(process)
+    return int(sum(counts[: max(_warm(_each(process), False), _compiled(process, counts))]))
+
+
+def _each(process: Process) -> list[float]:
+    """Seconds of a step, by row."""
+    durations = process.steps.column("duration")
+    return [seconds / count for seconds, count in zip(durations, _counts(process), strict=True)]
 
 
 def counts(process: Process) -> list[float]:
