@@ -99,7 +99,7 @@ truth = vgpu.Truth()
 """
 LOOP = """
 for step in range(STEPS):
-    if step == 40:
+    if step == BEGIN:
         truth.begin()
     x, y = batch()
     opt.zero_grad()
@@ -107,7 +107,7 @@ for step in range(STEPS):
     loss.backward()
     opt.step()
     AFTER
-vgpu.tell(truth.end(STEPS - 40))
+vgpu.tell(truth.end(STEPS - BEGIN))
 """
 READY = """
 rows, labels = torch.randn(16, 32).to("vgpu"), torch.randint(0, 8, (16,)).to("vgpu")
@@ -116,7 +116,7 @@ def batch():
 """
 
 
-def program(*, kernel: float, steps: int = 160, batch: str = READY, after: str = "pass") -> str:
-    """A loop on a device with kernels of so many seconds."""
-    loop = LOOP.replace("STEPS", str(steps)).replace("AFTER", after)
+def program(*, kernel: float, steps: int = 160, begin: int = 10, batch: str = READY, after: str = "pass") -> str:
+    """A loop on a device with kernels of so many seconds; its truth is of the steps from `begin` on."""
+    loop = LOOP.replace("STEPS", str(steps)).replace("BEGIN", str(begin)).replace("AFTER", after)
     return f"{HEAD}\nvgpu.device.set_kernel({kernel})\n{batch}\n{loop}"

@@ -33,7 +33,7 @@ vgpu.tell({})
 
 def test_what_blocks_is_a_wait_with_its_line(tmp_path):
     lines = "".join(f"\n    vgpu.device.work({WORK}, 0)\n    {line}" for line in WAITING + FREE)
-    text = program(kernel=2e-6, steps=STEPS, after="pass" + lines).replace("step == 40", "step == 0")
+    text = program(kernel=2e-6, steps=STEPS, begin=0, after="pass" + lines)
     report, _ = run_virtual(tmp_path, text)
     found = waits(report, text)
     # The first step finds the device; from then on its reads are hooked.

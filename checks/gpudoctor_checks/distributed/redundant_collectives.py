@@ -115,7 +115,6 @@ class RedundantCollectives(Check):
             "step of "
             f"{cost.what or 'them'}{at(cost.spans)}.",
             share=cost.share,
-            device=True,
             spans=cost.spans,
             severity=severity,
             run=run,
