@@ -40,7 +40,7 @@ class Clock:
 
     __slots__ = (
         "blind", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "own",
-        "phase", "row", "source", "started", "stepping", "waited",
+        "phase", "row", "scaling", "source", "started", "stepping", "waited",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -64,6 +64,8 @@ class Clock:
         """Seconds that our readings of a watched step took before its optimizer's."""
         self.stepping = False
         """Whether the optimizer's step of an untimed step runs."""
+        self.scaling = False
+        """Whether a gradient scaler asks whether its optimizer may step: it waits for the device."""
         self.waited = 0.0
         """Seconds of an untimed step that it waited for data."""
         self.loss = NAN

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .clock import BACKWARD, COLLECTIVE, FORWARD, OPTIMIZER, PROBE, SYNC, TRANSFER
+from .devices import capturing, keep
 from .table import AT
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ _COLUMN = {
     OPTIMIZER: AT["device_optimizer"],
     COLLECTIVE: AT["device_collective"],
 }
-_kept: list[Any] = []
-"""What a forked child has of its parent's device: never freed there."""
 
 
 class DeviceClock:
@@ -52,6 +51,8 @@ class DeviceClock:
         """A phase has ended, at a time."""
         self.ended: Callable[[int, int], None] = probe.guard.safely("device", self._ended)
         """A step has ended in a phase; the second is its number."""
+        self.met: list[Callable[[], None]] = []
+        """Called once, when the training has been seen to use a device."""
         self._start()
 
     def _start(self) -> None:
@@ -72,7 +73,7 @@ class DeviceClock:
 
     def renew(self) -> None:
         """In a forked child: the parent's events belong to a device that the child does not have."""
-        _kept.append((self._spare, self._edges, self._pending, self._anchor))
+        keep(self._spare, self._edges, self._pending, self._anchor)
         self._start()
 
     def on(self, device: Any) -> None:
@@ -84,17 +85,25 @@ class DeviceClock:
         if self._capturing() or not hasattr(self._module, "Event"):
             self._device = None
             return
+        met, self.met = self.met, []
+        for call in met:
+            call()
         self._anchor = self._event()
         self._anchor.record()
         self._clock.device = self
 
     def _capturing(self) -> bool:
-        """Whether a graph is being captured: an event would become part of it."""
-        capturing = getattr(self._module, "is_current_stream_capturing", None)
-        return capturing is not None and bool(capturing())
+        return capturing(self._probe.torch, self._device)
 
     def _event(self) -> Any:
         return self._spare.pop() if self._spare else self._module.Event(enable_timing=True)
+
+    def finish(self) -> bool:
+        """Wait until the device has done all that was launched; whether there is one, and it could be asked."""
+        if self._device is None or self._capturing():
+            return False
+        self._module.synchronize()
+        return True
 
     def _edge(self, phase: int, now: float) -> None:
         edges = self._edges
@@ -106,6 +115,7 @@ class DeviceClock:
         event = self._event()
         event.record()
         edges.append((phase, now, event))
+        self._clock.charge(PROBE, perf_counter() - now)  # a full queue blocks here, too
 
     def _drop(self) -> None:
         """The step in the making is not timed."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .beyond import told
 from .budget import Budget
+from .devices import capturing
 from .graphs import behind
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Losses:
 
     def look(self, root: Any) -> None:
         """Look at the graph of a loss."""
-        if not self.due() or (root.is_cuda and self._torch.cuda.is_current_stream_capturing()):
+        if not self.due() or capturing(self._torch, root.device):
             return
         began = perf_counter()
         try:

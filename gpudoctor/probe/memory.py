@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .budget import Budget
 from .census import Census, growth
 from .clock import PROBE
+from .devices import capturing
 from .holders import HOOKS, Holder, Holders, grown, row
 from .table import AT
 
@@ -53,7 +54,7 @@ class Memory:
         torch = self._probe.torch
         if not torch.cuda.is_initialized() or not self._budget.due():
             return
-        if torch.cuda.is_current_stream_capturing():
+        if capturing(torch, torch.device("cuda")):
             return
         start = perf_counter()
         stats = torch.cuda.memory_stats_as_nested_dict()

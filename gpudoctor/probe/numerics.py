@@ -11,11 +11,13 @@ import math
 import sys
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
 from .clearing import Clearing
 from .clock import PROBE
+from .devices import capturing, keep
 from .graphs import Graphs
 from .late import PATIENCE, Late
 from .losses import Losses
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _GROUPS = 64
 """Parameter groups of which the rate is read in a step."""
 _LOSS, _LR, _NORM, _SCALE = (AT[name] for name in ("loss", "lr", "grad_norm", "scale"))
+_FIRST = 8
+"""Parameters of a group among which one is sought that may be asked."""
 _SMALL = 1 << 16
 """Elements of a gradient that is summed every step."""
 _TIMES = 8
@@ -40,8 +44,6 @@ _FORCED = 16
 """Readings that badness may ask for."""
 SHARE = 0.0015
 """Share of the time for readings of all gradients."""
-_kept: list[Any] = []
-"""Buffers of a parent's device, in a forked child: who frees pinned memory there dies."""
 BURST, DEAREST = 26, 0.25
 """The first readings are by steps, so many and so many seconds of them."""
 
@@ -61,7 +63,7 @@ class Numerics:
 
     def renew(self) -> None:
         """In a new process, or at the start."""
-        _kept.append(self.__dict__.get("_late"))
+        keep(self.__dict__.get("_late"))
         self.budget = Budget(SHARE)
         self.parameters = Parameters(self._probe)
         self.readings = Readings(self._probe, self)
@@ -71,6 +73,8 @@ class Numerics:
         self.delay = 0.0
         """Seconds that rows wait for their numbers."""
         self._late: dict[Any, Late] = {}
+        self._ours = False
+        """Whether the time that passes is charged to us when it is over."""
         self._bad = {"nan-loss": 0, "nan-gradients": 0}
         self._worse: set[str] = set()
         self._suspicious = False
@@ -86,28 +90,32 @@ class Numerics:
         """`note` the value of a tensor of one element: at once on the CPU, else when it has arrived."""
         if number.is_cpu and not self._always_late:
             note(self._item(number))
-        elif not self._capturing(number):
-            self._of(number.device).put(number, note)
+        elif not capturing(self._torch, number.device):
+            self._as_ours(self._of(number.device).put, number, note)
 
     def read_all(self, vector: Any, note: Callable[[list[float]], None]) -> None:
         """The same of a vector."""
         if vector.is_cpu and not self._always_late:
             note(vector.tolist())
-        elif not self._capturing(vector):
-            self._of(vector.device).send(vector, note)
+        elif not capturing(self._torch, vector.device):
+            self._as_ours(self._of(vector.device).send, vector, note)
+
+    def _as_ours(self, work: Callable[..., None], *args: Any) -> None:
+        """Do what launches work on a device: where its queue is full that blocks, and the time is ours."""
+        if self._ours:
+            work(*args)
+            return
+        self._ours = True
+        began = perf_counter()
+        try:
+            work(*args)
+        finally:
+            self._ours = False
+            self._clock.charge(PROBE, perf_counter() - began)
 
     def waits(self) -> bool:
         """Whether numbers arrive late, at the ends of later steps."""
         return bool(self._late) or self._always_late
-
-    def _capturing(self, tensor: Any) -> bool:
-        return self._captures(tensor.device)
-
-    def _captures(self, device: Any) -> bool:
-        """While a graph is captured, whatever is called becomes part of it."""
-        module = self._torch.get_device_module(device)
-        capturing = getattr(module, "is_current_stream_capturing", None)
-        return capturing is not None and bool(capturing())
 
     def _of(self, device: Any) -> Late:
         late = self._late.get(device)
@@ -151,7 +159,8 @@ class Numerics:
                     },
                 )
             if not self._clock.light:
-                self.losses.look(root)
+                look = self.losses.look
+                look(root) if root.is_cpu else self._as_ours(look, root)
             self.read(root, lambda value: self._loss(value, step))
 
     def light_loss(self, root: Any) -> None:
@@ -201,6 +210,8 @@ class Numerics:
         if type(rate) is float:
             self._clock.row[_LR] = rate
         self.clearing.before_step(optimizer)
+        if self._captured(optimizer):
+            return
         self._canary(optimizer)
         bad, self._suspicious = self._suspicious, False
         forced = bad and "nan-gradients" not in self._worse and self._forced < _FORCED
@@ -214,6 +225,14 @@ class Numerics:
             self.readings.before(optimizer)
             self._clock.switch(before)
             self.readings.cost = self._clock.mark - start
+
+    def _captured(self, optimizer: Any) -> bool:
+        """Whether the step becomes part of a graph: then our questions would, too."""
+        for group in optimizer.param_groups:
+            for parameter in group["params"][:_FIRST]:
+                if self.parameters.plain(parameter):
+                    return capturing(self._torch, parameter.device)
+        return False
 
     def _due(self) -> bool:
         """Whether a reading is due: at first every other step, for short runs; then by its price."""
@@ -237,8 +256,8 @@ class Numerics:
     def ended(self) -> None:
         """A step has ended."""
         for device, late in self._late.items():
-            if not self._captures(device):  # an event that is asked then breaks the capture
-                late.poll()
+            if not capturing(self._torch, device):  # an event that is asked then breaks the capture
+                self._as_ours(late.poll)
 
     def _canary(self, optimizer: Any) -> None:
         """Look at one early gradient."""
@@ -252,9 +271,11 @@ class Numerics:
         if gradient is None or type(gradient) is not self._tensor:
             self._canaries.pop(id(optimizer), None)
             return
-        total = gradient.detach().sum()
+        self._sing(gradient) if gradient.is_cpu else self._as_ours(self._sing, gradient)
+
+    def _sing(self, gradient: Any) -> None:
         step = self._steps.index
-        self.read(total, lambda value: self._sung(value, step))
+        self.read(gradient.detach().sum(), lambda value: self._sung(value, step))
 
     def _choose(self, optimizer: Any) -> Any:
         """The first small parameter of an optimizer with a plain gradient."""

@@ -7,6 +7,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .devices import capturing
 from .parameters import SAMPLE, Parameter, local, sample
 
 if TYPE_CHECKING:
@@ -173,7 +174,9 @@ class Readings:
             parameter = entry.reference()
             if parameter is not None:
                 by_device.setdefault(taken.device, []).append((entry, parameter, taken, pull))
-        for members in by_device.values():
+        for device, members in by_device.items():
+            if capturing(torch, device):
+                continue
             before = [taken.float() for _, _, taken, _ in members]
             after = [sample(parameter, self.count).float() for _, parameter, _, _ in members]
             pulls = torch._foreach_norm([pull.float() for _, _, _, pull in members])

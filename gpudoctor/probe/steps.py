@@ -54,6 +54,9 @@ class Steps:
         """Called in the training thread when a step has ended."""
         self.known: dict[int, tuple[int, int]] = {}
         """Ids of the optimizers that have made steps, each with what the hooks keep of a light step of its."""
+        self.fences: frozenset[int] = frozenset()
+        """Steps of a trial before which `fence` is called, as the end of the step before."""
+        self.fence: Callable[[], None] = _nothing
         self._cycles = Cycles(self)
         self._stop_after = _positive(os.environ.get("GPUDOCTOR_STEPS"))
         self.renew()
@@ -221,6 +224,8 @@ class Steps:
         row = self._clock.row
         if sampler.paused:
             sampler.go_on()
+        if self.fences and self.index + 1 in self.fences:
+            self.fence()
         if self._clock.light:
             pace.timed_ended(row, self._close())
             if self._clock.device is not None:
@@ -320,6 +325,10 @@ class Steps:
             path = os.path.join(identity.folder, "stop")
             with open(path, "w", encoding="utf-8", opener=private) as stream:
                 stream.write(str(steps))
+
+
+def _nothing() -> None:
+    """No trial."""
 
 
 def _positive(text: str | None) -> int:

@@ -12,7 +12,7 @@ from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bounded import Bounded, Enough, Finished, Watching, run_bounded, unwatched
-from gpudoctor.trial.window import Window, steps_made, warm_up, window
+from gpudoctor.trial.window import FENCES, Window, fences, first_step, window
 from gpudoctor.vitals.recording import read_recording
 
 _REFUSALS = ("Permission denied", "Read-only file system", "Operation not permitted",
@@ -128,14 +128,13 @@ class Bench:
 
     def _window(self, recording: Recording) -> Window | None:
         """The window; a change that warms up longer (compiling) sets more aside, up to a half."""
-        made = steps_made(recording)
-        first = min(max(self.skip, warm_up(recording)), max(self.skip, (self.skip + made) // 2))
-        return window(recording, first, self.steps)
+        return window(recording, first_step(recording, self.skip, self.steps), self.steps)
 
     def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> Bounded:
         overrides: dict[str, Any] = {
             "trial.seed": SEED,
             "trial.isolate": True,
+            FENCES: fences(self.skip, self.steps),
             **protection.overrides,
             **arm.overrides,
         }

@@ -7,9 +7,11 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from gpudoctor.model.reading.recordings.steady import steady
+from gpudoctor.model.reading.recordings.steady import cold_steps, steady
 from gpudoctor.model.signs.recording import Process, Recording
 
+FENCES = "trial.fences"
+"""The override that has a run wait for its device at the ends of windows."""
 FEWEST_STEPS = 5
 """Steps below which a window is none."""
 _EVENTFUL = 8.0
@@ -44,6 +46,32 @@ class Window:
 def warm_up(recording: Recording) -> int:
     """Steps that the slowest rank needed to get warm."""
     return max((steady(process).warm_up_steps for process in recording.ranks if len(process.steps)), default=0)
+
+
+def fences(skip: int, steps: int | None) -> list[int]:
+    """Steps before which every run waits until its device is done: where the window may begin, and its end.
+
+    Without them an arm that reads nothing back runs ahead of its device, and its steps seem as short as its
+    launches. A change that warms up longer begins at a later one, up to a half.
+    """
+    if steps is None:
+        return [skip]
+    return sorted({skip + (steps - skip) * part // 4 for part in (0, 1, 2, 4)})
+
+
+def first_step(recording: Recording, skip: int, steps: int | None) -> int:
+    """The first step of a run's window: where all of it are warm, but for a half of them at most."""
+    made = steps_made(recording)
+    most = max(skip, (skip + made) // 2)
+    if not _fenced(recording):
+        return min(max(skip, warm_up(recording)), most)
+    cold = max((cold_steps(process) for process in recording.ranks if len(process.steps)), default=0)
+    begins = [step for step in fences(skip, steps) if step <= most]
+    return next((step for step in begins if step >= cold), begins[-1] if begins else skip)
+
+
+def _fenced(recording: Recording) -> bool:
+    return FENCES in _overrides(recording, reached=True)
 
 
 def steps_made(recording: Recording) -> int:

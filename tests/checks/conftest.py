@@ -1,5 +1,6 @@
 """Every edit that a finding of these tests gets is applied to a copy, and the copy is examined again."""
 
+from claims import beyond
 from cures import failures
 
 import gpudoctor.testing
@@ -12,8 +13,9 @@ _seen: set[object] = set()
 
 
 def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:
-    """As `gpudoctor.testing.examine`; fails when an edit of a rule of ours does not cure."""
+    """As `gpudoctor.testing.examine`; fails when an edit of a rule of ours does not cure, or too much is claimed."""
     found = _examine(check, patient, **overrides)
+    assert not beyond(patient, found), "a wait of the host is worth no more than the device is idle"
     rules = _rules.get(check.code, ())
     for finding in found:
         for remedy in (item for rule in rules for item in rule().prescribe(finding, patient)):

@@ -55,7 +55,7 @@ struct World {
   std::vector<Span> spans;
   bool keep_spans = false;
   std::atomic<int64_t> launches{0}, copies{0}, syncs{0}, waits_ns{0}, full_ns{0}, allocations{0}, events{0},
-      queries{0}, allocated{0}, peak{0};
+      queries{0}, allocated{0}, peak{0}, captured{0};
   std::atomic<bool> capturing{false};
   double captured_ns = 0;
   pid_t born = getpid();
@@ -93,6 +93,7 @@ void launch(double cost_ns, int kind) {
   std::unique_lock<std::mutex> guard(w.lock);
   if (w.capturing) {
     w.captured_ns += cost_ns;
+    w.captured += 1;
     return;
   }
   forked_is_an_error("work");
@@ -680,6 +681,7 @@ pybind11::dict counters() {
   found["peak"] = w.peak.load();
   found["events"] = w.events.load();
   found["queries"] = w.queries.load();
+  found["captured"] = w.captured.load();
   return found;
 }
 

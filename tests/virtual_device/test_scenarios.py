@@ -1,10 +1,16 @@
-"""What `run` says of jobs on an asynchronous device, beside what the device knows to be true."""
+"""What `run` says of jobs on an asynchronous device, beside what the device knows to be true.
+
+How busy a device is depends on the machine that plays it. So a scenario is run until the device's own truth has
+the shape that it is about, and the report is held against that truth.
+"""
 
 import pytest
-from virtual import program, run_virtual
+from virtual import program, run_until
 
 TOLERANCE = 0.08
 """Share of a step by which a claim may miss: the truth is of other steps than those that were watched."""
+STARVES, WORKS = 0.5, 0.08
+"""The device is idle for more than the one, or for less than the other."""
 
 
 def codes(report, *severities):
@@ -21,18 +27,35 @@ def idle(truth):
     return 1 - truth["busy"]
 
 
+def starves(truth):
+    return idle(truth) > STARVES
+
+
+def works(truth):
+    return idle(truth) < WORKS
+
+
 def test_a_device_that_is_always_busy_has_nothing_to_gain(tmp_path):
-    report, truth = run_virtual(tmp_path, program(kernel=4e-4))
-    assert truth["busy"] > 0.9
+    report, truth = run_until(tmp_path, program(kernel=6e-4, steps=60), works)
     assert report["run"]["device_idle"] <= idle(truth) + TOLERANCE
     assert not [code for code in codes(report) if code.startswith(("SYNC", "DATA", "OBS", "PERF"))]
 
 
+REST = 4e-3
+"""Seconds of the host's after each read: so long the device has nothing to do, on any machine."""
+
+
+def waits_and_works(truth):
+    """The host waits for most of the time, and most of that the device works."""
+    return truth["waits"] > 0.4 and truth["busy"] > 0.5 and idle(truth) > 0.15
+
+
 def test_reading_the_loss_is_worth_what_the_device_is_idle(tmp_path):
-    """Sync is most of the host's time, and the device works through most of it."""
-    report, truth = run_virtual(tmp_path, program(kernel=4e-4, after="total = loss.item()"))
-    assert truth["busy"] > 0.7
-    assert report["run"]["phases"]["sync"] > 0.5
+    """Without the read the host's rest would pass while the device works: that is the best cure."""
+    read = f"total = loss.item(); time.sleep({REST})"
+    text = "import time\n" + program(kernel=4e-4, steps=60, after=read)
+    report, truth = run_until(tmp_path, text, waits_and_works)
+    assert report["run"]["phases"]["sync"] > truth["waits"] - TOLERANCE
     assert all(share <= idle(truth) + TOLERANCE for share in claims(report).values())
     [read] = [item for item in report["findings"] if item["code"] == "SYNC001"]
     assert "the device works meanwhile" in read["message"]
@@ -53,17 +76,17 @@ def batch():
 """
 
 
-@pytest.mark.parametrize(("kernel", "starves"), [(2e-5, True), (1.2e-3, False)])
-def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, kernel, starves):
-    """The loader makes a batch in 10 ms; the device needs half a millisecond for it, or 20."""
-    report, truth = run_virtual(tmp_path, program(kernel=kernel, batch=SLOW, steps=120))
-    assert (idle(truth) > 0.5) is starves
-    assert ("DATA001" in codes(report)) is starves
+@pytest.mark.parametrize(("kernel", "shape", "found"), [(2e-5, starves, True), (2e-3, works, False)])
+def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, kernel, shape, found):
+    """The loader makes a batch in 10 ms; the device needs half a millisecond for it, or 70."""
+    report, truth = run_until(tmp_path, program(kernel=kernel, batch=SLOW, steps=50), shape)
+    assert ("DATA001" in codes(report)) is found
     assert all(share <= idle(truth) + TOLERANCE for share in claims(report).values())
 
 
-@pytest.mark.parametrize(("kernel", "bound"), [(2e-6, True), (6e-4, False)])
-def test_a_host_that_launches_too_slowly(tmp_path, kernel, bound):
-    report, truth = run_virtual(tmp_path, program(kernel=kernel, steps=400))
-    assert (idle(truth) > 0.5) is bound
-    assert ("PERF011" in codes(report)) is bound
+@pytest.mark.parametrize(
+    ("kernel", "steps", "shape", "found"), [(2e-6, 400, starves, True), (1e-3, 50, works, False)]
+)
+def test_a_host_that_launches_too_slowly(tmp_path, kernel, steps, shape, found):
+    report, _ = run_until(tmp_path, program(kernel=kernel, steps=steps), shape)
+    assert ("PERF011" in codes(report)) is found

@@ -103,6 +103,8 @@ class Truth:
             "syncs": moved["syncs"] / steps,
             "events": moved["events"] / steps,
             "allocations": moved["allocations"] / steps,
+            # Of all steps together: what became part of a graph.
+            "captured": moved["captured"],
             # Whatever is cured, the device's own work remains.
             "bound": wall / max(covered(spans), 1e-9),
         }

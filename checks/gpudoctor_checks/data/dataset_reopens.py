@@ -72,7 +72,7 @@ class DatasetReopens(Check):
             if item.place.function.rpartition(".")[2] == function
             and relative(run.recording, item.place.path).endswith(script.path.removeprefix("./"))
         )
-        share = wait * inside
+        share = run.worth(wait * inside)
         if share < self.limit("wait_share"):
             return
         yield confirmed(

@@ -105,6 +105,7 @@ class PaddingWaste(Check):
             f"{percent(share)} of the tokens are padding: {tokens / run.lead.steps / len(run.states):,.0f} "
             f"tokens a step on a rank, forward and backward {percent(compute)} of the time.",
             share=share * compute,
+            device=True,
             spans=spans,
             severity=severity,
             run=run,

@@ -130,7 +130,7 @@ class SlowPreprocessing(Check):
         if each is None or each < self.limit("item_seconds"):
             return
         idle = busy is not None and busy.busy < self.limit("workers_busy")
-        share = wait.always * own
+        share = run.worth(wait.always * own)
         spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         yield confirmed(

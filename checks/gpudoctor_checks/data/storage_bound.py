@@ -73,7 +73,7 @@ class StorageBound(Check):
         wait = waiting(process)
         disk, io = waits.get("workers_disk", 0.0), waits.get("io_wait", 0.0)
         slow = disk >= self.limit("disk_share") or io >= self.limit("io_wait")
-        if wait.share < self.limit("wait_share") or not slow:
+        if run.worth(wait.share) < self.limit("wait_share") or not slow:
             return
         loader = training_loader(process)
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []

@@ -65,6 +65,7 @@ class TransferBound(Check):
             f"Copies to the device take {percent(share)} of the step by its own clock, "
             f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
             share=share,
+            device=True,
             spans=spans,
             severity=severity,
             run=run,

@@ -76,7 +76,9 @@ class UnpinnedTransfer(Check):
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         loader = training_loader(run.lead.process)
         on_device = any(state.known("device_forward") for state in run.states)
-        severity = level(run.share("transfer"), self.limit("share_noted"), self.limit("share_warned"))
+        severity = level(
+            run.worth(run.share("transfer")), self.limit("share_noted"), self.limit("share_warned")
+        )
         if severity is None or not on_device or loader is None or (loader.pinned and not suspected):
             return
         spans = loader_spans(patient, loader.place)

@@ -109,7 +109,7 @@ class WorkersMisfit(Check):
         """Waits at the start of each epoch, for workers that are started for it."""
         process = run.lead.process
         wait, loader = waiting(process), training_loader(process)
-        severity = level(wait.starts, self.limit("gap_noted"), self.limit("gap_warned"))
+        severity = level(run.worth(wait.starts), self.limit("gap_noted"), self.limit("gap_warned"))
         if severity is None or wait.epochs < self.limit("starts"):
             return
         if loader is None or loader.workers == 0:

@@ -66,6 +66,7 @@ class CommunicationBound(Check):
             f"Collectives that nothing hides take {percent(share)} of the step, "
             f"{duration(run.per_step('device_collective'))} a step on {len(run.states)} ranks.",
             share=share,
+            device=True,
             spans=(),
             severity=severity,
             run=run,

@@ -94,6 +94,7 @@ class StragglingRank(Check):
             f"{percent(late.share)} of it, "
             f"and the others wait{cause}{at(spans)}.",
             share=late.share,
+            device=True,
             spans=spans,
             severity=severity,
             run=run,

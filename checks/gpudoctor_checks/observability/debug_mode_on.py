@@ -184,6 +184,7 @@ class DebugModeOn(Check):
                 [item for item in suspected if _speaks_of(item, pattern)],
                 f"{on.what} is on in {percent(on.share)} of the steps: {what}{price}{at(spans)}.",
                 share=on.cost or None,
+                device=True,
                 spans=spans,
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 run=run,

@@ -147,7 +147,7 @@ class EvaluationTooOften(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, phases=("evaluation",), owners=(Owner.EVALUATION,))
+        cost = price(patient, run, phases=("evaluation",), owners=(Owner.EVALUATION,), device=True)
         gathered = experience(patient, run)
         if gathered is not None and gathered.evaluation:
             return
@@ -166,6 +166,7 @@ class EvaluationTooOften(Check):
             f"Evaluation takes {percent(cost.share)} of the time: {period(every)}, "
             f"{duration(each)} each{at(spans)}.",
             share=cost.share,
+            device=True,
             spans=spans,
             severity=severity,
             run=run,

@@ -156,6 +156,7 @@ class ProfilerInLoop(Check):
             self,
             suspected,
             self._words(tool, own, covered, slower, spans),
+            device=True,  # it slows kernels down as well
             share=min(0.99, share) if share >= self.limit("share_noted") else None,
             spans=spans,
             severity=severity,

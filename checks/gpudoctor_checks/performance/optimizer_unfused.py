@@ -112,6 +112,7 @@ class OptimizerUnfused(Check):
             f"The optimizer takes {percent(share)} of the time and goes through the parameters one by one"
             f"{at(spans)}.",
             share=share,
+            device=True,
             spans=spans,
             severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
             run=run,

@@ -81,7 +81,7 @@ class Recompiling(Check):
             f"{at(spans)}{why}.",
             share=share,
             spans=spans,
-            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            severity=Severity.WARNING if run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
             run=run,
             name="recompile_share",
             numbers=(measured("recompilations", len(late), "{times}", run.recording),),

@@ -98,6 +98,7 @@ class StepTimeDrift(Check):
             f"start ({found.steps} steps, p={found.p:.1g}); what rises is {found.part}{at(spans)}"
             f"{_EPISODES if longer else ''}.",
             share=None if longer else found.lost,
+            device=True,
             spans=list(dict.fromkeys(spans)),
             severity=Severity.NOTE if longer else severity,
             run=run,

@@ -80,6 +80,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
             clock.switch(OTHER)
             phase = OTHER
         owned = 0
+        clock.scaling = False
         models.stepped(optimizer)
         closure = closure_of(args, kwargs)
         began = perf_counter()
@@ -201,6 +202,13 @@ def _scaler(probe: Probe, scaler: Any) -> None:
             if skipped[0]:
                 steps.optimizer_ended(optimizer, sys._getframe(CALLER))
 
+    def asks(_args: Any, _kwargs: Any) -> Any:
+        clock.scaling = clock.phase == OPTIMIZER
+        return True
+
+    def asked(_token: Any, _result: Any, _failed: bool) -> None:
+        clock.scaling = False
+
     def updated(args: Any, _kwargs: Any) -> Any:
         was, skipped[0] = skipped[0], False
         updates(args[0])
@@ -219,4 +227,5 @@ def _scaler(probe: Probe, scaler: Any) -> None:
     # Unscaling walks over all gradients, and looks at the device for values that are not finite.
     _phase(probe, scaler, "unscale_")
     guard.surround("scaler", scaler, "step", begin, end)
+    guard.surround("scaler", scaler, "_maybe_opt_step", asks, asked)
     guard.surround("scaler", scaler, "update", updated, after_update)

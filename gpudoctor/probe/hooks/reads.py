@@ -1,5 +1,10 @@
 """Reads of tensors by the host (`item`, `tolist`, `float`...), which wait for the device, and moves to it.
 
+What makes a tensor of a size that only its values tell (`nonzero`, `unique`) waits as well. So do an index
+that is a mask (`x[x > 0]`) and `torch.nonzero(x)`, which are left to the sampler: a tensor whose `__getitem__`
+is replaced is a sequence to C code, so that `torch.tensor([loss, other])` fails, and Dynamo knows torch's C
+functions by identity.
+
 A tensor's methods are replaced by descriptors: `torch.Tensor.item` is still torch's own object, which code
 compares with (subclasses that handle `__torch_function__`); only a tensor's own `tensor.item` comes by
 here. Of tensors on the CPU only the count and the line are taken, and the method that is called is torch's.
@@ -14,9 +19,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import OPTIMIZER, OWNS, SYNC, TRANSFER
+from ..guard import CALLER
 from ..table import AT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import FrameType
 
     from ..clock import Clock
@@ -27,6 +34,10 @@ HOST_READS = ("item", "tolist")
 """Reads that are worth counting on a machine without a device, too."""
 DEVICE_READS = ("numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "__array__")
 MOVES = ("to", "cuda")
+WAITS = ("nonzero", "argwhere", "masked_select", "equal", "is_nonzero", "allclose", "bincount")
+"""Methods that give no result before the device has computed it."""
+WAITING = ("unique", "unique_consecutive")
+"""Functions of torch that do so, and that are written in Python; the methods of their names call them."""
 _READS = AT["reads"]
 _INNER = ("/torch/_tensor.py", "/torch/_tensor_str.py", "\\torch\\_tensor.py", "\\torch\\_tensor_str.py")
 """Files of torch that read for the user: `print(t)`, `f"{t}"`."""
@@ -37,16 +48,28 @@ def install(probe: Probe) -> None:
     tensor = probe.torch.Tensor
     if not probe.guard.wanted(HOOK):
         return
-    device = has_device(probe)
     reader = Reader(probe)
-    for name in HOST_READS + (DEVICE_READS if device else ()):
-        original = getattr(tensor, name)
-        chosen = probe.guard.safely(HOOK, functools.partial(reader.of, name))
-        probe.guard.put(tensor, name, original, Read(original, chosen, probe.clock))
-    for name in MOVES if device else ():
-        original = getattr(tensor, name)
-        chosen = probe.guard.safely(HOOK, functools.partial(reader.move, name))
-        probe.guard.put(tensor, name, original, Method(original, chosen))
+
+    def put(kind: Any, choose: Any, names: Iterable[str]) -> None:
+        for name in names:
+            original = getattr(tensor, name)
+            chosen = probe.guard.safely(HOOK, functools.partial(choose, name))
+            probe.guard.put(tensor, name, original, kind(original, chosen))
+
+    def of_devices() -> None:
+        put(read, reader.of, DEVICE_READS)
+        put(read, reader.wait, WAITS)
+        put(Method, reader.move, MOVES)
+        for name in WAITING:
+            enter, leave = functools.partial(reader.asks, name), functools.partial(reader.told, name)
+            probe.guard.surround(HOOK, probe.torch, name, enter, leave)
+
+    read = functools.partial(Read, clock=probe.clock)
+    put(read, reader.of, HOST_READS)
+    if has_device(probe):
+        of_devices()
+    else:  # one of a torch that was built without any: what brings it comes later
+        probe.device_clock.met.append(probe.guard.safely(HOOK, of_devices))
 
 
 def has_device(probe: Probe) -> bool:
@@ -92,7 +115,7 @@ class Read(Method):
         if tensor is None:
             return self._original
         clock = self._clock
-        if clock.stepping or clock.phase == OPTIMIZER:
+        if clock.stepping or (clock.phase == OPTIMIZER and not clock.scaling):
             return self._bind(tensor, owner)
         return self._choose(tensor, self._original) or self._bind(tensor, owner)
 
@@ -132,6 +155,29 @@ class Reader:
                 self._sites.at("sync", "Tensor." + name, frame).add(0.0, self._steps.index)
             return None
         return functools.partial(self._read, name, original, tensor)
+
+    def wait(self, name: str, tensor: Any, original: Any) -> Any:
+        """What waits on a device, and is nothing worth counting on the host."""
+        return functools.partial(self._read, name, original, tensor) if self._waits(tensor) else None
+
+    def _waits(self, tensor: Any) -> bool:
+        clock = self._clock
+        if OWNS[clock.phase] or type(tensor) not in self._plain or self._compiling():
+            return False
+        return self._ident() == clock.ident and not self._on_host(tensor)
+
+    def asks(self, _name: str, args: Any, kwargs: Any) -> Any:
+        """A function that waits begins: None where it does not."""
+        if not self._waits(args[0] if args else kwargs.get("input")):
+            return None
+        before = self._clock.switch(SYNC)
+        return before, self._clock.mark
+
+    def told(self, name: str, token: Any, _result: Any, _failed: bool) -> None:
+        """It has its result."""
+        before, start = token
+        self._clock.switch(before)
+        self._note(name, sys._getframe(CALLER), self._clock.mark - start)
 
     def _read(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         clock = self._clock

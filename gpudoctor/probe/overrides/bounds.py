@@ -18,11 +18,13 @@ _LOOK = 0.2
 
 
 def apply(trial: Trial, detail: str, value: Any) -> None:
-    """`steps` (None: until the parent says so), `seed`, `isolate`."""
+    """`steps` (None: until the parent says so), `seed`, `isolate`, `fences` (numbers of steps)."""
     if detail == "steps":
         trial.probe.steps.after.append(End(trial, value).stepped)
     elif detail == "seed":
         seed(trial, int(value))
+    elif detail == "fences":
+        fence(trial, [int(step) for step in value])
     elif detail == "isolate" and value:
         from .isolation import Isolation
 
@@ -37,6 +39,18 @@ def seed(trial: Trial, value: int) -> None:
     if numpy is not None:
         numpy.random.seed(value)
     trial.torch.manual_seed(value)
+
+
+def fence(trial: Trial, steps: list[int]) -> None:
+    """Before each of these steps the device has done what came before: the wait is the end of the last one."""
+    probe = trial.probe
+
+    def ends() -> None:
+        if probe.device_clock.finish():
+            trial.reached("trial.fences")
+
+    probe.steps.fences = frozenset(steps)
+    probe.steps.fence = probe.guard.safely("fences", ends)
 
 
 class End:

@@ -43,6 +43,46 @@ def test_less_than_a_millisecond_is_noise():
     assert straggler(job({"data_wait": 0.0010}, {"backward": 0.0058})) is None
 
 
+READS = {"forward": 0.001, "backward": 0.002, "optimizer": 0.0005, "sync": 0.0085}
+"""The host of a rank that reads its loss in each step: it waits there, and nowhere else."""
+LAUNCHES = {"forward": 0.006, "backward": 0.004, "optimizer": 0.002}
+"""The host of one that does not: it waits wherever the queue is full."""
+
+
+def device(forward=0.003, backward=0.007, idle=0.0003, **more):
+    """A device's step, in which the end of backward waits for the other ranks."""
+    busy = forward + backward + 0.0015
+    given = {"forward": forward, "backward": backward, "optimizer": 0.0015, "busy": busy, "idle": idle, **more}
+    return {f"device_{name}": seconds for name, seconds in given.items()}
+
+
+def test_a_rank_that_reads_its_loss_is_none():
+    """By the hosts' times the other one is late."""
+    assert straggler(job(READS, LAUNCHES)).rank == 1
+    assert straggler(job(READS | device(), LAUNCHES | device())) is None
+
+
+def test_a_slow_device_is_found_behind_its_host():
+    slow, fast = device(forward=0.006), device(backward=0.010)
+    found = straggler(job(READS | slow, LAUNCHES | fast))
+    assert (found.rank, next(iter(found.parts))) == (0, "forward")
+    assert found.seconds == pytest.approx(0.003, rel=0.1)
+
+
+def test_a_device_that_waits_for_its_loader_is_found():
+    waits = {"data_wait": 0.006} | READS | device(idle=0.006)
+    found = straggler(job(waits, LAUNCHES | device(backward=0.0127), LAUNCHES | device(backward=0.0127)))
+    assert (found.rank, next(iter(found.parts))) == (0, "data_wait")
+
+
+def test_devices_are_compared_in_the_steps_that_were_timed():
+    """Of later steps only some are; here every other one of the slow rank's."""
+    some = lambda i: 0.006 if i % 2 else float("nan")  # noqa: E731
+    slow = {**device(forward=0.006), "device_busy": lambda i: some(i) + 0.0085, "device_idle": some}
+    assert straggler(job(READS | slow, LAUNCHES | device(backward=0.010), steps=150)) is None
+    assert straggler(job(READS | slow, LAUNCHES | device(backward=0.010), steps=300)).rank == 0
+
+
 def test_few_steps_say_nothing():
     assert straggler(job({"data_wait": 0.01}, {"backward": 0.015}, steps=80)) is None
 

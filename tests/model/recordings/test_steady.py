@@ -16,6 +16,25 @@ def test_warm_up_is_left_out():
     assert state.steps == 188
 
 
+def test_steps_while_a_devices_queue_fills_are_no_steps():
+    """The host runs ahead: at first a step is as long as its launches, then as long as the device's work."""
+    ahead = lambda i: 0.002 if i < 25 else 0.05 if i == 25 else 0.016  # noqa: E731
+    columns = {"data_wait": 0.0, "backward": 0.0, "optimizer": 0.0, "other": 0.0, "forward": ahead}
+    state = steady(make_process(make_steps(200, noise=0.0, warm_up=0, device_busy=0.016, **columns)))
+    assert state.warm_up_steps == 26
+    assert state.step_seconds == pytest.approx(0.016, rel=1e-3)
+    on_host = steady(make_process(make_steps(200, noise=0.0, warm_up=0, **columns)))
+    assert on_host.warm_up_steps == 1, "nothing runs ahead of a CPU"
+
+
+def test_our_own_readings_are_no_time_of_the_programs():
+    plain = {"noise": 0.0, "warm_up": 0}
+    state = steady(make_process(make_steps(200, **plain, other=0.0103, probe=0.01)))
+    without = steady(make_process(make_steps(200, **plain)))
+    assert state.shares == pytest.approx(without.shares, rel=1e-3)
+    assert sum(state.shares.values()) == pytest.approx(1.0)
+
+
 def test_a_run_without_warm_up_loses_its_first_step_only():
     assert steady(make_process(make_steps(200, warm_up=0))).warm_up_steps == 1
 

@@ -20,6 +20,7 @@ from gpudoctor.model.reading.recordings.costs import (
     sites,
 )
 from gpudoctor.model.reading.recordings.facts import on_gpu
+from gpudoctor.model.reading.recordings.numbers import gpu_use
 from gpudoctor.model.reading.recordings.steady import Steady, steady
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.recording import Process, Recording
@@ -57,9 +58,9 @@ class Run:
         return median(known) if known else None
 
     def worth(self, share: float) -> float:
-        """What a share of the host's time can give back: no more than the device is idle, where its clock is
+        """What a share of the host's time can give back: no more than the device is idle, as far as that is
         known."""
-        idle = self.idle
+        idle = self.idle if self.idle is not None else unused(self.recording)
         return share if idle is None else min(share, idle)
 
     def per_step(self, column: str) -> float:
@@ -69,6 +70,16 @@ class Run:
     def events(self, column: str) -> int:
         """Steps in which it happened, on the rank where it happened most."""
         return max(state.events(column) for state in self.states)
+
+
+@once
+def unused(recording: Recording) -> float | None:
+    """Share of the steady time in which no kernel ran on the GPUs of a run, as the driver sampled it; None
+    where it was not, or models stood on the CPU."""
+    if not any(on_gpu(process) for process in recording.ranks):
+        return None
+    used = [gpu.utilization for gpu in gpu_use(recording) if gpu.utilization]
+    return 1.0 - max(used) if used else None
 
 
 def recorded(patient: Patient) -> Recording | None:

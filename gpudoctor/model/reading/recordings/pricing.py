@@ -55,11 +55,12 @@ def price(
     phases: Sequence[str] = (),
     owners: Sequence[Owner] = (),
     wanted: Callable[[Site], bool] | None = None,
+    device: bool = False,
 ) -> Price:
     """The price of phases, of the lines of owners, of sites, or of several of them.
 
     `wanted` takes the sites that count: with phases, their part of these phases' time; without, their own
-    seconds in whatever phase they stand.
+    seconds in whatever phase they stand. `device`: what goes with it is work of the device's, too.
     """
     every = sites_of(run, *(phases or PARTS))
     found = [site for site in every if (wanted is None and phases) or (wanted is not None and wanted(site))]
@@ -76,7 +77,7 @@ def price(
     calls = sum(site.calls for site in found)
     steps = run.lead.steps + run.lead.warm_up_steps
     return Price(
-        share=run.worth(min(1.0, share + beside)),
+        share=min(1.0, share + beside) if device else run.worth(min(1.0, share + beside)),
         host=min(1.0, share + beside),
         spans=tuple({(span.path, span.line): span for span in spans}.values()),
         sites=tuple(found),
@@ -115,13 +116,18 @@ def confirmed(
     name: str = "step_share",
     facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     breaks: str | None = None,
+    device: bool = False,
 ) -> Finding:
-    """The finding of a measured ailment: the suspicion that it confirms, grown, or a new one."""
+    """The finding of a measured ailment: the suspicion that it confirms, grown, or a new one.
+
+    Its share is the host's time, which costs no more than the device is idle; or it is the `device`'s own work.
+    """
     evidence: list[Evidence] = list(spans)
     if share is not None:
         evidence.append(measured(name, share, "1", run.recording))
     evidence += numbers
-    cost = Cost(step_share=share, breaks=breaks)
+    worth = share if share is None or device else run.worth(share)
+    cost = Cost(step_share=worth, breaks=breaks)
     base = best_match(suspected, spans)
     if base is not None:
         return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)

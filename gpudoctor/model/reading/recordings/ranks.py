@@ -22,6 +22,10 @@ SURE = 1e-3
 """One-sided p-value (Wilcoxon) above which a delay may be chance."""
 WAITING = ("backward", "collective", "sync", "optimizer")
 """Phases in which a rank waits for the others: gradients are reduced in backward, FSDP gathers there too."""
+_IDLE = "device_idle"
+_STEP_ON_DEVICE = ("device_busy", _IDLE)
+_WAITING_ON_DEVICE = ("device_backward", "device_collective", "device_optimizer")
+_PARTS_ON_DEVICE = {"transfer": "device_transfer", "forward": "device_forward"}
 _CELLS = 1 << 18
 """Ranks x steps that are looked at; of more steps, evenly spaced ones."""
 
@@ -31,6 +35,7 @@ class Aligned:
 
     def __init__(self, states: Sequence[Steady], common: Sequence[tuple[int, int]]) -> None:
         self._states = states
+        self._common = common
         self._rows = [[rows[key] for key in common] for rows in map(_by_index, states)]
         self._weights = [max(1, weight) for _, weight in common]
         self.ranks = tuple(state.process.rank for state in states)
@@ -43,6 +48,20 @@ class Aligned:
         if self.steps >= LEAST_STEPS:
             return True
         return self.steps >= FEW_STEPS and min(map(sum, self.column("duration"))) >= LONG
+
+    def on_device(self) -> "Aligned | None":
+        """The same where every rank's device was timed: in these steps its own time can be compared, too.
+
+        None where no rank's was: then there is the host's time alone.
+        """
+        if not any(state.known(_IDLE) for state in self._states):
+            return None
+        idles = [state.process.steps.column(_IDLE) for state in self._states]
+        sides = list(zip(idles, self._rows, strict=True))
+        timed = [
+            all(len(idle) and math.isfinite(idle[rows[i]]) for idle, rows in sides) for i in range(self.steps)
+        ]
+        return Aligned(self._states, [key for key, kept in zip(self._common, timed, strict=True) if kept])
 
     def column(self, name: str) -> list["array[float]"]:
         """Seconds a step by rank and step; 0 where not known."""
@@ -112,12 +131,21 @@ def straggler(recording: Recording) -> Straggler | None:
 
     A rank's own work is its step without the phases in which ranks wait for each other. The culprit has the
     most of it, step by step. Judged over 100 steps or 10 s, above 1 ms, with p < 0.001.
+
+    Where devices were timed it is their time: a host that launches work waits where it reads a value, or where
+    a queue is full, whoever is late.
     """
     table = aligned(recording)
+    timed = table.on_device() if table is not None else None
+    table = timed or table
     if table is None or not table.enough:
         return None
-    durations = table.column("duration")
-    work = table.without(durations, *WAITING)
+    if timed is not None:
+        durations = _sum(*(table.column(name) for name in _STEP_ON_DEVICE))
+        work = table.without(durations, *_WAITING_ON_DEVICE)
+    else:
+        durations = table.column("duration")
+        work = table.without(durations, *WAITING, "probe")
     late = _lateness(work)
     middles = [median(mine) for mine in late]
     worst = max(range(len(late)), key=middles.__getitem__)
@@ -135,17 +163,27 @@ def straggler(recording: Recording) -> Straggler | None:
         share=min(1.0, seconds / median(map(max, zip(*durations, strict=True)))),
         p=p,
         steps=table.steps,
-        parts=_parts(table, work, worst),
+        parts=_parts(table, work, worst, _PARTS_ON_DEVICE if timed is not None else {}),
         waited=-median(_lateness(waits, worst)[0]),
     )
 
 
-def _parts(table: Aligned, work: Sequence["array[float]"], worst: int) -> dict[str, float]:
-    """Seconds a step by which each part of a rank's own work is longer than the others', most first."""
-    own = [name for name in PHASES if name not in WAITING]
-    parts = {name: median(_lateness(table.column(name), worst)[0]) for name in own}
-    parts[OTHER] = median(_lateness(table.without(work, *own), worst)[0])
+def _parts(
+    table: Aligned, work: Sequence["array[float]"], worst: int, columns: Mapping[str, str]
+) -> dict[str, float]:
+    """Seconds a step by which each part of a rank's own work is longer than the others', most first.
+
+    `columns` has the parts that a device's clock knows.
+    """
+    own = {name: columns.get(name, name) for name in PHASES if name not in WAITING}
+    parts = {name: median(_lateness(table.column(column), worst)[0]) for name, column in own.items()}
+    parts[OTHER] = median(_lateness(table.without(work, *own.values()), worst)[0])
     return dict(sorted(parts.items(), key=lambda item: -item[1]))
+
+
+def _sum(*columns: Sequence["array[float]"]) -> list["array[float]"]:
+    """Columns by rank and step, added up."""
+    return [array("d", map(math.fsum, zip(*mine, strict=True))) for mine in zip(*columns, strict=True)]
 
 
 def _lateness(values: Sequence[Sequence[float]], only: int | None = None) -> list["array[float]"]:

@@ -15,6 +15,8 @@ from gpudoctor.model.signs.recording import PHASES, Process
 OTHER = "other"
 """What is left of a step when all phases are taken away."""
 PARTS = (*PHASES, OTHER)
+_PROBE = "probe"
+"""Our own readings: no time of the program's."""
 _SLOW = 1.5
 """A step this much longer than those of the second half is not warm yet."""
 _NEAR = 5
@@ -51,7 +53,7 @@ class Steady:
         return [values[row] for row in self.rows] if len(values) else []
 
     def total(self, column: str) -> float:
-        """Sum of the known values; `other` is what no phase holds."""
+        """Sum of the known values; `other` is what no phase holds, and no reading of ours."""
         key = ("steady total", column)
         if key not in self.process.memory:
             self.process.memory[key] = self._total(column)
@@ -60,12 +62,13 @@ class Steady:
 
     def _total(self, column: str) -> float:
         if column == OTHER:
-            return max(0.0, self.seconds - sum(self.total(name) for name in PHASES))
+            return max(0.0, self.seconds - sum(self.total(name) for name in (*PHASES, _PROBE)))
         return math.fsum(value for value in self.values(column) if not math.isnan(value))
 
     def share(self, phase: str) -> float:
-        """Share of the time (0..1) in a phase; 0 where there was no step."""
-        return self.total(phase) / self.seconds if self.seconds > 0 else 0.0
+        """Share of the program's own time (0..1) in a phase; 0 where there was no step."""
+        own = self.seconds - self.total(_PROBE)
+        return min(1.0, self.total(phase) / own) if own > 0 else 0.0
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step: seconds of a phase, number of calls."""
@@ -131,10 +134,9 @@ class Steady:
 @once
 def steady(process: Process) -> Steady:
     """The steady state of a process."""
-    table = process.steps
-    durations, counts = table.column("duration"), _counts(process)
-    each = [seconds / count for seconds, count in zip(durations, counts, strict=True)]
-    first = max(_warm(each), _compiled(process, counts))
+    durations, counts = process.steps.column("duration"), _counts(process)
+    each = _each(process)
+    first = max(_warm(each, _runs_ahead(process)), _compiled(process, counts))
     kept = [row for row in range(first, len(each)) if math.isfinite(each[row])]
     pauses = _pauses(process, each, kept)
     rows = tuple(row for row in kept if row not in pauses)
@@ -148,6 +150,18 @@ def steady(process: Process) -> Steady:
     )
 
 
+def cold_steps(process: Process) -> int:
+    """Steps at the start that take longer than later ones; those in which a host runs ahead are none."""
+    counts = _counts(process)
+    return int(sum(counts[: max(_warm(_each(process), False), _compiled(process, counts))]))
+
+
+def _each(process: Process) -> list[float]:
+    """Seconds of a step, by row."""
+    durations = process.steps.column("duration")
+    return [seconds / count for seconds, count in zip(durations, _counts(process), strict=True)]
+
+
 def counts(process: Process) -> list[float]:
     """Steps in each row."""
     return _counts(process)
@@ -158,16 +172,22 @@ def _counts(process: Process) -> list[float]:
     return [max(1.0, count) for count in given] if len(given) else [1.0] * len(process.steps)
 
 
-def _warm(each: Sequence[float]) -> int:
+def _runs_ahead(process: Process) -> bool:
+    """Whether the host launches work for a device: until the queue is full, steps last as long as launching."""
+    return any(math.isfinite(value) for value in process.steps.column("device_busy"))
+
+
+def _warm(each: Sequence[float], runs_ahead: bool) -> int:
     """The first row that is warm; the first row of a run never is."""
     rows = len(each)
     if rows < 2:
         return 0
     usual = median(each[rows // 2 :])
     limit = max(1, int(rows * _LONGEST_WARM_UP))
+    least, most = usual / _SLOW if runs_ahead else 0.0, _SLOW * usual
     for row in range(1, limit + 1):
-        near = each[row : row + _NEAR]
-        if each[row] <= _SLOW * usual and median(near) <= _SLOW * usual:
+        near = median(each[row : row + _NEAR])
+        if least <= each[row] <= most and least <= near <= most:
             return row
     return limit if rows > _NEAR else 1
 

@@ -1,0 +1,63 @@
+"""No report claims more than the device's idle share, whatever was recorded; nor do its findings together."""
+
+import re
+
+from claims import ITS_OWN_WORK, beyond
+from hypothesis import given
+from hypothesis import strategies as st
+from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
+
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.model import PatientKind
+from gpudoctor.model.reading.recordings.judged import run_of
+from gpudoctor.testing import make_host, make_patient
+
+REGISTRY = load_registry()
+REQUEST = Request(registry=REGISTRY, selection=make_selection(REGISTRY, [], []))
+SECONDS = st.sampled_from([0.0, 0.0002, 0.001, 0.004, 0.02])
+"""Of a phase in a step."""
+PHASES = ("data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint", "other")
+ON_DEVICE = record("model", 1.2, **{"class": "Net", "device": "cuda:0", "parameters": 1000, "tensors": 4})
+
+
+@st.composite
+def jobs(draw):
+    """A job on a device: where its host's time went, and for how much of it the device was idle."""
+    phases = {name: draw(SECONDS) for name in PHASES}
+    step = sum(phases.values()) or 0.001
+    idle = draw(st.floats(0.0, 1.0))
+    clock = draw(st.booleans())
+    columns = {"device_idle": step * idle, "device_busy": step * (1 - idle)} if clock else {}
+    ranks = draw(st.sampled_from([1, 2]))
+    steps = draw(st.sampled_from([40, 200]))
+    waits = [
+        site(phase, what, phases[phase] * steps, steps, tensor=phase == "sync", line=40 + number)
+        for number, (phase, what) in enumerate(
+            (("sync", "Tensor.item"), ("logging", "print"), ("checkpoint", "torch.save"), ("transfer", "Tensor.to"))
+        )
+    ]
+    seen = lines(*(("other" if name == "other" else name, "/job/train.py", 60 + k, "train", round(1e4 * seconds))
+                   for k, (name, seconds) in enumerate(phases.items()) if seconds))  # fmt: skip
+    loader = record("loader", 1.1, workers=draw(st.sampled_from([0, 2])), batch_size=8, pinned=False, path="/job/train.py",
+                    line=30, number=1)  # fmt: skip
+    rows = make_steps(steps, noise=draw(st.sampled_from([0.0, 0.05])), warm_up=2, **phases, **columns)
+    every = [
+        make_process(rows, records=[ON_DEVICE, loader, *waits, seen], rank=rank, world=ranks) for rank in range(ranks)
+    ]
+    busy = make_machine(30, gpu0_util=(1 - idle) * 100) if draw(st.booleans()) else None
+    facts = {"gpus": [{"name": "Some GPU", "index": 0}], "cpus": 8, "memory": 32 << 30, "cgroup_memory": None}
+    return make_recording(*every, machine_facts=facts, **({"machine": busy} if busy is not None else {}))
+
+
+@given(jobs())
+def test_no_wait_is_worth_more_than_the_device_is_idle(recording):
+    patient = make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING)
+    report = examine(patient, REQUEST)
+    assert not [item for item in report.problems if "crashed" in item or "failed" in item]
+    findings = [item.finding for item in report.findings]
+    assert not beyond(patient, findings)
+    told = re.search(r"([\d.]+)x faster", report.summary.promise)
+    if told and not ITS_OWN_WORK & {str(item.code) for item in findings}:
+        assert float(told[1]) <= 1.06 / max(1e-9, 1 - run_of(recording).worth(1.0)) or float(told[1]) >= 100
