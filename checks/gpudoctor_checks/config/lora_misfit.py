@@ -21,7 +21,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.families import COMMON, Family, family
-from gpudoctor.model.reading.program import bound_to, switched_off
+from gpudoctor.model.reading.program import bound_to, never_runs, switched_off
 from gpudoctor.model.reading.setup_links import links
 from gpudoctor.model.reading.setups import argument_calls, in_a_test
 from gpudoctor.model.reading.trained import trainers
@@ -278,6 +278,7 @@ def _calls(source: Source | None) -> Iterator[Adapter]:
                 call.method != "LoraConfig"
                 or call.name.split(".", 1)[0] not in {"peft", "trl"}
                 or in_a_test(call)
+                or never_runs(source, call)
             ):
                 continue
             rslora = call.keywords.get("use_rslora")

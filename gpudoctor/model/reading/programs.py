@@ -196,6 +196,19 @@ def training_programs(source: Source) -> tuple[Program, ...]:
     return kept[1]
 
 
+def in_a_training(source: Source, script: Script) -> bool:
+    """Whether a script belongs to a program that trains. What it lacks elsewhere, in an evaluation, a converter or
+    a module that nothing in sight trains with, is not an ailment of a training."""
+    return any(script.path == item.path for program in training_programs(source) for item in program.scripts)
+
+
+def only_evaluates(source: Source) -> bool:
+    """Whether what was read runs a model over data and trains none: its set-up is not a training's."""
+    return not source.trains and any(
+        loop.role is LoopRole.EVALUATION for script in source.scripts for loop in script.loops
+    )
+
+
 def _programs(source: Source) -> tuple[Program, ...]:
     paths = {os.path.normpath(script.path): script for script in source.scripts}
     stems = {_stem(path) for path in paths}
