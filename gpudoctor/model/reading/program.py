@@ -154,7 +154,7 @@ def _callers(source: Source, function: str) -> list[Call]:
 
 
 def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
-    """Whether the defaults keep a call from running: a switch that is off, here or at every call of its function."""
+    """Whether defaults keep a call from running: a switch that is off, here or at all calls of its function."""
     if any(guard.never for guard in call.guards):
         return True
     if not call.function or depth == 0:

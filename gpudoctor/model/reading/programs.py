@@ -197,8 +197,11 @@ def training_programs(source: Source) -> tuple[Program, ...]:
 
 
 def in_a_training(source: Source, script: Script) -> bool:
-    """Whether a script belongs to a program that trains. What it lacks elsewhere, in an evaluation, a converter or
-    a module that nothing in sight trains with, is not an ailment of a training."""
+    """Whether a script belongs to a program that trains.
+
+    What an evaluation lacks, a converter or a module that nothing in sight trains with, is not an ailment of a
+    training.
+    """
     return any(script.path == item.path for program in training_programs(source) for item in program.scripts)
 
 

@@ -24,9 +24,11 @@ _PLAIN_DECORATORS = frozenset(
     }
 )  # fmt: skip
 """Decorators that leave it to the program who calls what they decorate; others may register it somewhere."""
+_NAMESPACES = frozenset({"globals", "locals", "vars", "Fire"})
+"""Ways to find a function by its name in the module that asks, and nowhere else."""
 _DYNAMIC = frozenset(
     {
-        "globals", "locals", "vars", "exec", "eval", "__import__", "import_module", "Fire", "instantiate",
+        "exec", "eval", "__import__", "import_module", "instantiate",
         "import_string", "locate", "attrgetter", "methodcaller",
     }
 )  # fmt: skip
@@ -74,17 +76,23 @@ class _Code:
     """Names given by `import f as g`."""
     dynamic: bool = False
     """Whether it may look up names that only a run can tell."""
+    open: bool = False
+    """Whether it looks up names of its own that only a run can tell: then any of them may be called."""
     methods: bool = False
     """Whether it looks up attributes of `self` by such names: then any method may be called."""
     own: frozenset[str] = frozenset()
     """Functions and classes of its top level that share their name with no method: a bare name means these."""
+    modules: frozenset[str] = frozenset()
+    """Names of imported modules of the program: `train` of `train.report()` is not its function `train`."""
     foreign: frozenset[str] = frozenset()
     """Names of imported libraries: `torch.fft` mentions nothing of the program."""
 
     def mentions(self, node: ast.AST) -> set[str]:
         """What code of the module mentions; its own functions with the module's path before the name."""
         return {
-            _of_module(self.module, word) if word in self.own else word for word in _bare_names(node)
+            _of_module(self.module, word) if word in self.own else word
+            for word in _bare_names(node)
+            if word not in self.modules
         } | _mentions(node, self.foreign)
 
 
@@ -101,6 +109,9 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     codes = {id(module): _take_apart(module, bases) for module in modules}
     if any(code.dynamic for code in codes.values()):
         return
+    for code in codes.values():
+        if code.open:
+            code.names |= _all_names(code)
     if any(code.methods for code in codes.values()):
         for code in codes.values():
             for unit in code.units:
@@ -287,7 +298,9 @@ def _closure(codes: list[_Code], roots: list[_Unit]) -> set[int]:
 
 
 def _take_apart(module: Module, bases: "_Bases") -> _Code:
-    code = _Code(module=module, bases=bases, own=_own(module), foreign=_foreign(module))
+    code = _Code(
+        module=module, bases=bases, own=_own(module), modules=_modules(module), foreign=_foreign(module)
+    )
     _block(code, module.tree.body, None, code.names)
     for alias in module.of(ast.alias):
         if alias.asname:
@@ -295,8 +308,24 @@ def _take_apart(module: Module, bases: "_Bases") -> _Code:
     code.dynamic = any(_looks_up(module, call) for call in module.of(ast.Call)) or any(
         node.attr == "modules" and _root(node) == "sys" for node in module.of(ast.Attribute)
     )
+    code.open = any(_looks_around(module, call) for call in module.of(ast.Call))
+    if code.open and any(alias.name == "*" for alias in module.of(ast.alias)):
+        code.dynamic = True  # what it has then is another module's too
     code.methods = any(_looks_up_own(call) for call in module.of(ast.Call))
     return code
+
+
+def _all_names(code: _Code) -> set[str]:
+    """Everything that a module's top level defines or imports, as if its code mentioned it."""
+    own = {unit.full for unit in code.units if unit.owner is None}
+    own |= {unit.node.name for unit in code.units if unit.owner is None}
+    return own | {origin.rpartition(".")[2] for origin in _imported_objects(code.module).values()}
+
+
+def _imported_objects(module: Module) -> dict[str, str]:
+    """Names that imports give to something other than a module of the program, with their origins."""
+    modules = {link.name for link in module.links}
+    return {name: origin for name, origin in module.imports.items() if origin not in modules}
 
 
 def _block(code: _Code, body: list[ast.stmt], owner: _Unit | None, names: set[str]) -> None:
@@ -379,20 +408,41 @@ class _Bases:
         return next((kind for kind in ("framework", "layer") if kind in kinds), "plain")
 
 
+def _modules(module: Module) -> frozenset[str]:
+    stored = {name.id for name in module.of(ast.Name) if not isinstance(name.ctx, ast.Load)}
+    stored |= {argument.arg for argument in module.of(ast.arg)}
+    return frozenset(set(module.imports) - set(_imported_objects(module)) - stored)
+
+
+def _looks_around(module: Module, node: ast.Call) -> bool:
+    """Whether a call may find a function of its own module by a name that only a run can tell."""
+    last = _last(node.func)
+    if last == "vars" and node.args:
+        return False  # the fields of an object; a module's are seen by `_looks_up`
+    return last in _NAMESPACES
+
+
 def _looks_up(module: Module, node: ast.Call) -> bool:
     """Whether a call may find a function of the program by a name that only a run can tell."""
     last = _last(node.func)
     if last in _DYNAMIC:
         # `model.eval()` and `frame.eval("a + b")` are methods.
         return not (last in {"eval", "exec", "compile"} and isinstance(node.func, ast.Attribute))
+    if last == "vars" and node.args:
+        return _of_program(module, node.args[0])
     if last != "getattr" or len(node.args) < 2 or isinstance(node.args[1], ast.Constant):
         return False
     if isinstance(node.func, ast.Call) or _looks_up_own(node):
         return False
-    root = _root(node.args[0])
-    origin = module.imports.get(root, "")
-    own = any(link.name == origin or link.name.startswith(origin + ".") for link in module.links)
-    return not origin or own
+    return _root(node.args[0]) not in module.imports or _of_program(module, node.args[0])
+
+
+def _of_program(module: Module, node: ast.expr) -> bool:
+    """Whether an expression begins with an imported module of the program."""
+    origin = module.imports.get(_root(node), "")
+    return bool(origin) and any(
+        link.name == origin or link.name.startswith(origin + ".") for link in module.links
+    )
 
 
 def _looks_up_own(node: ast.Call) -> bool:
