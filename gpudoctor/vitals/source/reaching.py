@@ -308,7 +308,7 @@ def _take_apart(module: Module, bases: "_Bases") -> _Code:
     code.dynamic = any(_looks_up(module, call) for call in module.of(ast.Call)) or any(
         node.attr == "modules" and _root(node) == "sys" for node in module.of(ast.Attribute)
     )
-    code.open = any(_looks_around(module, call) for call in module.of(ast.Call))
+    code.open = any(_looks_around(call) for call in module.of(ast.Call))
     if code.open and any(alias.name == "*" for alias in module.of(ast.alias)):
         code.dynamic = True  # what it has then is another module's too
     code.methods = any(_looks_up_own(call) for call in module.of(ast.Call))
@@ -414,7 +414,7 @@ def _modules(module: Module) -> frozenset[str]:
     return frozenset(set(module.imports) - set(_imported_objects(module)) - stored)
 
 
-def _looks_around(module: Module, node: ast.Call) -> bool:
+def _looks_around(node: ast.Call) -> bool:
     """Whether a call may find a function of its own module by a name that only a run can tell."""
     last = _last(node.func)
     if last == "vars" and node.args:
