@@ -311,7 +311,7 @@ def _over_data(event: Event, loop: Loop) -> bool:
 
 
 def _unsure(loop: Loop, reads: list[_Read]) -> bool:
-    """Whether a line that reads the device also reads what may be one more tensor there: `a.item(), b.item()`."""
+    """Whether a line that reads the device also reads what may be one more tensor: `a.item(), b.item()`."""
     places = {(read.span.path, read.span.line, read.span.column) for read in reads}
     lines = {place[:2] for place in places}
     return any(

@@ -139,8 +139,8 @@ class GraphFlow:
         if isinstance(node, ast.Name | ast.Attribute):
             yield self._scopes.key(ast.unparse(node), via)
         elif isinstance(node, ast.BinOp):
-            yield from self._parts(node.left, via)
-            yield from self._parts(node.right, via)
+            for side in _graph_sides(node):
+                yield from self._parts(side, via)
         elif isinstance(node, ast.UnaryOp):
             yield from self._parts(node.operand, via)
         elif isinstance(node, ast.Call):
@@ -254,6 +254,14 @@ class GraphFlow:
             return True
         # .detach().cpu().mean(): cut further down the chain
         return isinstance(node.func, ast.Attribute) and _cut(node.func.value)
+
+
+def _graph_sides(node: ast.BinOp) -> list[ast.expr]:
+    """The operands that may bring the graph of a result: of `share * criterion(out, y)` the criterion's."""
+    sides = [node.left, node.right]
+    computed = [side for side in sides if any(isinstance(part, ast.Call) for part in ast.walk(side))]
+    product = isinstance(node.op, ast.Mult | ast.Div)
+    return computed if product and len(computed) == 1 else sides
 
 
 def _cut(node: ast.expr) -> bool:

@@ -212,7 +212,7 @@ def test_sick_a_format_reads_each_tensor_in_it(line, count):
         ("seen = loss.item(), other.spread(out).item()", "at least once"),
         ("far = other.spread(out)\nother.note(f'{far:.3f} {float(loss):.3f}')", "at least once"),
         ("far = other.spread(out)\nother.note(f'{far} {float(loss):.3f}')", "once"),
-        ("far = 3\nother.note(f'{far:.3f} {float(loss):.3f}')", "once"),
+        ("far = len(row)\nother.note(f'{far:3d} {float(loss):.3f}')", "once"),
     ],
 )
 def test_sick_a_read_beside_one_that_may_be_one_more_makes_the_count_a_least(body, count):
