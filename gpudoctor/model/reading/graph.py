@@ -187,8 +187,13 @@ class GraphFlow:
         key = self._scopes.key(ast.unparse(target), event.via)
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
-        unread = isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
-        self._state[key] = known or (told and unread)
+        self._state[key] = known or (told and self._unread(value))
+
+    def _unread(self, value: ast.expr) -> bool:
+        """Whether what makes a value could not be read, so it may carry the graph that a backward goes through."""
+        if isinstance(value, ast.BinOp):
+            return any(self._unread(side) for side in _graph_sides(value))
+        return isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
 
     def carries(self, node: ast.expr, event: Event) -> bool:
         """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
