@@ -93,7 +93,7 @@ class Prefetcher:
 
     @property
     def _hands_out_inside(self) -> bool:
-        """Whether a generator yields inside of its stream's block: its consumer then works on that stream too."""
+        """Whether a generator yields inside of its stream's block: then its consumer works on that stream."""
         return any(
             isinstance(inner, ast.Yield)
             for part in ast.walk(self.node)
