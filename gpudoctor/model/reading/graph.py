@@ -190,7 +190,7 @@ class GraphFlow:
         self._state[key] = known or (told and self._unread(value))
 
     def _unread(self, value: ast.expr) -> bool:
-        """Whether what makes a value could not be read, so it may carry a graph that a backward goes through."""
+        """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""
         if isinstance(value, ast.BinOp):
             return any(self._unread(side) for side in _graph_sides(value))
         return isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
