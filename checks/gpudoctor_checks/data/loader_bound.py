@@ -218,7 +218,7 @@ class LoaderBound(Check):
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
-            f"for every item ({place}){more}, and the training waits meanwhile.",
+            f"for {'several items at once' if first.several else 'every item'} ({place}){more}, and the training waits meanwhile.",
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if first.light else Severity.WARNING,
