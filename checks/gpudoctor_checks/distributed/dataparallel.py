@@ -144,7 +144,7 @@ def _one_device(program: Program, call: Call) -> bool:
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:
-    """Whether the wrapper is made by a class that nothing in the program makes, and that does not train itself."""
+    """Whether a class makes the wrapper that nothing in the program makes, and that does not train itself."""
     owner = call.function.partition(".")[0]
     if owner not in script.classes or any(loop.function.startswith(f"{owner}.") for _, loop in program.loops):
         return False

@@ -16,7 +16,7 @@ DETACHING = {
     "nelement", "backward", "long", "int", "bool", "byte", "eq", "ne", "gt", "lt", "ge", "le", "any", "all",
     "isnan", "isinf", "isfinite", "one_hot", "multinomial", "data_ptr", "bincount", "unique", "nonzero",
     "format", "keys", "ones_like", "zeros_like", "randn_like", "rand_like", "full_like", "equal",
-    "is_tensor",
+    "is_tensor", "new_tensor", "new_zeros", "new_ones", "new_full", "new_empty", "count_nonzero",
 }  # fmt: skip
 """Methods and functions whose result carries no graph, whatever they are given."""
 
@@ -207,6 +207,8 @@ class GraphFlow:
         if isinstance(node, ast.Call):
             return self._called(node, event, via)
         if isinstance(node, ast.Subscript):
+            if _is_index(node):
+                return False
             return self._state.get(self._scopes.key(ast.unparse(node), via)) or self._carries(
                 node.value, event, via
             )
@@ -270,9 +272,17 @@ def _graph_sides(node: ast.BinOp) -> list[ast.expr]:
 
 
 def _cut(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_index(node) or _cut(node.value)
     if isinstance(node, ast.Call):
         return _called(node) in DETACHING or (isinstance(node.func, ast.Attribute) and _cut(node.func.value))
     return isinstance(node, ast.Attribute) and (node.attr == "data" or _cut(node.value))
+
+
+def _is_index(node: ast.Subscript) -> bool:
+    """`scores.topk(5)[1]`: the indices of a pair, which carry no graph."""
+    second = isinstance(node.slice, ast.Constant) and node.slice.value == 1
+    return second and isinstance(node.value, ast.Call) and _called(node.value) in _PAIRS
 
 
 def _called(node: ast.Call) -> str:

@@ -54,7 +54,7 @@ class ItemWork:
     iterable: bool = False
     """Whether it stands in the `__iter__` of an iterable data set, which every worker would run in full."""
     several: bool = False
-    """Whether it is done for several items at once: outside of the loop that yields them, a buffer is filled."""
+    """Whether it is done for several items at once, outside of the loop that yields them."""
     elements: int | None = None
     """Random numbers drawn for one item, where that is the work and its size is written there."""
 

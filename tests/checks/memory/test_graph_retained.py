@@ -58,6 +58,8 @@ def test_healthy_scripts(path):
         "total += loss",
         "total += loss * x.size(0)",
         "total = total + loss",
+        "kept.append(out.max(1)[0])",
+        "kept.append(torch.maximum(out, x))",
         "total += loss.mean()",
         "total += loss.cpu()",
         "total += criterion(out, x)",
@@ -141,6 +143,10 @@ def test_healthy_when_nothing_tells(statement):
 @pytest.mark.parametrize(
     "statement",
     [
+        "total += out.max(1).indices.sum()",
+        "total += torch.max(out, 1)[1].sum()",
+        "best = out.topk(5); kept.append(best[1])",
+        "total += loss.new_tensor(3)",
         "total += loss.item()",
         "total += loss.detach()",
         "total += loss.detach().cpu().mean()",
