@@ -73,7 +73,8 @@ class LoraMisfit(Check):
         It compares the names with the layer names of the model's family, told from its name on the hub, and
         follows `get_peft_model`, checkpointing and Trainer through the script.
     False alarms:
-        A model of another architecture behind a family's name; an alpha tuned on purpose.
+        A model of another architecture behind a family's name; an alpha tuned on purpose. An adapter that the
+        defaults keep from being made (`if lora_rank > 0:` with a default of 0) is left out.
     Remedies:
         `target_modules="all-linear"`; alpha of one or two times the rank; `use_reentrant=False`, or
         `enable_input_require_grads()`.

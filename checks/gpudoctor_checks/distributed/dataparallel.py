@@ -34,7 +34,8 @@ class Dataparallel(Check):
         or FSDP (DataParallel is its other branch), are silent; so is a recorded run on the CPU. With one GPU
         on this machine it is a note.
     False alarms:
-        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
+        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change. A
+        wrapper with one device in `device_ids`, or of a class that the program never makes, is left out.
     Remedies:
         DistributedDataParallel, started by torchrun with one process a GPU.
     References:

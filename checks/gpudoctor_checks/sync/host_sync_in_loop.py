@@ -57,8 +57,9 @@ class HostSyncInLoop(Check):
         suffer most.
     How it knows:
         From the source: names are followed from the model, the loss and `.to(device)`; reads are weighed by
-        the guards around them (`if step % 50 == 0` counts a fiftieth). One to two reads a step are a note,
-        three or more a warning.
+        the guards around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops where
+        they are known; else the count is "at least". One to two reads a step are a note, three or more a
+        warning.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
         explicit synchronize, or in a script that trains on the CPU are silent; those of metrics and of loops
