@@ -35,6 +35,7 @@ def project(tmp_path):
         script.parent.mkdir()
         script.write_text(text)
         for name, lines in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(lines)
         return make_patient(
             kind=PatientKind.SCRIPT,
@@ -99,6 +100,45 @@ def test_a_call_that_the_pinned_torch_has_removed_is_a_warning_that_names_the_pi
     [finding] = examine(DeprecatedApi, patient)
     assert finding.severity is Severity.WARNING
     assert "asks for torch==2.1.0" in finding.message
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"src/transformers/__init__.py": '__version__ = "4.4.2"\n'},
+        {
+            "transformers/__init__.py": "from .b import c\n",
+            "transformers/version.py": "__version__ = '4.9.0'\n",
+        },
+        {
+            "src/transformers/__init__.py": "",
+            "setup.py": "setup(\n    name='transformers',\n    version='4.4.2.dev0',\n)\n",
+            "requirements.txt": "torch\n",
+        },
+    ],
+)
+def test_healthy_what_the_projects_own_copy_of_a_package_still_has(project, files):
+    """Scripts beside a copy of a package import the copy, whatever is installed."""
+    text = TRAINER + "from transformers import AdamW\nAdamW(model.parameters())\n"
+    patient = project(text, files)
+    found = [*examine(DeprecatedApi, patient), *examine(DeprecatedKey, patient), *examine(UnknownKey, patient)]
+    assert Severity.ERROR not in [item.severity for item in found]
+    assert not [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"src/transformers/__init__.py": '__version__ = "5.1.0"\n'},
+        {"transformers/notes.py": "__version__ = '4.4.2'\n", "requirements.txt": "torch\n"},
+        {
+            "models/transformers/__init__.py": "__version__ = '4.4.2'\n",
+            "setup.py": "setup(install_requires=['torch'])\n",
+        },
+    ],
+)
+def test_sick_what_the_projects_own_copy_lacks_or_a_folder_that_is_none(project, files):
+    assert Severity.ERROR in severities(DeprecatedKey, project(TRAINER, files))
 
 
 def test_one_note_for_many_packages(project):

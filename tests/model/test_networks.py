@@ -233,3 +233,34 @@ class {}(nn.Module):
     [program] = training_programs(read_source([tmp_path / "main.py"]))
     found = network(program)
     assert found is not None and (found.name, found.parameters) == ("Small", 2_000_000)
+
+
+HEADED = """
+class Tower(nn.Module):
+    def __init__(self, width=10):
+        super().__init__()
+        self.body = nn.Linear(100, 100, bias=False)
+        self.top = nn.Sequential(nn.Linear(100, 1000, bias=False), nn.ReLU(), nn.Linear(1000, width, bias=False))
+
+
+def tower():
+    net = Tower()
+    {line}
+    return net
+
+
+model = tower().cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "weights"),
+    [
+        ("net.bottom = None", 120_000),
+        ("del net.top", 10_000),
+        ("net.top = nn.Identity()", 10_000),
+        ("top = None", 120_000),
+    ],
+)
+def test_what_is_taken_out_of_a_network_is_not_counted(line, weights):
+    assert built(HEADED.format(line=line)).parameters == weights

@@ -1,6 +1,7 @@
 """CFG009: a setting that newer versions have renamed or dropped."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpudoctor.model import (
     Check,
@@ -15,6 +16,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.classes import built, declared_names
+from gpudoctor.model.reading.programs import in_a_training
 from gpudoctor.model.reading.setups import in_a_test, read_by, training_arguments
 from gpudoctor.model.reading.trained import TRAINERS, trainers
 from gpudoctor.model.reading.versions import Meant, argument_fields, meant_version
@@ -45,7 +47,8 @@ class DeprecatedKey(Check):
         It compares with the fields of the installed version, read from its files: gone there is an error in a
         call, and a warning in a file. Without an installed version: gone within version 4 of transformers is a
         warning, gone in 5 or only deprecated is a note. If the project's own files exclude the installed
-        version, gpudoctor compares with the newest release that they admit, and reports no error.
+        version, gpudoctor compares with the newest release that they admit, and reports no error. In a script
+        that trains nothing, an argument of `from_pretrained` is a note if it is gone, and silent before.
     False alarms:
         An environment that pins an old version and was not examined; a key of one's own with an old name.
     Remedies:
@@ -146,8 +149,15 @@ class DeprecatedKey(Check):
             ]
             for row in rows("from-pretrained"):
                 items = _passed(script, loads, row.key)
-                if items:
-                    yield from self._judged(row, items, meant_version(patient, "transformers", script.path))
+                if not items:
+                    continue
+                for found in self._judged(row, items, meant_version(patient, "transformers", script.path)):
+                    # A model that is loaded to generate or to be converted is trained by nobody: what breaks is
+                    # worth knowing, what only warns is not.
+                    if in_a_training(source, script):
+                        yield found
+                    elif found.cost.breaks:
+                        yield replace(found, severity=Severity.NOTE)
 
     def _trainers(self, patient: Patient, source: Source) -> Iterator[Finding]:
         own: dict[str, list[Call]] = {}

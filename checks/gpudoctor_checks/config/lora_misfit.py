@@ -21,7 +21,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.families import COMMON, Family, family
-from gpudoctor.model.reading.program import bound_to, switched_off
+from gpudoctor.model.reading.program import bound_to, never_runs, switched_off
 from gpudoctor.model.reading.setup_links import links
 from gpudoctor.model.reading.setups import argument_calls, in_a_test
 from gpudoctor.model.reading.trained import trainers
@@ -73,7 +73,8 @@ class LoraMisfit(Check):
         It compares the names with the layer names of the model's family, told from its name on the hub, and
         follows `get_peft_model`, checkpointing and Trainer through the script.
     False alarms:
-        A model of another architecture behind a family's name; an alpha tuned on purpose.
+        A model of another architecture behind a family's name; an alpha tuned on purpose. An adapter that the
+        defaults keep from being made (`if lora_rank > 0:` with a default of 0) is left out.
     Remedies:
         `target_modules="all-linear"`; alpha of one or two times the rank; `use_reentrant=False`, or
         `enable_input_require_grads()`.
@@ -278,6 +279,7 @@ def _calls(source: Source | None) -> Iterator[Adapter]:
                 call.method != "LoraConfig"
                 or call.name.split(".", 1)[0] not in {"peft", "trl"}
                 or in_a_test(call)
+                or never_runs(source, call)
             ):
                 continue
             rslora = call.keywords.get("use_rslora")

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.program import loop_node
+from gpudoctor.model.reading.loaders import Loader, LoaderRole, every_loader
+from gpudoctor.model.reading.program import loop_node, never_runs
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
@@ -48,8 +48,8 @@ class EvalLoaderMisuse(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
-        for loader in loaders(source):
-            if any(guard.never for guard in loader.call.guards):
+        for loader in every_loader(source):
+            if never_runs(source, loader.call):
                 continue
             if loader.role is LoaderRole.EVALUATION and not loader.engine and _certain(loader):
                 yield from self._from_source(source, loader)
@@ -68,7 +68,7 @@ class EvalLoaderMisuse(Check):
         says = {
             "shuffle": "shuffles",
             "drop_last": "drops its last batch",
-            "sampler": "has a DistributedSampler, which repeats samples to fill the last batch",
+            "sampler": "has a DistributedSampler, which repeats samples until all ranks have as many",
         }
         yield self.finding(
             f"{loader.label} feeds an evaluation and {' and '.join(says[item] for item in wrong)}.",

@@ -216,9 +216,10 @@ class LoaderBound(Check):
         more = f" and does {len(heavy) - 1} more such steps" if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
+        items = "several items at once" if first.several else "every item"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
-            f"for every item ({place}){more}, and the training waits meanwhile.",
+            f"for {items} ({place}){more}, and the training waits meanwhile.",
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if first.light else Severity.WARNING,

@@ -198,17 +198,21 @@ def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:
         if function is None or _RANDOM.search(ast.unparse(function)):
             return None
         home = getattr(function, "lineno", work.span.line)
-        return _Slow(work.span, "tokens", f"a tokenizer call for each of them, {work.call}()", home)
+        return _Slow(work.span, "tokens", f"a tokenizer call for {_of(work)}, {work.call}()", home)
     if work.what == "parses a text file":
         home = getattr(_function(script, work.span), "lineno", work.span.line)
         return _Slow(
-            work.span, "text", f"{work.call.rpartition('.')[2]}() of a text file for each of them", home
+            work.span, "text", f"{work.call.rpartition('.')[2]}() of a text file for {_of(work)}", home
         )
     if work.what == "runs a Python loop":
         loop = _at(script, work.span)
         if isinstance(loop, ast.For) and _over_cells(loop):
             return _Slow(work.span, "pixels", "nested Python loops over the cells of an array", work.span.line)
     return None
+
+
+def _of(work: ItemWork) -> str:
+    return "several at once" if work.several else "each of them"
 
 
 def _over_cells(loop: ast.For) -> bool:

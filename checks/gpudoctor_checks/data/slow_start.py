@@ -20,6 +20,7 @@ from gpudoctor.model import (
 from gpudoctor.model.reading.classes import of_program
 from gpudoctor.model.reading.origins import origin
 from gpudoctor.model.reading.program import enclosing, switched_off
+from gpudoctor.model.reading.programs import only_evaluates
 from gpudoctor.model.reading.recordings.costs import by_line, start
 from gpudoctor.model.reading.recordings.judged import (
     best_match,
@@ -209,7 +210,9 @@ class SlowStart(Check):
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        if not any("map(" in script.text or "disable_caching" in script.text for script in source.scripts):
+        if only_evaluates(source) or not any(
+            "map(" in script.text or "disable_caching" in script.text for script in source.scripts
+        ):
             return
         for script in source.scripts:
             if "datasets" not in script.text or "streaming=True" in script.text:

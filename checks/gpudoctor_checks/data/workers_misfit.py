@@ -44,7 +44,8 @@ class WorkersMisfit(Check):
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
     False alarms:
         A script that is checked on another machine than it runs on: check it there, or give the job script.
-        On a machine without a GPU, workers of a program that trains on one are a note.
+        On a machine without a GPU, workers of a program that trains on one are a note. Loaders of scripts and
+        modules in which no training was found are left out.
         Persistent workers keep their memory between epochs; with few, long epochs there is nothing to gain.
     Remedies:
         The number of workers for this machine; persistent_workers=True; a loader that is built once.

@@ -10,12 +10,12 @@ from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import SHARDED
 from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.programs import Program, instantiated, training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.facts import gpus_here, wrapped
 from gpudoctor.model.reading.recordings.judged import judged, measured, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.signs.source import Call, Known
+from gpudoctor.model.signs.source import Call, Known, Script
 
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
@@ -35,7 +35,8 @@ class Dataparallel(Check):
         or FSDP (DataParallel is its other branch), are silent; so is a recorded run on the CPU. With one GPU
         on this machine it is a note.
     False alarms:
-        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
+        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change. A
+        wrapper with one device in `device_ids`, or of a class that the program never makes, is left out.
     Remedies:
         DistributedDataParallel, started by torchrun with one process a GPU.
     References:
@@ -93,6 +94,7 @@ class Dataparallel(Check):
                 for script, call in program.calls
                 if call.name in _NAMES
                 and not _one_device(program, call)
+                and not _unused(program, script, call)
                 and (script.path, call.span.line) not in seen
             ]
             if not calls:
@@ -129,6 +131,9 @@ def _one_device(program: Program, call: Call) -> bool:
         given = call.node.args[1]
     if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:
         return not isinstance(given.elts[0], ast.Starred)  # torch then calls the module itself
+    devices = call.argument("device_ids", 1)
+    if isinstance(devices, Known) and isinstance(devices.value, tuple) and len(devices.value) == 1:
+        return True
     for guard in call.guards:
         if guard.never:
             return True
@@ -138,6 +143,14 @@ def _one_device(program: Program, call: Call) -> bool:
             if isinstance(value, Known) and isinstance(value.value, int) and value.value <= 1:
                 return True
     return False
+
+
+def _unused(program: Program, script: Script, call: Call) -> bool:
+    """Whether a class makes the wrapper that nothing in the program makes, and that does not train itself."""
+    owner = call.function.partition(".")[0]
+    if owner not in script.classes or any(loop.function.startswith(f"{owner}.") for _, loop in program.loops):
+        return False
+    return not instantiated(program, owner)
 
 
 def _gpus(patient: Patient) -> int | None:

@@ -119,7 +119,7 @@ class PackageConflict(Check):
             for name in sorted(STACK):
                 asked = meant_version(patient, name, path).asked
                 have = installed_version(patient, name)
-                if asked is not None and have is not None:
+                if asked is not None and not asked.own and have is not None:
                     unmet.setdefault((name, asked.wanted), asked)
         if not unmet:
             return

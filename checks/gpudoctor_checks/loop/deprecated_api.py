@@ -52,7 +52,7 @@ class DeprecatedApi(Check):
         Names are resolved through imports and aliases, and compared with the installed torch: removed there is
         an error, deprecated or without effect there is a note, and newer than that is silent. If the project's
         own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
-        reports no error.
+        reports no error. A project that carries a package itself (`src/transformers`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.
     Remedies:

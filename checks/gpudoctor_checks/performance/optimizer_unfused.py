@@ -185,7 +185,7 @@ class OptimizerUnfused(Check):
         for script, loop in program.loops:
             for event in loop.events:
                 inner = _parameter_loop(event, loop)
-                if inner is None or event.evaluation or not event.every_pass or not _updates(event):
+                if inner is None or event.evaluation or not event.every_pass or not _updates(event, inner):
                     continue
                 yield self.finding(
                     f"Line {event.span.line} updates the weights one parameter after the other, on every step.",
@@ -246,18 +246,22 @@ def _parameter_loop(event: Event, loop: Loop) -> Loop | None:
         if (
             inner is not loop
             and inner.role is LoopRole.OTHER
-            and re.search(r"\bparameters\(\)", inner.iterates)
+            and re.search(r"\b(?:named_)?parameters\(\)", inner.iterates)
         ):
             return inner
     return None
 
 
-def _updates(event: Event) -> bool:
-    """Whether an event is `p.data.add_(-lr * p.grad)` or `p.data -= lr * p.grad`."""
+def _updates(event: Event, inner: Loop) -> bool:
+    """Whether an event is `p.data.add_(-lr * p.grad)` or `p.data -= lr * p.grad` of the loop's own `p`."""
     text = ast.unparse(event.node)
     if not re.search(r"\.grad\b", text):
         return False
     if isinstance(event.node, ast.AugAssign):
-        return isinstance(event.node.op, ast.Sub | ast.Add) and ".grad" not in ast.unparse(event.node.target)
-    call = event.call
-    return call is not None and call.method in {"add_", "sub_"} and ".grad" not in call.receiver
+        changed = isinstance(event.node.op, ast.Sub | ast.Add)
+        target = ast.unparse(event.node.target)
+    else:
+        changed = event.call is not None and event.call.method in {"add_", "sub_"}
+        target = event.call.receiver if event.call is not None else ""
+    # A sum over the gradients, `total += (p.grad ** 2).sum()`, updates no weight.
+    return changed and ".grad" not in target and re.split(r"[.\[]", target, maxsplit=1)[0] in inner.targets

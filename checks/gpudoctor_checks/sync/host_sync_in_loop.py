@@ -1,6 +1,7 @@
 """SYNC001 host-sync-in-loop."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,13 +18,17 @@ from gpudoctor.model.reading.steering import steers
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.windows.costs import host_sync
 from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
 _PRINTS = frozenset({"print", "builtins.print", "tqdm.write", "tqdm.tqdm.write"})
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _SETTERS = frozenset({"set_postfix", "set_description"})
+_LENGTH = re.compile(r"\blen\(|\.size\(|\.shape\b")
+_SHOWN = "of a tensor"
+_SEVERAL = 3.0
+"""Passes that a loop over samples or parameters is judged by; how many there are is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +38,11 @@ class _Read:
     span: SourceSpan
     word: str
     rate: float
-    """Reads a step, all calls that lead to the place together."""
+    """Reads a step, all calls that lead to the place together; the least, if `repeated`."""
     repeated: bool
     """Whether a loop of unknown length runs it."""
+    weight: float
+    """Reads a step as they are judged: a loop over data has several passes."""
 
 
 class HostSyncInLoop(Check):
@@ -50,8 +57,9 @@ class HostSyncInLoop(Check):
         suffer most.
     How it knows:
         From the source: names are followed from the model, the loss and `.to(device)`; reads are weighed by
-        the guards around them (`if step % 50 == 0` counts a fiftieth). One to two reads a step are a note,
-        three or more a warning.
+        the guards around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops where
+        they are known; else the count is "at least". One to two reads a step are a note, three or more a
+        warning.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
         explicit synchronize, or in a script that trains on the CPU are silent; those of metrics and of loops
@@ -157,12 +165,15 @@ class HostSyncInLoop(Check):
             return
         often = [read for read in reads if read.rate >= self.limit("reads_noted")]
         # A value that the step goes by cannot be read less often: alone it is worth knowing, no more.
-        warn = sum(read.rate for read in reads if not steers(source, read.span)) >= self.limit("reads_per_step")
+        warn = sum(read.weight for read in reads if not steers(source, read.span)) >= self.limit(
+            "reads_per_step"
+        )
         reads = often or reads
         total = sum(read.rate for read in reads)
         words = ", ".join(dict.fromkeys(read.word for read in reads))
         many = "once" if round(total) == 1 else f"{total:.0f} times"
-        many = f"at least {many}" if any(read.repeated for read in reads) else many
+        more = any(read.repeated for read in reads) or _unsure(loop, reads)
+        many = f"at least {many}" if more else many
         where = lines_at((read.span for read in reads), script.path)
         yield self.finding(
             f"Every training step waits for the GPU {many} to read a value ({words}; {where}).",
@@ -201,14 +212,21 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             if (key, event.via) in seen:
                 continue
             seen.add((key, event.via))
-            repeated = any(inner is not loop for inner in event.inner)
-            read = _Read(span=event.span, word=word, rate=rate, repeated=repeated)
+            rate *= _values(event, tensors) if word.endswith(_SHOWN) else 1
+            several = _over_data(event, loop)
+            read = _Read(
+                span=event.span,
+                word=word,
+                rate=rate,
+                repeated=_passes(event, loop) is None,
+                weight=rate * (_SEVERAL if several else 1),
+            )
             if arm is not None:
                 arms.setdefault((arm.place, event.via), ([], []))[arm.second].append(read)
             else:
                 _add(found, read)
     for first, second in arms.values():
-        for read in min(first, second, key=lambda reads: sum(item.rate for item in reads)):
+        for read in min(first, second, key=lambda reads: sum(item.weight for item in reads)):
             _add(found, read)  # one of the two is executed on every pass
     return list(found.values())
 
@@ -218,7 +236,12 @@ def _add(found: dict[tuple[str, int, int], _Read], read: _Read) -> None:
     key = (read.span.path, read.span.line, read.span.column)
     before = found.get(key)
     if before is not None:
-        read = replace(read, rate=read.rate + before.rate, repeated=read.repeated or before.repeated)
+        read = replace(
+            read,
+            rate=read.rate + before.rate,
+            repeated=read.repeated or before.repeated,
+            weight=read.weight + before.weight,
+        )
     found[key] = read
 
 
@@ -253,7 +276,7 @@ def _arm(source: Source, event: Event) -> _Arm | None:
 
 
 def _rate(event: Event, loop: Loop) -> float:
-    """Runs a step: 0 when it does not run in training, more than one inside a loop over samples."""
+    """Runs a step, the least that is known: 0 when it does not run in training."""
     if event.evaluation or any(guard.never for guard in event.guards):
         return 0.0
     if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
@@ -263,8 +286,59 @@ def _rate(event: Event, loop: Loop) -> float:
     period = event.period
     if not isinstance(period, Known) or not isinstance(period.value, int | float) or period.value <= 0:
         return 0.0
-    samples = 3.0 if any(inner is not loop for inner in event.inner) else 1.0
-    return samples / max(1.0, float(period.value))
+    passes = _passes(event, loop)
+    return (1 if passes is None else passes) / max(1.0, float(period.value))
+
+
+def _passes(event: Event, loop: Loop) -> int | None:
+    """How often the loops inside the training loop run an event on one pass; None when that is not known."""
+    passes = 1
+    for inner in event.inner:
+        if inner is loop:
+            continue
+        count = inner.count
+        if not isinstance(count, Known) or not isinstance(count.value, int):
+            return None
+        passes *= max(0, int(count.value))
+    return passes
+
+
+def _over_data(event: Event, loop: Loop) -> bool:
+    """Whether an inner loop that runs an event goes over samples, parameters or the like: those are several."""
+    return any(
+        inner is not loop and inner.iterates and (inner.count is None or _LENGTH.search(inner.iterates))
+        for inner in event.inner
+    )
+
+
+def _unsure(loop: Loop, reads: list[_Read]) -> bool:
+    """Whether a line that reads the device also reads what may be one more tensor: `a.item(), b.item()`."""
+    places = {(read.span.path, read.span.line, read.span.column) for read in reads}
+    lines = {place[:2] for place in places}
+    return any(
+        event.call is not None
+        and (event.span.path, event.span.line) in lines
+        and (event.span.path, event.span.line, event.span.column) not in places
+        and (_unknown_item(event.call) or any(_unknown_number(part, event) for part in event.call.node.args))
+        and _rate(event, loop) > 0
+        for event in loop.events
+    )
+
+
+def _unknown_item(call: Call) -> bool:
+    return call.method == "item" and call.receiver_type is None
+
+
+def _unknown_number(text: ast.expr, event: Event) -> bool:
+    """Whether a text formats as a float what may be one or a tensor: `f"{dist:.2f}"`."""
+    return isinstance(text, ast.JoinedStr) and any(
+        isinstance(part, ast.FormattedValue)
+        and isinstance(part.value, ast.Name | ast.Attribute)
+        and part.format_spec is not None
+        and ast.unparse(part.format_spec).rstrip("'\"").endswith(("f", "e", "g"))
+        and event.types.get(ast.unparse(part.value)) is None
+        for part in text.values
+    )
 
 
 def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
@@ -283,9 +357,20 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
         return f"{call.method}()" if tensors.holds(call.node.args[0], event) else None
     if call.name in _PRINTS or call.method in _SETTERS:
         shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-        if any(_shows(item, event, tensors) for item in shown):
-            return f"{call.method}() of a tensor"
+        if any(_shown(item, event, tensors) for item in shown):
+            return f"{call.method}() {_SHOWN}"
+    elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
+        return f"a format {_SHOWN}"
     return None
+
+
+def _values(event: Event, tensors: DeviceTensors) -> int:
+    """How many tensors a call formats."""
+    call = event.call
+    if call is None:
+        return 1
+    shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
+    return max(1, sum(_shown(item, event, tensors) for item in shown))
 
 
 def _first(test: ast.expr) -> ast.expr:
@@ -295,20 +380,22 @@ def _first(test: ast.expr) -> ast.expr:
     return test
 
 
-def _shows(value: ast.expr, event: Event, tensors: DeviceTensors) -> bool:
-    """Whether formatting a value formats a tensor on the device."""
+def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
+    """How many tensors on the device formatting a value formats."""
+    parts: list[ast.expr] = []
     if isinstance(value, ast.JoinedStr):
-        return any(
-            isinstance(part, ast.FormattedValue) and _shows(part.value, event, tensors) for part in value.values
-        )
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format":
-        return any(_shows(item, event, tensors) for item in value.args)
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant):
-        shown = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
-        return any(_shows(item, event, tensors) for item in shown)
-    if isinstance(value, ast.Dict):
-        return any(_shows(item, event, tensors) for item in value.values)
-    return tensors.holds(value, event)
+        parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
+    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format":
+        parts = value.args
+    elif (
+        isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant)
+    ):
+        parts = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
+    elif isinstance(value, ast.Dict):
+        parts = value.values
+    else:
+        return int(tensors.holds(value, event))
+    return sum(_shown(part, event, tensors) for part in parts)
 
 
 def _often(event: Event) -> bool:

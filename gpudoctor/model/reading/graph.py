@@ -16,7 +16,7 @@ DETACHING = {
     "nelement", "backward", "long", "int", "bool", "byte", "eq", "ne", "gt", "lt", "ge", "le", "any", "all",
     "isnan", "isinf", "isfinite", "one_hot", "multinomial", "data_ptr", "bincount", "unique", "nonzero",
     "format", "keys", "ones_like", "zeros_like", "randn_like", "rand_like", "full_like", "equal",
-    "is_tensor",
+    "is_tensor", "new_tensor", "new_zeros", "new_ones", "new_full", "new_empty", "count_nonzero",
 }  # fmt: skip
 """Methods and functions whose result carries no graph, whatever they are given."""
 
@@ -139,8 +139,8 @@ class GraphFlow:
         if isinstance(node, ast.Name | ast.Attribute):
             yield self._scopes.key(ast.unparse(node), via)
         elif isinstance(node, ast.BinOp):
-            yield from self._parts(node.left, via)
-            yield from self._parts(node.right, via)
+            for side in _graph_sides(node):
+                yield from self._parts(side, via)
         elif isinstance(node, ast.UnaryOp):
             yield from self._parts(node.operand, via)
         elif isinstance(node, ast.Call):
@@ -187,8 +187,13 @@ class GraphFlow:
         key = self._scopes.key(ast.unparse(target), event.via)
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
-        unread = isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
-        self._state[key] = known or (told and unread)
+        self._state[key] = known or (told and self._unread(value))
+
+    def _unread(self, value: ast.expr) -> bool:
+        """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""
+        if isinstance(value, ast.BinOp):
+            return any(self._unread(side) for side in _graph_sides(value))
+        return isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
 
     def carries(self, node: ast.expr, event: Event) -> bool:
         """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
@@ -202,6 +207,8 @@ class GraphFlow:
         if isinstance(node, ast.Call):
             return self._called(node, event, via)
         if isinstance(node, ast.Subscript):
+            if _is_index(node):
+                return False
             return self._state.get(self._scopes.key(ast.unparse(node), via)) or self._carries(
                 node.value, event, via
             )
@@ -256,10 +263,26 @@ class GraphFlow:
         return isinstance(node.func, ast.Attribute) and _cut(node.func.value)
 
 
+def _graph_sides(node: ast.BinOp) -> list[ast.expr]:
+    """The operands that may bring the graph of a result: of `share * criterion(out, y)` the criterion's."""
+    sides = [node.left, node.right]
+    computed = [side for side in sides if any(isinstance(part, ast.Call) for part in ast.walk(side))]
+    product = isinstance(node.op, ast.Mult | ast.Div)
+    return computed if product and len(computed) == 1 else sides
+
+
 def _cut(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_index(node) or _cut(node.value)
     if isinstance(node, ast.Call):
         return _called(node) in DETACHING or (isinstance(node.func, ast.Attribute) and _cut(node.func.value))
     return isinstance(node, ast.Attribute) and (node.attr == "data" or _cut(node.value))
+
+
+def _is_index(node: ast.Subscript) -> bool:
+    """`scores.topk(5)[1]`: the indices of a pair, which carry no graph."""
+    second = isinstance(node.slice, ast.Constant) and node.slice.value == 1
+    return second and isinstance(node.value, ast.Call) and _called(node.value) in _PAIRS
 
 
 def _called(node: ast.Call) -> str:

@@ -14,6 +14,7 @@ from gpudoctor.model.reading.item_syntax import (
     assigned,
     defined,
     elements,
+    for_several,
     head,
     heavy,
     is_self,
@@ -52,6 +53,8 @@ class ItemWork:
     """True for work of some tens of microseconds: converting a small image that is in memory already."""
     iterable: bool = False
     """Whether it stands in the `__iter__` of an iterable data set, which every worker would run in full."""
+    several: bool = False
+    """Whether it is done for several items at once, outside of the loop that yields them."""
     elements: int | None = None
     """Random numbers drawn for one item, where that is the work and its size is written there."""
 
@@ -220,7 +223,11 @@ class _Reader:
             if name in info.methods:
                 method = info.methods[name]
                 found = self._body(script, f"{info.name}.{name}", method, info, construction)
-                return [replace(work, iterable=name == "__iter__") for work in found]
+                iterable = name == "__iter__"
+                return [
+                    replace(work, iterable=iterable, several=iterable and for_several(method, work.span.line))
+                    for work in found
+                ]
         for base in info.bases:
             owner = self._class(base.rpartition(".")[2])
             if owner is not None and owner[1] is not info:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.reading.loader_flow import ARGUMENT_CLASSES, Flow
+from gpudoctor.model.reading.programs import in_a_training
 from gpudoctor.model.reading.written import is_literal
 from gpudoctor.model.signs.source import (
     Call,
@@ -136,7 +137,12 @@ _LAST: list[tuple[Source, tuple[Loader, ...]]] = []
 
 
 def loaders(source: Source) -> tuple[Loader, ...]:
-    """Every loader of the program, in order of script and line."""
+    """The loaders of programs that train, in order of script and line."""
+    return tuple(loader for loader in every_loader(source) if in_a_training(source, loader.script))
+
+
+def every_loader(source: Source) -> tuple[Loader, ...]:
+    """Every loader in the source, those of evaluations by themselves and of unused modules too."""
     if not source.scripts:
         return ()
     if _LAST and _LAST[0][0] is source:
@@ -164,7 +170,7 @@ def trains(source: Source, loader: Loader) -> bool:
     words = [loader.call.function.rpartition(".")[2], *loader.names]
     if not own or any(_says(word, _EVALUATION) for word in words):
         return False
-    others = [other for other in loaders(source) if other is not loader]
+    others = [other for other in every_loader(source) if other is not loader]
     shared = any(loop in own for other in others for _, loop in other.loops)
     return not shared or any(_says(word, _TRAINING) for word in words)
 

@@ -27,7 +27,7 @@ from gpudoctor.model.reading.layers import (
 )
 from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.reading.programs import Program, by_script
-from gpudoctor.model.reading.syntax import walk
+from gpudoctor.model.reading.syntax import nodes, walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 
 _LIBRARY = re.compile(
@@ -225,6 +225,17 @@ def _returns(function: ast.FunctionDef | None, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for value in given for part in ast.walk(value))
 
 
+@by_script
+def _taken_out(script: Script) -> frozenset[str]:
+    """Attributes that are deleted or replaced from outside: `del model.classifier`, `net.fc = Identity()`."""
+    targets = [target for node in nodes(script, ast.Delete, ast.Assign) for target in node.targets]
+    return frozenset(
+        target.attr
+        for target in targets
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) not in ("self", "cls")
+    )
+
+
 class _Counter:
     """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
@@ -240,6 +251,8 @@ class _Counter:
         self._doubtful: set[str] = set()
         """Those of several of one name that were taken because nothing tells which is meant."""
         self.certain = True
+        self._dropped = {f"self.{name}" for script in program.scripts for name in _taken_out(script)}
+        """Members that somebody outside of the class deletes or replaces, so that they may not train."""
         self._read(program)
         self._made: dict[str, list[tuple[Script, Call]]] = {}
         """Calls by the qualified name of the function that makes them; forwards left out."""
@@ -434,7 +447,7 @@ class _Counter:
             self._left -= 1
             if depth == 0 or self._left < 0:
                 break
-            if any(guard.never for guard in call.guards):
+            if any(guard.never for guard in call.guards) or _holder(script, call.node) in self._dropped:
                 continue
             weights = self._one(script, call, function, names, depth)
             if weights:

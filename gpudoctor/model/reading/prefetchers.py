@@ -89,7 +89,17 @@ class Prefetcher:
             f"{stream}.wait_stream(" in self.text or f"{stream}.synchronize(" in self.text
             for stream in self.streams
         )
-        return "record_stream" in self.text or own
+        return "record_stream" in self.text or own or self._hands_out_inside
+
+    @property
+    def _hands_out_inside(self) -> bool:
+        """Whether a generator yields inside of its stream's block: then its consumer works on that stream."""
+        return any(
+            isinstance(inner, ast.Yield)
+            for part in ast.walk(self.node)
+            if isinstance(part, ast.With) and any("stream(" in ast.unparse(item) for item in part.items)
+            for inner in ast.walk(part)
+        )
 
 
 def prefetchers(source: Source) -> Iterator[Prefetcher]:

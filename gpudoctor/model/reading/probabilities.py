@@ -162,7 +162,7 @@ class Probabilities:
             if bound_to(script, other.node).rpartition(".")[2] == name.rpartition(".")[2]
         ]
         near = [(script, other) for script, other in built if _near(script, other, call, event)]
-        built = near or built
+        built = near or [item for item in built if self._akin(*item, call, event)]
         if len(built) != 1:
             return None
         script, other = built[0]
@@ -179,6 +179,15 @@ class Probabilities:
         if isinstance(dim, Known) and dim.value == 0 and dim.value is not None:
             return None
         return Made(LAYERS[made.name], script, made.node, None, event.via)
+
+    def _akin(self, script: Script, built: Call, call: Call, event: Event) -> bool:
+        """Whether `self.net` of a caller may be what another class keeps as its `self.net`: of one family."""
+        kept = bound_to(script, built.node).startswith("self.")
+        if not (kept and ast.unparse(call.node.func).startswith("self.")):
+            return True
+        home = self._scripts.get(event.span.path)
+        mine, theirs = call.function.partition(".")[0], built.function.partition(".")[0]
+        return home is not None and (theirs in _family(home, mine) or mine in _family(script, theirs))
 
     def _apply(self, event: Event) -> None:
         node = event.node
@@ -213,6 +222,12 @@ class Probabilities:
             self._state[key] = None, ()  # one branch makes it something else
         else:
             self._state[key] = origin, guards
+
+
+def _family(script: Script, name: str) -> set[str]:
+    """The last names of a class and of all that it extends."""
+    info = script.classes.get(name)
+    return {name, *(base.rpartition(".")[2] for base in (info.bases if info is not None else ()))}
 
 
 def _near(script: Script, built: Call, call: Call, event: Event) -> bool:

@@ -140,12 +140,27 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
 @once
 def _behind_switches(source: Source, function: str, depth: int) -> bool:
     """Whether a function is called, and only behind switches."""
-    callers = [
+    callers = _callers(source, function)
+    return bool(callers) and all(switched_off(source, other, depth - 1) for other in callers)
+
+
+@once
+def _callers(source: Source, function: str) -> list[Call]:
+    return [
         other
         for other in _calls_by_method(source).get(function.rpartition(".")[2], ())
         if other.function != function and calls_function(other, function)
     ]
-    return bool(callers) and all(switched_off(source, other, depth - 1) for other in callers)
+
+
+def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
+    """Whether defaults keep a call from running: a switch that is off, here or at all calls of its function."""
+    if any(guard.never for guard in call.guards):
+        return True
+    if not call.function or depth == 0:
+        return False
+    callers = _callers(source, call.function)
+    return bool(callers) and all(never_runs(source, other, depth - 1) for other in callers)
 
 
 def rarely(guard: Guard) -> bool:

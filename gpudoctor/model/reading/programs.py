@@ -106,12 +106,26 @@ def _called(script: Script) -> frozenset[str]:
 
 def _started(program: Program, home: Script, loop: Loop) -> bool:
     owner = loop.function.partition(".")[0]
-    if owner in home.classes and not _instantiated(program, owner):
+    if owner in home.classes and not instantiated(program, owner):
         return False
+    if owner in home.classes and (loop.engine or "").startswith("lightning."):
+        return _runs_modules(program)
     return loop.engine is not None or not loop.function or _used(program, home, loop.function)
 
 
-def _instantiated(program: Program, name: str, depth: int = 4) -> bool:
+def _runs_modules(program: Program) -> bool:
+    """Whether anything runs a Lightning module's training steps: a Trainer, a CLI, somebody's `fit`."""
+    return any(
+        call.method in _RUNNERS or call.method.endswith(("Trainer", "CLI", "Fabric"))
+        for _, call in program.calls
+    )
+
+
+_RUNNERS = frozenset({"fit", "training_step", "instantiate", "run_training"})
+"""Methods that run training steps, or build by a name what does."""
+
+
+def instantiated(program: Program, name: str, depth: int = 4) -> bool:
     """Whether the program names a class outside of the class, decorates it, or so with one that extends it."""
     for script in program.scripts:
         if name in _named(script):
@@ -120,7 +134,7 @@ def _instantiated(program: Program, name: str, depth: int = 4) -> bool:
             if other == name and node.decorator_list:
                 return True
             extends = any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
-            if extends and other != name and depth > 0 and _instantiated(program, other, depth - 1):
+            if extends and other != name and depth > 0 and instantiated(program, other, depth - 1):
                 return True
     return False
 
@@ -194,6 +208,22 @@ def training_programs(source: Source) -> tuple[Program, ...]:
         kept = (names, _programs(source))
         _FOUND[first] = kept
     return kept[1]
+
+
+def in_a_training(source: Source, script: Script) -> bool:
+    """Whether a script belongs to a program that trains.
+
+    What an evaluation lacks, a converter or a module that nothing in sight trains with, is not an ailment of a
+    training.
+    """
+    return any(script.path == item.path for program in training_programs(source) for item in program.scripts)
+
+
+def only_evaluates(source: Source) -> bool:
+    """Whether what was read runs a model over data and trains none: its set-up is not a training's."""
+    return not source.trains and any(
+        loop.role is LoopRole.EVALUATION for script in source.scripts for loop in script.loops
+    )
 
 
 def _programs(source: Source) -> tuple[Program, ...]:

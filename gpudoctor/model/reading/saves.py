@@ -66,7 +66,7 @@ def saving(program: Program) -> Saved:
         return Saved(how=Saving.RESUMABLE, calls=calls)
     if not calls:
         return Saved(how=Saving.NOTHING, opaque=_opaque(loops))
-    if all(_after_training(script, call) for script, call in calls):
+    if all(_after_training(program, script, call) for script, call in calls):
         return Saved(how=Saving.AT_THE_END, calls=calls, opaque=_opaque(loops))
     if all(_weights_only(call) for _, call in calls) and not _keeps_optimizer(program):
         return Saved(how=Saving.WEIGHTS, calls=calls, opaque=_opaque(loops))
@@ -124,8 +124,8 @@ def _is_save(call: Call) -> bool:
     return True
 
 
-def _after_training(script: Script, call: Call) -> bool:
-    """Whether a save stands behind the whole training in the same function."""
+def _after_training(program: Program, script: Script, call: Call) -> bool:
+    """Whether a save stands behind the whole training in the same function, which no epoch runs again."""
     loops = [
         loop
         for loop in script.loops
@@ -133,7 +133,14 @@ def _after_training(script: Script, call: Call) -> bool:
         and not loop.parents
         and loop.role in {LoopRole.TRAINING, LoopRole.EPOCHS}
     ]
-    return bool(loops) and all(call.span.line > loop.end_line for loop in loops)
+    behind = bool(loops) and all(call.span.line > loop.end_line for loop in loops)
+    return behind and not any(
+        event.node is call.node
+        for other in program.scripts
+        for loop in other.loops
+        if loop.role is LoopRole.EPOCHS and loop not in loops
+        for event in loop.events
+    )
 
 
 def _weights_only(call: Call) -> bool:

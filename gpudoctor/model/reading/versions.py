@@ -25,6 +25,8 @@ class Meant:
     @property
     def origin(self) -> str:
         """Why this version counts: `2.13.0 is installed`, `requirements.txt:3 asks for torch==1.7.1`."""
+        if self.asked is not None and self.asked.own:
+            return f"{self.asked.path}:{self.asked.line} is the project's own {self.asked.name} {self.version}"
         if self.asked is not None:
             return f"{self.asked.path}:{self.asked.line} asks for {self.asked.name}{self.asked.wanted}"
         return f"{self.version} is installed"

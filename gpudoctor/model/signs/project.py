@@ -1,4 +1,4 @@
-"""Versions that the project itself asks for: its requirement files, environment files and Dockerfiles."""
+"""Versions that the project asks for: requirement files, environment files, Dockerfiles, copies of its own."""
 
 import os
 import re
@@ -28,6 +28,8 @@ class Asked:
     """1-based line of that file."""
     folder: str
     """The project's folder: the file's own, or the one above `requirements/`."""
+    own: bool = False
+    """Whether the project carries the package itself: `src/transformers` beside its examples."""
 
     def admits(self, version: str) -> bool:
         """Whether a release meets the specifiers; local parts and pre-release letters do not count."""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.doors import read_file
@@ -20,6 +20,12 @@ a project's own file is its top, however far up."""
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _ASIDE = re.compile(r"(^|[-_./])(dev|tests?|docs?|lint|build|ci)([-_./]|$)", re.IGNORECASE)
 """Requirement files of other work than training."""
+_CARRIED = ("torch", "transformers", "accelerate", "datasets", "deepspeed", "peft", "trl", "timm")
+"""Packages whose releases checks compare with, and that projects carry as a copy of their own."""
+_RELEASE = re.compile(
+    r"""^__version__\s*=\s*["'](\d[\w.+-]*)["']|^\s+version\s*=\s*["'](\d[\w.+-]*)["']""", re.MULTILINE
+)
+"""A release as a package or its setup script writes it."""
 _ENOUGH_FILES = 40
 """Files of one folder that are read; a folder with more of them is a collection, not a project."""
 
@@ -71,7 +77,7 @@ def _asked_in(folder: str) -> list[Asked]:
     paths = [os.path.join(folder, name) for name in names]
     if "requirements" in names:
         paths += [os.path.join(folder, "requirements", name) for name in _listed(folder, "requirements")]
-    found: list[Asked] = []
+    found = list(_carried(folder))
     wanted = [path for path in paths if formats(path) and not _ASIDE.search(path[len(folder) :])]
     for path in wanted[:_ENOUGH_FILES]:
         found += [
@@ -79,6 +85,24 @@ def _asked_in(folder: str) -> list[Asked]:
             for item in _read(path)
         ]
     return found
+
+
+def _carried(folder: str) -> Iterator[Asked]:
+    """Packages that a folder carries itself: scripts beside them import the copy, whatever is installed."""
+    for name in _CARRIED:
+        for package in (os.path.join(folder, name), os.path.join(folder, "src", name)):
+            if not os.path.isfile(os.path.join(package, "__init__.py")):
+                continue
+            places = [os.path.join(package, file) for file in ("__init__.py", "version.py", "_version.py")]
+            for path in (*places, os.path.join(folder, "setup.py")):
+                text = _text(path)
+                release = _RELEASE.search(text)
+                if release is not None:
+                    line = text.count("\n", 0, release.start()) + 1
+                    wanted = f"=={release[1] or release[2]}"
+                    yield Asked(name=name, wanted=wanted, path=path, line=line, folder=folder, own=True)
+                    break
+            break
 
 
 def _listed(folder: str, name: str) -> list[str]:
@@ -93,13 +117,17 @@ def _read(path: str) -> list[Found]:
     if reader is None:
         return []
     try:
-        data = read_file(path, REQUIREMENTS)
-    except OSError:
-        return []
-    # `pip freeze > requirements.txt` in PowerShell writes UTF-16.
-    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = data.decode("utf-16" if utf16 else "utf-8-sig", "replace")
-    try:
-        return list(reader(text))
+        return list(reader(_text(path)))
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, AttributeError):
         return []  # a file that its own tool could not read either
+
+
+def _text(path: str) -> str:
+    """A file's text; "" when it cannot be read."""
+    try:
+        data = read_file(path, REQUIREMENTS)
+    except OSError:
+        return ""
+    # `pip freeze > requirements.txt` in PowerShell writes UTF-16.
+    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return data.decode("utf-16" if utf16 else "utf-8-sig", "replace")

@@ -96,6 +96,6 @@ def _of_tensor(base: Thing, name: str) -> Thing:
         return NOTHING
     if name == "device":
         return Thing(type=DEVICE, device=base.device)
-    if name in ("data", "grad"):
+    if name in ("data", "grad", "indices"):
         return tensor(base.device)
     return tensor(base.device, base.graph)

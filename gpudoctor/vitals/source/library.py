@@ -17,7 +17,15 @@ from gpudoctor.vitals.source.tables import (
     PREPARES,
     WRAPPERS,
 )
-from gpudoctor.vitals.source.tensors import Arguments, Keywords, any_graph, device_among, device_of, element
+from gpudoctor.vitals.source.tensors import (
+    Arguments,
+    Keywords,
+    any_graph,
+    device_among,
+    device_of,
+    element,
+    paired,
+)
 from gpudoctor.vitals.source.things import (
     BATCH,
     DEVICE,
@@ -137,7 +145,7 @@ def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Thi
             return tensor(device or copied or "cpu")
         if rest[0].islower():
             graph = not no_grad and rest not in NO_GRAPH and any_graph(args)
-            return tensor(device_among(args, keywords), graph=graph)
+            return paired(tensor(device_among(args, keywords), graph=graph), rest, args[1:], keywords)
     return None
 
 

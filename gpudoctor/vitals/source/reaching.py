@@ -24,9 +24,11 @@ _PLAIN_DECORATORS = frozenset(
     }
 )  # fmt: skip
 """Decorators that leave it to the program who calls what they decorate; others may register it somewhere."""
+_NAMESPACES = frozenset({"globals", "locals", "vars", "Fire"})
+"""Ways to find a function by its name in the module that asks, and nowhere else."""
 _DYNAMIC = frozenset(
     {
-        "globals", "locals", "vars", "exec", "eval", "__import__", "import_module", "Fire", "instantiate",
+        "__import__", "import_module", "instantiate",
         "import_string", "locate", "attrgetter", "methodcaller",
     }
 )  # fmt: skip
@@ -74,17 +76,27 @@ class _Code:
     """Names given by `import f as g`."""
     dynamic: bool = False
     """Whether it may look up names that only a run can tell."""
+    open: bool = False
+    """Whether it looks up names of its own that only a run can tell: then any of them may be called."""
+    asks: bool = False
+    """Whether it looks up attributes of objects by such names: methods, unless an object is a module."""
+    hands: bool = False
+    """Whether it hands a module of the program on as an object."""
     methods: bool = False
     """Whether it looks up attributes of `self` by such names: then any method may be called."""
     own: frozenset[str] = frozenset()
     """Functions and classes of its top level that share their name with no method: a bare name means these."""
+    modules: frozenset[str] = frozenset()
+    """Names of imported modules of the program: `train` of `train.report()` is not its function `train`."""
     foreign: frozenset[str] = frozenset()
     """Names of imported libraries: `torch.fft` mentions nothing of the program."""
 
     def mentions(self, node: ast.AST) -> set[str]:
         """What code of the module mentions; its own functions with the module's path before the name."""
         return {
-            _of_module(self.module, word) if word in self.own else word for word in _bare_names(node)
+            _of_module(self.module, word) if word in self.own else word
+            for word in _bare_names(node)
+            if word not in self.modules
         } | _mentions(node, self.foreign)
 
 
@@ -99,9 +111,13 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     loops = [(module, line) for module, line in trains if not in_cut(module, line)]
     bases = _Bases(modules)
     codes = {id(module): _take_apart(module, bases) for module in modules}
-    if any(code.dynamic for code in codes.values()):
+    asks = any(code.asks for code in codes.values())
+    if any(code.dynamic or (asks and code.hands) for code in codes.values()):
         return
-    if any(code.methods for code in codes.values()):
+    for code in codes.values():
+        if code.open:
+            code.names |= _all_names(code)
+    if asks or any(code.methods for code in codes.values()):
         for code in codes.values():
             for unit in code.units:
                 unit.always |= unit.owner is not None
@@ -287,7 +303,9 @@ def _closure(codes: list[_Code], roots: list[_Unit]) -> set[int]:
 
 
 def _take_apart(module: Module, bases: "_Bases") -> _Code:
-    code = _Code(module=module, bases=bases, own=_own(module), foreign=_foreign(module))
+    code = _Code(
+        module=module, bases=bases, own=_own(module), modules=_modules(module), foreign=_foreign(module)
+    )
     _block(code, module.tree.body, None, code.names)
     for alias in module.of(ast.alias):
         if alias.asname:
@@ -295,8 +313,27 @@ def _take_apart(module: Module, bases: "_Bases") -> _Code:
     code.dynamic = any(_looks_up(module, call) for call in module.of(ast.Call)) or any(
         node.attr == "modules" and _root(node) == "sys" for node in module.of(ast.Attribute)
     )
+    code.asks = any(_looks_into(module, call) for call in module.of(ast.Call))
+    code.hands = _hands_modules(module)
+    code.open = any(_looks_around(call) for call in module.of(ast.Call))
+    stars = any(alias.name == "*" for alias in module.of(ast.alias))
+    if code.open and (stars or (code.modules and any(map(_evaluates, module.of(ast.Call))))):
+        code.dynamic = True  # what it has then is another module's too
     code.methods = any(_looks_up_own(call) for call in module.of(ast.Call))
     return code
+
+
+def _all_names(code: _Code) -> set[str]:
+    """Everything that a module's top level defines or imports, as if its code mentioned it."""
+    own = {unit.full for unit in code.units if unit.owner is None}
+    own |= {unit.node.name for unit in code.units if unit.owner is None}
+    return own | {origin.rpartition(".")[2] for origin in _imported_objects(code.module).values()}
+
+
+def _imported_objects(module: Module) -> dict[str, str]:
+    """Names that imports give to something other than a module of the program, with their origins."""
+    modules = {link.name for link in module.links}
+    return {name: origin for name, origin in module.imports.items() if origin not in modules}
 
 
 def _block(code: _Code, body: list[ast.stmt], owner: _Unit | None, names: set[str]) -> None:
@@ -379,20 +416,72 @@ class _Bases:
         return next((kind for kind in ("framework", "layer") if kind in kinds), "plain")
 
 
+def _modules(module: Module) -> frozenset[str]:
+    stored = {name.id for name in module.of(ast.Name) if not isinstance(name.ctx, ast.Load)}
+    stored |= {argument.arg for argument in module.of(ast.arg)}
+    return frozenset(set(module.imports) - set(_imported_objects(module)) - stored)
+
+
+def _looks_around(node: ast.Call) -> bool:
+    """Whether a call may find a function of its own module by a name that only a run can tell."""
+    last = _last(node.func)
+    if last == "vars" and node.args:
+        return False  # the fields of an object; a module's are seen by `_looks_up`
+    return last in _NAMESPACES or (_evaluates(node) and len(node.args) == 1)
+
+
+def _evaluates(node: ast.Call) -> bool:
+    """`eval(text)`; `model.eval()` and `frame.eval("a + b")` are methods."""
+    return isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")
+
+
 def _looks_up(module: Module, node: ast.Call) -> bool:
     """Whether a call may find a function of the program by a name that only a run can tell."""
     last = _last(node.func)
     if last in _DYNAMIC:
-        # `model.eval()` and `frame.eval("a + b")` are methods.
-        return not (last in {"eval", "exec", "compile"} and isinstance(node.func, ast.Attribute))
-    if last != "getattr" or len(node.args) < 2 or isinstance(node.args[1], ast.Constant):
+        return True
+    if _evaluates(node):
+        return len(node.args) > 1  # in a namespace that it is given
+    if last == "vars" and node.args:
+        return _of_program(module, node.args[0])
+    return _gets(node) and _of_program(module, node.args[0])
+
+
+def _looks_into(module: Module, node: ast.Call) -> bool:
+    """`getattr(thing, name)` of an object that may be any of the program's."""
+    if not _gets(node) or isinstance(node.func, ast.Call) or _looks_up_own(node):
         return False
-    if isinstance(node.func, ast.Call) or _looks_up_own(node):
+    origin = module.imports.get(_root(node.args[0]))
+    return origin is None or any(origin.startswith(link.name + ".") for link in module.links)
+
+
+def _gets(node: ast.Call) -> bool:
+    """Whether a call is `getattr` with a name that only a run can tell."""
+    if _last(node.func) != "getattr" or len(node.args) < 2:
         return False
-    root = _root(node.args[0])
-    origin = module.imports.get(root, "")
-    own = any(link.name == origin or link.name.startswith(origin + ".") for link in module.links)
-    return not origin or own
+    return not isinstance(node.args[1], ast.Constant)
+
+
+def _hands_modules(module: Module) -> bool:
+    """Whether a module of the program is a value somewhere: `pick(models, name)`, not `models.Net()`."""
+    below = {id(node.value) for node in module.of(ast.Attribute)}
+    names = {link.name for link in module.links}
+    for node in module.of(ast.Name, ast.Attribute):
+        if id(node) in below or not isinstance(getattr(node, "ctx", None), ast.Load):
+            continue
+        root, _, rest = ast.unparse(node).partition(".")
+        origin = module.imports.get(root)
+        if origin is not None and (f"{origin}.{rest}" if rest else origin) in names:
+            return True
+    return False
+
+
+def _of_program(module: Module, node: ast.expr) -> bool:
+    """Whether an expression begins with an imported module of the program."""
+    origin = module.imports.get(_root(node), "")
+    return bool(origin) and any(
+        link.name == origin or link.name.startswith(origin + ".") for link in module.links
+    )
 
 
 def _looks_up_own(node: ast.Call) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.vitals.source.kinds import TENSOR_METHODS, kind_of
-from gpudoctor.vitals.source.tables import NO_GRAPH, READS
+from gpudoctor.vitals.source.tables import IMPLIED, NO_GRAPH, PAIRS, READS
 from gpudoctor.vitals.source.things import (
     BATCH,
     LOADER,
@@ -100,7 +100,15 @@ def tensor_method(base: Thing, method: str, args: Arguments, keywords: Keywords,
     if method in ("any", "all") and base.test:
         return tensor(base.device).but(test=base.test)
     graph = (base.graph or any_graph(args)) and not no_grad and method not in NO_GRAPH
-    return tensor(base.device, graph)
+    return paired(tensor(base.device, graph), method, args, keywords)
+
+
+def paired(result: Thing, method: str, args: Arguments, keywords: Keywords) -> Thing:
+    """A result as values and indices, where that is what a function gives; `args` without the tensor itself."""
+    dimension = "dim" in keywords or bool(args and args[0].type != TENSOR)
+    if method in PAIRS and (method in IMPLIED or dimension):
+        return result.but(items=(result, tensor(result.device)))
+    return result
 
 
 def _retyped(base: Thing, kind: Thing) -> str | None:

@@ -75,17 +75,43 @@ def test_sick_on_the_launch_line() -> None:
 
 @pytest.mark.parametrize(("version", "found"), [("4.30.2", 0), ("4.57.1", 1)])
 def test_sick_and_healthy_dtypes(version: str, found: int) -> None:
-    script = "from transformers import AutoModel\nm = AutoModel.from_pretrained('gpt2', torch_dtype='auto')\n"
+    script = (
+        "from transformers import AutoModel, Trainer\n"
+        "m = AutoModel.from_pretrained('gpt2', torch_dtype='auto')\nTrainer(m, None).train()\n"
+    )
     patient = patient_of({"train.py": script}, packages=make_packages(transformers=version))
     assert len(examine(DeprecatedKey, patient)) == found
 
 
 def test_sick_one_finding_for_one_argument_of_a_script() -> None:
     load = "AutoModel.from_pretrained('gpt2', torch_dtype='auto')\n"
-    [finding] = examine(
-        DeprecatedKey, patient_of({"train.py": "from transformers import AutoModel\n" + load * 3})
-    )
+    script = "from transformers import AutoModel, Trainer\n" + load * 3 + "Trainer(3).train()\n"
+    [finding] = examine(DeprecatedKey, patient_of({"train.py": script}))
     assert len(finding.evidence) == 3
+
+
+@pytest.mark.parametrize(("argument", "found"), [("torch_dtype='auto'", []), ("load_in_8bit=True", [NOTE])])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "print(m.generate(**inputs))\n",
+        "m.save_pretrained('converted')\n",
+        "def serve():\n    for batch in queue:\n        m(batch)\n",
+    ],
+)
+def test_a_model_that_is_loaded_and_not_trained(argument: str, found: list[Severity], rest: str) -> None:
+    script = f"from transformers import AutoModel\nm = AutoModel.from_pretrained('gpt2', {argument})\n{rest}"
+    patient = patient_of({"use.py": script}, packages=make_packages(transformers="5.23.0"))
+    assert [item.severity for item in examine(DeprecatedKey, patient)] == found
+
+
+def test_sick_an_argument_that_is_gone_where_the_model_is_trained() -> None:
+    script = (
+        "from transformers import AutoModel, Trainer\n"
+        "m = AutoModel.from_pretrained('gpt2', load_in_8bit=True)\nTrainer(m, None).train()\n"
+    )
+    patient = patient_of({"train.py": script}, packages=make_packages(transformers="5.23.0"))
+    assert [item.severity for item in examine(DeprecatedKey, patient)] == [ERROR]
 
 
 def test_skipped_without_source_and_configs() -> None:

@@ -46,6 +46,35 @@ def test_sick_rank_zero() -> None:
     assert finding.cost.breaks
 
 
+GUARDED = """
+from peft import LoraConfig, get_peft_model
+def adapted(model, rank=0, wanted=False):
+    {guard}
+        return get_peft_model(model, LoraConfig(r=rank))
+    return model
+def load(model, size=0):
+    {outer}
+        model = adapted(model, rank=size)
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "outer", "found"),
+    [
+        ("if rank > 0:", "if True:", 0),
+        ("if rank:", "if True:", 0),
+        ("if wanted and rank >= 1:", "if True:", 0),
+        ("if True:", "if size > 0:", 0),
+        ("if True:", "if True:", 1),
+        ("if rank == 0:", "if True:", 1),
+    ],
+)
+def test_a_rank_that_its_own_guard_keeps_out(guard: str, outer: str, found: int) -> None:
+    text = GUARDED.format(guard=guard, outer=outer)
+    assert len(examine(LoraMisfit, patient_of({"train.py": text}))) == found
+
+
 @pytest.mark.parametrize("text", ["r=8, lora_alpha=136", "r=64, lora_alpha=6"])
 def test_sick_scales(text: str) -> None:
     assert len(examine(LoraMisfit, patient_of({"train.py": config(text)}))) == 1

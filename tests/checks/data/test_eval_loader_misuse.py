@@ -91,3 +91,26 @@ def test_a_random_batch_now_and_then_needs_the_shuffle(draw, findings):
                 print(net(x.cuda()).argmax(1) == y)
     """
     assert len(examine(EvalLoaderMisuse, script_patient(script))) == findings
+
+
+@pytest.mark.parametrize(("call", "findings"), [("build()", 0), ("build(fine=True)", 1)])
+def test_a_loader_of_a_branch_that_the_program_does_not_take(call, findings):
+    script = f"""
+        import torch
+        from torch.utils.data import DataLoader
+        def plain():
+            return DataLoader(torch.load("others.pt"), batch_size=8)
+        def cut():
+            return DataLoader(torch.load("others.pt"), batch_size=8, drop_last=True)
+        def build(fine=False):
+            if not fine:
+                return plain()
+            return cut()
+        net = torch.nn.Linear(8, 8).cuda()
+        held_out = {call}
+        net.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                print(net(x.cuda()).argmax(1) == y)
+    """
+    assert len(examine(EvalLoaderMisuse, script_patient(script))) == findings

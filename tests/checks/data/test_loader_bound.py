@@ -170,6 +170,55 @@ def test_sick_stream_has_to_be_split_between_workers():
     assert any("get_worker_info" in step for step in remedy.steps)
 
 
+STREAM = """
+    import json
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Stream(IterableDataset):
+        def __init__(self, path):
+            self.path = path
+
+        def __iter__(self):
+            {body}
+
+    model = torch.nn.Linear(4, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader(Stream("rows.jsonl"), batch_size=32):
+        opt.zero_grad()
+        model(x).mean().backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            """for line in open(self.path):
+                yield torch.tensor(json.loads(line)["x"])""",
+            "for every item",
+        ),
+        (
+            """for line in open(self.path):
+                kept = json.loads(line)["x"]
+                for one in kept:
+                    yield torch.tensor(one)""",
+            "for several items at once",
+        ),
+        (
+            """for path in self.path:
+                for line in open(path):
+                    yield torch.tensor(json.loads(line)["x"])""",
+            "for every item",
+        ),
+    ],
+)
+def test_sick_work_of_a_stream_is_of_one_item_or_of_several(body, words):
+    [finding] = examine(LoaderBound, script_patient(STREAM.format(body=body)))
+    assert f"{words} (train.py" in finding.message
+
+
 def test_healthy_options_are_no_steps_of_a_transform():
     # `opt` of `opt.mean` is looked up for its value; the parser behind it does not work on images.
     [finding] = examine(LoaderBound, script_patient(DIGITS))

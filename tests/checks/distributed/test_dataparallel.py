@@ -94,3 +94,35 @@ EXPERIMENT = """
 @pytest.mark.parametrize(("start", "count"), [("pass", 0), ("Experiment(settings()).fit(batches())", 1)])
 def test_a_switch_of_a_class_is_its_users(start, count):
     assert len(examine(Dataparallel, script_patient(EXPERIMENT.format(start=start)))) == count
+
+
+HELD = """
+import torch
+from torch import nn
+class Spread(nn.Module):
+    def __init__(self, net, where=(0,)):
+        super().__init__()
+        self.net = nn.DataParallel(net, device_ids={ids})
+    def forward(self, x):
+        return self.net(x)
+net = {made}.cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
+    optimizer.zero_grad()
+    net(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "ids", "findings"),
+    [
+        ("Spread(nn.Linear(8, 8))", "None", 1),
+        ("Spread(nn.Linear(8, 8), [0, 1])", "where", 1),
+        ("Spread(nn.Linear(8, 8))", "where", 0),
+        ("Spread(nn.Linear(8, 8), [1])", "where", 0),
+        ("nn.Linear(8, 8)", "None", 0),
+    ],
+)
+def test_a_wrapper_that_is_made_and_has_several_devices(made, ids, findings):
+    assert len(examine(Dataparallel, script_patient(HELD.format(made=made, ids=ids)))) == findings

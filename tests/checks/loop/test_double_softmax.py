@@ -173,3 +173,44 @@ def test_a_recording_refutes_what_the_source_suspects_only_where_it_saw_losses()
     assert len(examine(DoubleSoftmax, script_patient(DIRECT))) == 1
     assert len(recorded(DIRECT, 3)) == 1
     assert recorded(DIRECT, 24) == []
+
+
+FAMILIES = """
+    import torch
+    from torch import nn
+    class Fitter:
+        def __init__(self, rows):
+            self.rule = nn.CrossEntropyLoss()
+            self.rows = rows
+        def fit(self):
+            for x, y in torch.utils.data.DataLoader(self.rows):
+                loss = self.rule(self.net(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+    class Wide(Fitter):
+        def __init__(self, rows, depth=1):
+            super().__init__(rows)
+            {wide}
+            self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+    class Scorer:
+        def __init__(self):
+            self.net = {scorer}
+    Wide(torch.load("rows.pt")).fit()
+    print(Scorer().net)
+"""
+SOFT, HARD = "nn.Sequential(nn.Linear(8, 4), nn.Softmax(dim=1))", "nn.Sequential(nn.Linear(8, 4), nn.ReLU())"
+
+
+@pytest.mark.parametrize(
+    ("wide", "scorer", "findings"),
+    [
+        (f"self.net = {SOFT}", HARD, 1),
+        (f"self.net = {HARD}", SOFT, 0),
+        ("self.net = nn.Linear(8, 4)", SOFT, 0),
+        (f"self.net = {HARD} if depth else {HARD}", SOFT, 0),
+    ],
+)
+def test_only_a_network_of_the_class_or_its_family_is_the_one_whose_loss_it_is(wide, scorer, findings):
+    script = FAMILIES.format(wide=wide, scorer=scorer)
+    assert len(examine(DoubleSoftmax, script_patient(script))) == findings

@@ -176,6 +176,19 @@ def test_healthy_epochs(change):
     assert long_run(**change) == []
 
 
+@pytest.mark.parametrize(
+    ("period", "findings"),
+    [("if (epoch + 1) % 5 == 0:", 0), ("if epoch == 0 or better():", 0), ("while True:", 0)],
+)
+def test_healthy_a_save_behind_the_steps_of_each_epoch(period, findings):
+    """It stands behind a loop of steps, in a function that every epoch calls."""
+    text = EPOCHS.format(epochs="200", default="1", batches="loader", inside="pass", after="pass").replace(
+        "optimizer.step()\n",
+        f"optimizer.step()\n        {period}\n            torch.save(model.state_dict(), f'{{epoch}}.pt')\n",
+    )
+    assert len(examine(NoCheckpoint, script_patient(text))) == findings
+
+
 def test_sick_by_epochs_of_known_length():
     text = """
         import torch

@@ -69,3 +69,32 @@ def test_the_wait_is_put_first():
     assert "def next(self):\n        torch.cuda.current_stream().wait_stream(self.stream)\n" in new
     [note] = examine(PrefetcherBroken, script_patient(new))
     assert note.fact("how") == "record"
+
+
+GENERATOR = """
+    import torch
+    class Ahead:
+        def __init__(self, loader):
+            self.loader = loader
+        def __iter__(self):
+            stream = torch.cuda.Stream()
+            batch = None
+            for following in self.loader:
+                with torch.cuda.stream(stream):
+                    following = following.cuda(non_blocking=True)
+                    {inside}
+                torch.cuda.current_stream().wait_stream(stream)
+                {outside}
+                batch = following
+            yield batch
+    for x in Ahead(torch.utils.data.DataLoader(torch.randn(99, 8))):
+        print(x)
+"""
+
+
+@pytest.mark.parametrize(("place", "how"), [("inside", []), ("outside", ["record"])])
+def test_a_generator_that_yields_inside_its_stream(place, how):
+    """Its consumer works on that stream: what the next copy may take is free there in order."""
+    lines = {"inside": "pass", "outside": "pass"} | {place: "if batch is not None: yield batch"}
+    found = examine(PrefetcherBroken, script_patient(GENERATOR.format(**lines)))
+    assert [item.fact("how") for item in found] == how

@@ -70,6 +70,25 @@ def test_a_class_that_nothing_here_uses_starts_no_training(more, notes):
     assert len(examine(Seedless, script_patient(LIBRARY + more))) == notes
 
 
+def test_healthy_a_module_of_lightning_that_the_program_only_evaluates():
+    text = """
+import torch
+import lightning
+class Digits(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(8, 8)
+    def training_step(self, batch, index):
+        return self.net(batch).sum()
+model = Digits().eval()
+with torch.no_grad():
+    for batch in torch.utils.data.DataLoader(torch.randn(9, 8)):
+        print(model.net(batch).sum())
+"""
+    assert examine(Seedless, script_patient(text)) == []
+    assert len(examine(Seedless, script_patient(text + "lightning.Trainer().fit(model)\n"))) == 1
+
+
 def test_a_module_of_lightning_alone_leaves_the_seed_to_its_trainer():
     text = """
 import torch

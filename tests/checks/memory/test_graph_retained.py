@@ -58,6 +58,8 @@ def test_healthy_scripts(path):
         "total += loss",
         "total += loss * x.size(0)",
         "total = total + loss",
+        "kept.append(out.max(1)[0])",
+        "kept.append(torch.maximum(out, x))",
         "total += loss.mean()",
         "total += loss.cpu()",
         "total += criterion(out, x)",
@@ -103,6 +105,36 @@ def test_sick_when_only_the_backward_tells(statement):
     assert len(examine(GraphRetained, script_patient(UNREAD.format(statement=statement)))) == 1
 
 
+SHARED = """
+    import torch
+    from elsewhere import build, drawn, loader, measure
+    model, optimizer = build()
+    right = total = 0
+    for x, y, other in loader:
+        share = drawn(x)
+        out = model(x)
+        loss = share * measure(out, y) + (1 - share) * measure(out, other)
+        guess = out.data.argmax(1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "findings"),
+    [
+        ("right += share * guess.eq(y).cpu().sum().float() + (1 - share) * (guess == other).sum()", 0),
+        ("right += share", 0),
+        ("total += loss", 1),
+        ("total += share * measure(out, y) + loss", 1),
+    ],
+)
+def test_the_factor_of_a_computed_loss_brings_no_graph(statement, findings):
+    assert len(examine(GraphRetained, script_patient(SHARED.format(statement=statement)))) == findings
+
+
 @pytest.mark.parametrize("statement", ["kept.append(logs)", "total += loss.item()", "total += float(aux)"])
 def test_healthy_when_nothing_tells(statement):
     assert examine(GraphRetained, script_patient(UNREAD.format(statement=statement))) == []
@@ -111,6 +143,10 @@ def test_healthy_when_nothing_tells(statement):
 @pytest.mark.parametrize(
     "statement",
     [
+        "total += out.max(1).indices.sum()",
+        "total += torch.max(out, 1)[1].sum()",
+        "best = out.topk(5); kept.append(best[1])",
+        "total += loss.new_tensor(3)",
         "total += loss.item()",
         "total += loss.detach()",
         "total += loss.detach().cpu().mean()",

@@ -53,3 +53,33 @@ def test_healthy_an_own_optimizer_that_no_default_chooses():
     assert examine(OptimizerUnfused, script_patient(script.replace(line, chosen))) == []
     other = script.replace(line, chosen.replace('default="sgd"', 'default="lion"'))
     assert len(examine(OptimizerUnfused, script_patient(other))) == 1
+
+
+BY_HAND = """
+    import torch
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=True)
+    for x in torch.utils.data.DataLoader(torch.randn(99, 8)):
+        total = 0
+        model(x.cuda()).sum().backward()
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                {line}
+        {step}
+        model.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "findings"),
+    [
+        ("p -= 0.1 * p.grad", "pass", 1),
+        ("p.data.add_(p.grad, alpha=-0.1)", "pass", 1),
+        ("total += (p.grad * p.grad).sum()", "optimizer.step()", 0),
+        ("norms.add_(p.grad.norm())", "optimizer.step()", 0),
+    ],
+)
+def test_only_a_line_that_changes_the_parameter_updates_it(line, step, findings):
+    script = BY_HAND.format(line=line, step=step)
+    found = [item for item in examine(OptimizerUnfused, script_patient(script)) if item.fact("kind") == "hand"]
+    assert len(found) == findings

@@ -166,6 +166,60 @@ def test_sick_the_count_is_that_of_the_places_named():
     assert "once to read a value" in finding.message and len(finding.evidence) == 1
 
 
+NOTE, WARNING = Severity.NOTE, Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("head", "count", "severity"),
+    [
+        ("for _ in range(parts):", "once", NOTE),
+        ("for _ in range(int(open('parts').read())):", "at least once", NOTE),
+        ("for _ in range(4):", "4 times", WARNING),
+        ("for one in range(2):\n    for two in range(2):", "4 times", WARNING),
+        ("while left():", "at least once", NOTE),
+        ("for weight in net.parameters():", "at least once", WARNING),
+    ],
+)
+def test_sick_reads_of_an_inner_loop_are_what_is_known_of_its_passes(head, count, severity):
+    option = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--parts', type=int, default=1)\n"
+    before = option + "parts = p.parse_args().parts\ntotal = 0\ndef left():\n    return bool(open('x').read())"
+    depth = "    " * (head.count("\n") + 1)
+    [finding] = examine(
+        HostSyncInLoop, script_patient(_training(f"{head}\n{depth}total += loss.item()", before))
+    )
+    assert f"waits for the GPU {count} to read" in finding.message
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("note(f'{out.mean():<4.2f} {float(loss):.2f} {step}')", "2 times"),
+        ("print(f'{out.mean()} {loss:.3f} {step}')", "2 times"),
+        ("print('%d: %f %f %f' % (step, loss, out.max(), out.min()))", "3 times"),
+        ("note(f'{step} {len(row)}', loss.item())", "once"),
+    ],
+)
+def test_sick_a_format_reads_each_tensor_in_it(line, count):
+    script = _training(line, "def note(*what):\n    log.append(what)\nlog = []")
+    [finding] = examine(HostSyncInLoop, script_patient(script))
+    assert f"waits for the GPU {count} to read" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("seen = loss.item(), other.spread(out).item()", "at least once"),
+        ("far = other.spread(out)\nother.note(f'{far:.3f} {float(loss):.3f}')", "at least once"),
+        ("far = other.spread(out)\nother.note(f'{far} {float(loss):.3f}')", "once"),
+        ("far = len(row)\nother.note(f'{far:3d} {float(loss):.3f}')", "once"),
+    ],
+)
+def test_sick_a_read_beside_one_that_may_be_one_more_makes_the_count_a_least(body, count):
+    [finding] = examine(HostSyncInLoop, script_patient(_training(body, "import other")))
+    assert f"GPU {count} to read" in finding.message
+
+
 def test_sick_values_that_the_step_goes_by_are_a_note():
     body = "\n".join(f"v{n} = out[{n}].max().item()\nif v{n} > 9:\n    break" for n in range(4))
     patient = script_patient(_training(body))

@@ -81,6 +81,45 @@ def test_what_something_may_reach_stays(names, text):
     assert "torch.save" in calls
 
 
+HELPER = "import torch\ndef used(): ...\ndef idle():\n    torch.save(1, 'x')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("import helper\nglobals()[input()]()\nhelper.used()\n", False),
+        ("import fire, helper\nfire.Fire()\nhelper.used()\n", False),
+        ("import helper\nprint(vars(options))\nhelper.used()\n", False),
+        ("import helper as idle\nidle.used()\n", False),
+        ("import helper\nvars(helper)[input()]()\n", True),
+        ("import helper\neval(input())()\n", True),
+        ("from helper import used\nprint(eval('options.' + input()))\nused()\n", False),
+        ("from helper import used\nused()\nexec(input(), {})\n", True),
+        ("import helper\ngetattr(helper, input())()\n", True),
+        ("import helper\ndef pick(where, name):\n    return getattr(where, name)\npick(helper, 'x')()\n", True),
+        ("import helper\nhelper.used()\nprint(getattr(model, input()))\n", False),
+        ("from helper import *\nglobals()[input()]()\n", True),
+        ("from helper import used, idle\nglobals()[input()]()\n", True),
+    ],
+)
+def test_a_look_up_in_one_module_finds_what_is_there(names, text, kept):
+    calls, _ = names({"train.py": TRAIN + text + "train()\n", "helper.py": HELPER})
+    assert ("torch.save" in calls) is kept
+
+
+@pytest.mark.parametrize("ask", ["getattr(Mine(), input())()", "print(getattr(options, input())); Mine()"])
+def test_a_look_up_in_an_object_may_find_any_method_of_what_is_used(names, ask):
+    text = "class Mine:\n    def go(self): ...\nclass Other:\n    def idle(self): ...\n"
+    _, defined = names({"train.py": TRAIN + text + f"{ask}\ntrain()\n"})
+    assert "go" in defined and not {"Other", "idle"} & defined
+
+
+def test_a_look_up_in_one_module_keeps_all_of_it(names):
+    text = "import argparse\ndef other(): ...\ndef main(task):\n    globals()[task]()\nmain('tra' + 'in')\n"
+    _, defined = names({"train.py": TRAIN + text})
+    assert {"train", "other", "main"} <= defined
+
+
 def test_a_module_without_an_entry_keeps_everything(names):
     _, defined = names({"train.py": TRAIN + "def other(): ...\n"})
     assert defined == {"train", "other"}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.reading.loaders import Loader, loaders
+from gpudoctor.model.reading.loaders import Loader, every_loader, loaders
 from gpudoctor.model.reading.recordings.costs import Place, place_of
 from gpudoctor.model.reading.recordings.judged import processes, script_at, source_of, spot
 from gpudoctor.model.signs.recording import Record
@@ -26,10 +26,10 @@ def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
 
     A default may be overridden by an option that the source does not show, so the recording goes before it.
     """
-    found = loaders(patient.source)
     records = [item for process in processes(patient) for item in process.of("loader")]
     if not records:
-        return found
+        return loaders(patient.source)
+    found = every_loader(patient.source)  # what ran need not be told from the source
     made: dict[int, Record] = {}
     for item in records:
         loader = written_loader(patient, place_of(item))
@@ -57,7 +57,7 @@ def written_loader(patient: Patient, place: Place | None) -> Loader | None:
     if source is None or place is None:
         return None
     script = script_at(patient, spot(patient, place).path, place.path)
-    for loader in loaders(source):
+    for loader in every_loader(source):
         call = loader.call.node
         if loader.script is script and call.lineno <= place.line <= (call.end_lineno or call.lineno):
             return loader
