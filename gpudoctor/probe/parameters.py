@@ -22,7 +22,8 @@ class Parameter:
     """One trainable parameter and what was seen of it."""
 
     __slots__ = (
-        "held", "layer", "looked", "moved", "name", "nones", "norm", "numel", "reference", "stood", "zeros",
+        "held", "layer", "looked", "moved", "name", "nones", "norm", "numel", "reference", "shards", "stood",
+        "zeros",
     )  # fmt: skip
 
     def __init__(self, name: str, parameter: Any, held: bool) -> None:
@@ -30,6 +31,7 @@ class Parameter:
         self.layer = _layer(name)
         self.reference = weakref.ref(parameter)
         self.numel = int(parameter.numel())
+        self.shards = shards(parameter)
         self.held = held
         """Whether an optimizer has it."""
         self.looked = 0
@@ -129,6 +131,17 @@ class Parameters:
 def local(tensor: Any) -> Any:
     """The part of a distributed tensor that is here (asking for the whole would be a collective)."""
     return tensor._local_tensor if hasattr(type(tensor), "_local_tensor") else tensor
+
+
+def shards(tensor: Any) -> int:
+    """Ranks over which a distributed tensor is spread: each has a part of its gradient only."""
+    if not hasattr(type(tensor), "_local_tensor"):
+        return 1
+    count = 1
+    for dimension, placement in enumerate(tensor.placements):
+        if placement.is_shard():
+            count *= int(tensor.device_mesh.size(dimension))
+    return count
 
 
 def sample(tensor: Any, turn: int = 0) -> Any:

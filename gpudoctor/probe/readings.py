@@ -104,7 +104,9 @@ class Readings:
             entry.looked += 1
             entry.zeros += norm == 0.0
             entry.norm = norm
-        total = math.sqrt(sum(norm * norm for norm in norms))
+        # Of gradients that are spread over ranks this rank's part; what all ranks have counts in parts, too.
+        most = _most_shards(entries)
+        total = math.sqrt(sum(norm * norm * entry.shards / most for entry, norm in zip(entries, norms)))
         self._numerics.normed(step, total)
         self._tell_norms(step, entries, norms, total)
 
@@ -134,7 +136,7 @@ class Readings:
             "last_name": names[-1],
             "mean": total / math.sqrt(sum(entry.numel for entry in entries)),
         }
-        self._record("norms", fields, step)
+        self._record("norms", {**fields, **_spread(entries)}, step)
 
     # -- weights
 
@@ -252,8 +254,18 @@ class Readings:
     def _tell_some(self, kind: str, some: list[Parameter], elements: int, steps: int, **more: Any) -> None:
         count = sum(entry.numel for entry in some)
         fields = {"parameters": [entry.name for entry in some][:_NAMES], "elements": count, "count": len(some)}
-        self._record(kind, {**fields, "share": count / elements, "steps": steps, **more})
+        self._record(kind, {**fields, "share": count / elements, "steps": steps, **more, **_spread(some)})
 
     def _record(self, kind: str, fields: dict[str, Any], step: int | None = None) -> None:
         step = self._probe.steps.index if step is None else step
         self._probe.record("numeric", {"kind": kind, "step": step, **fields})
+
+
+def _spread(entries: list[Parameter]) -> dict[str, int]:
+    """`shards`, where ranks have a part of some of these gradients only (FSDP2)."""
+    most = _most_shards(entries)
+    return {"shards": most} if most > 1 else {}
+
+
+def _most_shards(entries: list[Parameter]) -> int:
+    return max((entry.shards for entry in entries), default=1)

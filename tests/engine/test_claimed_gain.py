@@ -35,7 +35,12 @@ def jobs(draw):
     waits = [
         site(phase, what, phases[phase] * steps, steps, tensor=phase == "sync", line=40 + number)
         for number, (phase, what) in enumerate(
-            (("sync", "Tensor.item"), ("logging", "print"), ("checkpoint", "torch.save"), ("transfer", "Tensor.to"))
+            (
+                ("sync", "Tensor.item"),
+                ("logging", "print"),
+                ("checkpoint", "torch.save"),
+                ("transfer", "Tensor.to"),
+            )
         )
     ]
     seen = lines(*(("other" if name == "other" else name, "/job/train.py", 60 + k, "train", round(1e4 * seconds))
@@ -44,7 +49,8 @@ def jobs(draw):
                     line=30, number=1)  # fmt: skip
     rows = make_steps(steps, noise=draw(st.sampled_from([0.0, 0.05])), warm_up=2, **phases, **columns)
     every = [
-        make_process(rows, records=[ON_DEVICE, loader, *waits, seen], rank=rank, world=ranks) for rank in range(ranks)
+        make_process(rows, records=[ON_DEVICE, loader, *waits, seen], rank=rank, world=ranks)
+        for rank in range(ranks)
     ]
     busy = make_machine(30, gpu0_util=(1 - idle) * 100) if draw(st.booleans()) else None
     facts = {"gpus": [{"name": "Some GPU", "index": 0}], "cpus": 8, "memory": 32 << 30, "cgroup_memory": None}

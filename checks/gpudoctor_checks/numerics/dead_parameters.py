@@ -10,7 +10,7 @@ from gpudoctor.model.reading.recordings.curves import names, numerics
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent, spot
 from gpudoctor.model.reading.recordings.operations import cutting_lines, resting_lines
 from gpudoctor.model.reading.recordings.pricing import at
-from gpudoctor.model.signs.recording import Process, Record
+from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
 class DeadParameters(Check):
@@ -63,6 +63,8 @@ class DeadParameters(Check):
         last = readings[-1] if readings else None
         if last is None or int(last.get("steps")) < self.limit("steps") or not last.get("parameters"):
             return
+        if last.get("shards") and not _dead_everywhere(last, run.recording):
+            return
         if swapped(run.lead.process, self.limit("steps")):
             return  # NUM008's: the optimizer was made over another model
         share = float(last.get("share") or 0.0)
@@ -105,6 +107,16 @@ class DeadParameters(Check):
                 ("module", modules),
             ),
         )
+
+
+def _dead_everywhere(last: Record, recording: Recording) -> bool:
+    """Whether every rank says the same of its part of what is spread over them (an embedding's unused rows)."""
+    named = set(map(str, last.get("parameters")))
+    for process in recording.ranks:
+        readings = numerics(process, "dead")
+        if not readings or not named <= set(map(str, readings[-1].get("parameters") or ())):
+            return False
+    return True
 
 
 def _called_without(process: Process, dead: list[str]) -> list[Record]:

@@ -179,7 +179,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     "numeric": {
         **dict.fromkeys(("value", "first_name", "last_name", "kind_of", "model"), text),
         **dict.fromkeys(("norm", "first", "last", "mean", "ratio", "scale"), reading),
-        **dict.fromkeys(("skipped", "found", "backwards", "of", "unheld", "losses"), whole),
+        **dict.fromkeys(("skipped", "found", "backwards", "of", "unheld", "losses", "shards"), whole),
         "made_by": every(row(text, whole)), "labels": every(row(number, whole)), "classes": whole,
         "shapes": every(row(every(whole), every(whole), whole)), "since": step, "loss": text,
         **dict.fromkeys(("parameters", "none", "weights", "affected"), _NAMES),

@@ -10,6 +10,7 @@ from gpudoctor.vitals.recording.machines import joined
 from gpudoctor.vitals.recording.node import Node, read_node
 from gpudoctor.vitals.recording.places import find_place
 from gpudoctor.vitals.recording.process import Reported
+from gpudoctor.vitals.recording.shards import whole_norms
 
 _DEATHS = {"exception", "signal"}
 
@@ -43,7 +44,7 @@ def read_recording(path: str, *more: str) -> Recording:
         node=first.text("node"),
         environment=_texts(first.manifest.get("environment")),
         settings=_mapping(first.manifest.get("settings")),
-        ranks=tuple(ranks),
+        ranks=whole_norms(ranks),
         workers=tuple(_workers(nodes, ranks)),
         launchers=tuple(_launchers(nodes)),
         machine=machine,

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import script_patient
@@ -40,6 +42,15 @@ def test_sick_a_small_part_is_a_note():
     [finding] = look(dead(share=0.01, none=[]))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
     assert "zeros" in finding.message
+
+
+def test_of_gradients_that_are_spread_over_ranks_all_must_say_so():
+    """The rows of an embedding that a rank holds may not have come up: the others' rows have."""
+    part, other = dead(shards=2), make_process(rank=1, world=2)
+    assert look(part, other) == []
+    whole = replace(part, rank=1)
+    [finding] = look(part, whole)
+    assert finding.severity is Severity.ERROR
 
 
 def test_healthy():

@@ -67,14 +67,19 @@ def loss_curve(process: Process) -> Curve:
 
 @once
 def norm_curve(process: Process) -> Curve:
-    """The norm of all gradients by step: the column, or the readings where there is none."""
+    """The norm of all gradients by step: the column, or the readings where there is none.
+
+    A reading of a gradient that is spread over ranks is of this rank's part: no norm of the whole.
+    """
     found = _curve(process, "grad_norm")
     if len(found):
         return found
     readings = [
         (int(item.get("step") or 0), float(item.get("norm")))
         for item in numerics(process, "norms")
-        if isinstance(item.get("norm"), int | float) and math.isfinite(item.get("norm"))
+        if isinstance(item.get("norm"), int | float)
+        and math.isfinite(item.get("norm"))
+        and not item.get("shards")
     ]
     return Curve(steps=tuple(step for step, _ in readings), values=tuple(norm for _, norm in readings))
 
