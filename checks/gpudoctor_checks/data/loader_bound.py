@@ -18,7 +18,7 @@ from gpudoctor.model.reading.recordings.waits import (
     without_loader,
     workers,
 )
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, loaders_as_run
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, training_loaders
 from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known
@@ -196,7 +196,7 @@ class LoaderBound(Check):
         source = patient.source
         if not source.trains:
             return
-        for loader in loaders_as_run(patient):
+        for loader in training_loaders(patient):
             if loader.role is LoaderRole.TRAINING:
                 yield from self._from_source(loader, item_work(source, loader))
 

@@ -23,7 +23,7 @@ from gpudoctor.model.reading.loaders import Loader, LoaderRole
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.recordings.waits import training_loader, waiting
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, loaders_as_run
+from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, training_loaders
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.model.workload import optional
 
@@ -148,7 +148,7 @@ class WorkersMisfit(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
-        for loader in loaders_as_run(patient):
+        for loader in training_loaders(patient):
             workers = loader.workers
             if not isinstance(workers, Known) or not isinstance(workers.value, int):
                 continue

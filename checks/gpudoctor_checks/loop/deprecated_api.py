@@ -22,12 +22,14 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.reading.engine_periods import HF_CONFIGS
 from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.program import enclosing, never_runs
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.versions import Meant, meant_version
-from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 
 Entry = Mapping[str, str | bool]
+
+_PACKAGES = ("torch.", "functorch.", "transformers.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class DeprecatedApi(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         for script in patient.source.scripts:
-            for use in _uses(script):
+            for use in _uses(patient.source, script):
                 package = str(use.entry.get("package", "torch"))
                 yield from self._finding(use, meant_version(patient, package, script.path), script.path)
         yield from self._launchers(patient)
@@ -145,9 +147,9 @@ def _prefixes() -> tuple[Entry, ...]:
     return tuple(row for row in table()["calls"] if row.get("prefix"))
 
 
-def _uses(script: Script) -> Iterator[_Use]:
+def _uses(source: Source, script: Script) -> Iterator[_Use]:
     found: dict[str, tuple[Entry, list[SourceSpan]]] = {}
-    for what, entry, span in [*_calls(script), *_imports(script), *_decorators(script)]:
+    for what, entry, span in [*_calls(source, script), *_imports(script), *_decorators(script)]:
         spans = found.setdefault(what, (entry, []))[1]
         if span not in spans:
             spans.append(span)
@@ -155,16 +157,18 @@ def _uses(script: Script) -> Iterator[_Use]:
         yield _Use(entry=entry, what=what, spans=tuple(spans))
 
 
-def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     names = _by_name()
     for call in script.calls:
-        if _knows(call):
+        if not call.name.startswith(_PACKAGES) and call.method not in HF_CONFIGS:
+            continue
+        if _knows(call) or never_runs(source, call):
             continue
         for row in table()["values"]:
             value = call.keywords.get(str(row["keyword"])) if call.method in HF_CONFIGS else None
             if isinstance(value, Known) and value.value == row["value_was"]:
                 yield f'{row["keyword"]}="{row["value_was"]}"', row, call.span
-        if not call.name.startswith(("torch.", "functorch.", "transformers.")):
+        if not call.name.startswith(_PACKAGES):
             continue
         if call.name in names:
             yield f"{call.name}()", names[call.name], call.span
@@ -182,10 +186,7 @@ def _calls(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
 def _knows(call: Call) -> bool:
     """Whether the call stands behind a test of the version or of what torch has, or in a handler."""
     return any(
-        guard.kind is GuardKind.FAILURE
-        or guard.never
-        or "version" in guard.text.lower()
-        or "hasattr" in guard.text
+        guard.kind is GuardKind.FAILURE or "version" in guard.text.lower() or "hasattr" in guard.text
         for guard in call.guards
     )
 

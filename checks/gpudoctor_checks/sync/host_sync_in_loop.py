@@ -218,7 +218,7 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
                 span=event.span,
                 word=word,
                 rate=rate,
-                repeated=_passes(event, loop) is None,
+                repeated=_may_be_more(event, loop),
                 weight=rate * (_SEVERAL if several else 1),
             )
             if arm is not None:
@@ -301,6 +301,15 @@ def _passes(event: Event, loop: Loop) -> int | None:
             return None
         passes *= max(0, int(count.value))
     return passes
+
+
+def _may_be_more(event: Event, loop: Loop) -> bool:
+    """Whether the inner loops may have more passes than are counted: not known, or one pass by a default."""
+    counts = [inner.count for inner in event.inner if inner is not loop]
+    return _passes(event, loop) is None or any(
+        isinstance(count, Known) and count.value == 1 and count.origin.startswith("default of")
+        for count in counts
+    )
 
 
 def _over_data(event: Event, loop: Loop) -> bool:

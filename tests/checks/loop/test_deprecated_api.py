@@ -173,3 +173,25 @@ def test_lines_that_are_left_out_are_counted():
     )
     assert finding.message.endswith("lines 3, 4, 5, 6, 7, 8, 9, 10 and 3 more.")
     assert len(finding.evidence) == 8
+
+
+SWITCHED = """
+import torch
+from torch.utils.checkpoint import checkpoint
+def saving(block, x):
+    return checkpoint(block, x)
+def run(block, x, save={default}):
+    if save:
+        return saving(block, x)
+    return block(x)
+run(torch.nn.Linear(2, 2), torch.ones(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "version", "findings"),
+    [("True", "2.13.0", 1), ("True", "2.1.0", 1), ("True", "2.0.1", 0), ("False", "2.13.0", 0)],
+)
+def test_what_a_default_keeps_out_is_no_use(default, version, findings):
+    patient = script_patient(SWITCHED.format(default=default), torch=build(version))
+    assert len(examine(DeprecatedApi, patient)) == findings

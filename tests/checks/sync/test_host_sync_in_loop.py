@@ -172,7 +172,8 @@ NOTE, WARNING = Severity.NOTE, Severity.WARNING
 @pytest.mark.parametrize(
     ("head", "count", "severity"),
     [
-        ("for _ in range(parts):", "once", NOTE),
+        ("for _ in range(parts):", "at least once", NOTE),
+        ("for _ in range(1):", "once", NOTE),
         ("for _ in range(int(open('parts').read())):", "at least once", NOTE),
         ("for _ in range(4):", "4 times", WARNING),
         ("for one in range(2):\n    for two in range(2):", "4 times", WARNING),

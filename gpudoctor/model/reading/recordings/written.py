@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.reading.loaders import Loader, every_loader, loaders
+from gpudoctor.model.reading.loaders import Loader, every_loader
+from gpudoctor.model.reading.programs import in_a_training
 from gpudoctor.model.reading.recordings.costs import Place, place_of
 from gpudoctor.model.reading.recordings.judged import processes, script_at, source_of, spot
 from gpudoctor.model.signs.recording import Record
@@ -26,10 +27,10 @@ def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
 
     A default may be overridden by an option that the source does not show, so the recording goes before it.
     """
+    found = every_loader(patient.source)
     records = [item for process in processes(patient) for item in process.of("loader")]
     if not records:
-        return loaders(patient.source)
-    found = every_loader(patient.source)  # what ran need not be told from the source
+        return found
     made: dict[int, Record] = {}
     for item in records:
         loader = written_loader(patient, place_of(item))
@@ -40,6 +41,12 @@ def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
         if former is None or former.get("role") != "training" or item.get("role") == "training":
             made[id(loader)] = item
     return tuple(replace(loader, ran=_arguments(made.get(id(loader)))) for loader in found)
+
+
+def training_loaders(patient: Patient) -> tuple[Loader, ...]:
+    """The loaders of programs that train, as they ran; what ran need not be told from the source."""
+    found = loaders_as_run(patient)
+    return tuple(item for item in found if item.ran is not None or in_a_training(patient.source, item.script))
 
 
 def _arguments(item: Record | None) -> dict[str, Value]:
