@@ -116,7 +116,9 @@ def batch():
 """
 
 
-def program(*, kernel: float, steps: int = 160, begin: int = 10, batch: str = READY, after: str = "pass") -> str:
+def program(
+    *, kernel: float, steps: int = 160, begin: int = 10, batch: str = READY, after: str = "pass"
+) -> str:
     """A loop on a device with kernels of so many seconds; its truth is of the steps from `begin` on."""
     loop = LOOP.replace("STEPS", str(steps)).replace("BEGIN", str(begin)).replace("AFTER", after)
     return f"{HEAD}\nvgpu.device.set_kernel({kernel})\n{batch}\n{loop}"
