@@ -47,6 +47,7 @@ def summarise(recording: Recording) -> RunSummary:
         throughput=_throughput(recording, numbers),
         phases=numbers.phases,
         device_idle=judged.idle if (judged := run_of(recording)) is not None else None,
+        room=judged.room if judged is not None else None,
         memory=_memory(recording, numbers.memory),
         gpus=tuple(
             RunGpu(

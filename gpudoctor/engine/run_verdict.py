@@ -265,10 +265,10 @@ def _losses(run: RunSummary) -> dict[str, float]:
     """Shares of the phases that compute nothing, without the lines that do."""
     beside = {**run.phases, _OTHER: run.phases.get(_OTHER, 0.0) - run.work}
     lost = {name: share for name, share in beside.items() if name not in _COMPUTE and share > _NOTHING}
-    if run.device_idle is None:
+    if run.room is None:
         return lost
     # While the device works, nothing is lost, whatever the host does.
-    part = min(1.0, run.device_idle / max(math.fsum(lost.values()), _NOTHING))
+    part = min(1.0, run.room / max(math.fsum(lost.values()), _NOTHING))
     return {name: share * part for name, share in lost.items()}
 
 

@@ -123,6 +123,8 @@ class RunSummary:
     """The part of `other` on lines that are the job's own work (the loss, an environment); no loss of time."""
     device_idle: float | None = None
     """Share of steady time in which the device can have had nothing to do; None without its clock."""
+    room: float | None = None
+    """The same, or without its clock the share in which the driver saw no kernel; not in the JSON report."""
     memory: RunMemory = field(default_factory=RunMemory)
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()

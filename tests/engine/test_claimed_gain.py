@@ -11,7 +11,6 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import PatientKind
-from gpudoctor.model.reading.recordings.judged import run_of
 from gpudoctor.testing import make_host, make_patient
 
 REGISTRY = load_registry()
@@ -24,12 +23,14 @@ ON_DEVICE = record("model", 1.2, **{"class": "Net", "device": "cuda:0", "paramet
 
 @st.composite
 def jobs(draw):
-    """A job on a device: where its host's time went, and for how much of it the device was idle."""
+    """A job on a device: where its host's time went, and what share of it its cures can give back."""
     phases = {name: draw(SECONDS) for name in PHASES}
     step = sum(phases.values()) or 0.001
     idle = draw(st.floats(0.0, 1.0))
     clock = draw(st.booleans())
-    columns = {"device_idle": step * idle, "device_busy": step * (1 - idle)} if clock else {}
+    columns = (
+        {"device_idle": step * idle, "device_busy": step * (1 - idle), "device_forward": 0.001} if clock else {}
+    )
     ranks = draw(st.sampled_from([1, 2]))
     steps = draw(st.sampled_from([40, 200]))
     waits = [
@@ -52,18 +53,22 @@ def jobs(draw):
         make_process(rows, records=[ON_DEVICE, loader, *waits, seen], rank=rank, world=ranks)
         for rank in range(ranks)
     ]
-    busy = make_machine(30, gpu0_util=(1 - idle) * 100) if draw(st.booleans()) else None
+    busy = make_machine(30, gpu0_util=1 - idle) if draw(st.booleans()) else None
     facts = {"gpus": [{"name": "Some GPU", "index": 0}], "cpus": 8, "memory": 32 << 30, "cgroup_memory": None}
-    return make_recording(*every, machine_facts=facts, **({"machine": busy} if busy is not None else {}))
+    recording = make_recording(
+        *every, machine_facts=facts, started="", **({"machine": busy} if busy is not None else {})
+    )
+    return recording, idle if clock or (busy is not None and idle < 1) else 1.0
 
 
 @given(jobs())
-def test_no_wait_is_worth_more_than_the_device_is_idle(recording):
+def test_no_wait_is_worth_more_than_the_device_is_idle(job):
+    recording, most = job
     patient = make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING)
     report = examine(patient, REQUEST)
-    assert not [item for item in report.problems if "crashed" in item or "failed" in item]
+    assert not [item for item in report.problems if "failed" in item]
     findings = [item.finding for item in report.findings]
-    assert not beyond(patient, findings)
+    assert not beyond(findings, most + 1e-3)
     told = re.search(r"([\d.]+)x faster", report.summary.promise)
     if told and not ITS_OWN_WORK & {str(item.code) for item in findings}:
-        assert float(told[1]) <= 1.06 / max(1e-9, 1 - run_of(recording).worth(1.0)) or float(told[1]) >= 100
+        assert float(told[1]) <= 1.06 / max(1e-3, 1 - most)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpudoctor.model import Finding, Patient
-from gpudoctor.model.reading.recordings.judged import recorded, run_of
+from gpudoctor.model import Finding
 
 ITS_OWN_WORK = frozenset({
     "DATA005", "DATA006",  # copies by the device's clock, and padding that it computes
@@ -15,10 +14,7 @@ ITS_OWN_WORK = frozenset({
 """Findings whose cure takes work from the device, too: they are no waits of the host."""
 
 
-def beyond(patient: Patient, found: Iterable[Finding]) -> list[Finding]:
+def beyond(found: Iterable[Finding], idle: float) -> list[Finding]:
     """Findings that claim more than the whole, or waits that claim more than the device's idle share."""
-    recording = recorded(patient)
-    run = run_of(recording) if recording is not None else None
-    idle = run.worth(1.0) if run is not None else 1.0
     claims = [(item, item.cost.step_share or 0.0) for item in found]
     return [item for item, share in claims if share > (1.0 if item.code in ITS_OWN_WORK else idle) + 1e-6]

@@ -78,11 +78,15 @@ _register()
 class Truth:
     """What the device did between `begin` and `end`: seconds, and counts of launches, copies and waits."""
 
+    loader = 0.0
+    """Seconds that the program has waited for its loader, as it says."""
+
     def begin(self):
         """Start when the device is idle."""
         torch.accelerator.synchronize()
         device.keep_spans(True)
         self._counters = device.counters()
+        self.loader = 0.0
         self._at = time.perf_counter()
 
     def end(self, steps):
@@ -98,6 +102,7 @@ class Truth:
             "busy": covered(spans) / wall,
             "compute": covered([span for span in spans if span[3] == 0]) / wall,
             "waits": moved["waits"] / wall,
+            "loader": self.loader / wall,
             "launches": moved["launches"] / steps,
             "copies": moved["copies"] / steps,
             "syncs": moved["syncs"] / steps,

@@ -57,11 +57,15 @@ class Run:
         known = [state.idle for state in self.states if state.idle is not None]
         return median(known) if known else None
 
+    @property
+    def room(self) -> float | None:
+        """The same, or without its clock the share in which the driver saw no kernel."""
+        return self.idle if self.idle is not None else unused(self.recording)
+
     def worth(self, share: float) -> float:
         """What a share of the host's time can give back: no more than the device is idle, as far as that is
         known."""
-        idle = self.idle if self.idle is not None else unused(self.recording)
-        return share if idle is None else min(share, idle)
+        return share if self.room is None else min(share, self.room)
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step, the median over ranks."""
@@ -79,7 +83,7 @@ def unused(recording: Recording) -> float | None:
     if not any(on_gpu(process) for process in recording.ranks):
         return None
     used = [gpu.utilization for gpu in gpu_use(recording) if gpu.utilization]
-    return 1.0 - max(used) if used else None
+    return max(0.0, 1.0 - max(used)) if used else None
 
 
 def recorded(patient: Patient) -> Recording | None:
