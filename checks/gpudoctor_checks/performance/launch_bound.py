@@ -71,8 +71,7 @@ class LaunchBound(Check):
             self,
             (),
             f"The GPU has nothing to do for {percent(idle)} of the step, and for {percent(share)} the host "
-            "is busy "
-            "launching forward, backward and the optimizer.",
+            "is busy launching forward, backward and the optimizer.",
             share=share,
             spans=[spot(patient, where)] if where is not None else [],
             severity=severity,

@@ -127,7 +127,7 @@ class HostSyncInLoop(Check):
         reads = run.per_step("reads")
         if severity is None and reads >= self.limit("reads_per_step"):
             severity = Severity.NOTE
-        if severity is None or not cost.spans:
+        if severity is None or not cost.sites:
             return
         yield confirmed(
             self,
