@@ -306,9 +306,12 @@ def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
     more = "record more of them" if case.recording.origin == TRACED else "let it make more"
+    noted = _noted(case.ranked)
+    note = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
     if case.bound > UNEXPLAINED:
-        return f"{capitalised(said)} of {steps} are no computation: {more} for a verdict on its speed."
-    return f"Nothing wrong was found in {steps}; for a verdict on its speed {more}."
+        return f"{capitalised(said)} of {steps} are no computation: {more} for a verdict on its speed.{note}"
+    found = "No fault" if noted else "Nothing wrong"
+    return f"{found} was found in {steps}; for a verdict on its speed {more}.{note}"
 
 
 def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:

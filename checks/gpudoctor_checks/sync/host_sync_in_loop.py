@@ -125,7 +125,7 @@ class HostSyncInLoop(Check):
         )
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         reads = run.per_step("reads")
-        if severity is None and reads >= self.limit("reads_per_step"):
+        if severity is None and reads >= self.limit("reads_per_step") and not run.traced:
             severity = Severity.NOTE
         if severity is None or not cost.sites:
             return

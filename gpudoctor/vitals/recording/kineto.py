@@ -10,7 +10,7 @@ the device they count what no computation hides.
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,10 +22,13 @@ from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without
 from gpudoctor.vitals.recording.sound import sound
 from gpudoctor.vitals.recording.traced import as_object, facts
-from gpudoctor.vitals.recording.tracing import Key, Thread, Trace, Wait
+from gpudoctor.vitals.recording.tracing import SETUP, Key, Thread, Trace, Wait
 
 _SAMPLE = 100.0
 """Microseconds of a function's own time that count as one sample of its line."""
+_OTHER = "other"
+_LAUNCHING = ("forward", "backward", "optimizer")
+"""Phases in which the host does nothing but launch."""
 _FEW = 30
 """Steps below which the reader is told that a trace speaks of them alone."""
 
@@ -104,7 +107,7 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
         said.append("it holds no work of a device")
     elif trace.python:
         said.append(
-            "it records each call of Python (with_stack), which slows the host; without, the device is less idle"
+            "it records each call of Python (with_stack), which slows the host and makes the device look idle"
         )
     if trace.card() is not None and not trace.threads:
         said.append("it holds the device's work alone, so what the host did meanwhile is unknown")
@@ -129,9 +132,10 @@ class _Reader:
         self._trace = trace
         self._home = home
         self._zero = windows[0][0]
-        self._phases = trace.phases(home)
         self._card = trace.card()
         self._device = self._card.every.union() if self._card is not None else []
+        self._phases = trace.phases(home, self._device)
+        self._phases.pop(SETUP)
         self._windows = self._drained(self._trained(windows))
 
     @property
@@ -184,34 +188,55 @@ class _Reader:
             "device_busy": self._device,
             "device_collective": without(collectives, compute),
             "device_transfer": without(card.to_device.union(), union([*compute, *collectives])),
+            "idle_launching": without(
+                union(span for name in _LAUNCHING for span in self._phases[name]), self._device
+            ),
         }
 
     def lines(self) -> list[Record]:
-        """Own time of the user's functions, where the trace has Python frames (`with_stack=True`)."""
-        first, last = self._windows[0][0], self._windows[-1][1]
-        own: dict[int, float] = {}
-        stack: list[tuple[float, int]] = []
-        for begin, end, key in _ordered(self._home):
-            begin, end = max(begin, first), min(end, last)
-            if end <= begin:
-                continue
-            while stack and stack[-1][0] <= begin:
-                stack.pop()
-            own[key] = own.get(key, 0.0) + end - begin
-            if stack:
-                own[stack[-1][1]] -= min(end, stack[-1][0]) - begin
-            stack.append((end, key))
+        """Own time of the user's functions by phase, where the trace has Python frames (`with_stack=True`)."""
+        own: dict[tuple[str, int], float] = {}
+        for begin, end, key in self._segments():
+            rest = end - begin
+            for name, spans in self._phases.items():
+                spent = covered(spans, begin, end)
+                if spent > 0:
+                    own[name, key] = own.get((name, key), 0.0) + spent
+                    rest -= spent
+            own[_OTHER, key] = own.get((_OTHER, key), 0.0) + rest
         names = list(self._trace.functions)
-        samples = {names[key]: round(spent / _SAMPLE) for key, spent in own.items() if spent >= _SAMPLE}
-        if not samples:
+        counts: list[list[str | int]] = [
+            [phase, *names[key], round(spent / _SAMPLE)]
+            for (phase, key), spent in own.items()
+            if spent >= _SAMPLE
+        ]
+        if not counts:
             return []
-        counts = [["other", *key, count] for key, count in samples.items()]
-        fields = {"samples": sum(samples.values()), "counts": counts}
-        return [Record(type="lines", t=(last - self._zero) / 1e6, fields=fields)]
+        fields = {"samples": sum(int(item[-1]) for item in counts), "counts": counts}
+        return [Record(type="lines", t=(self._windows[-1][1] - self._zero) / 1e6, fields=fields)]
+
+    def _segments(self) -> Iterator[tuple[float, float, int]]:
+        """Times in which a function of the user's, and none that it calls, was the innermost."""
+        first, last = self._windows[0][0], self._windows[-1][1]
+        stack: list[tuple[float, int]] = []
+        at = first
+        for begin, end, key in (*_ordered(self._home), (last, last, -1)):
+            begin = min(max(begin, first), last)
+            while stack and stack[-1][0] <= begin:
+                until, inner = stack.pop()
+                if until > at:
+                    yield at, until, inner
+                    at = until
+            if stack and begin > at:
+                yield at, begin, stack[-1][1]
+            at = max(at, begin)
+            stack.append((min(end, last), key))
 
     def sites(self) -> list[Record]:
         """Calls in which the host waited for the device, by what was called and the user's function."""
-        waits = [wait for wait in self._trace.waits(self._home) if self._step_at(wait.begin) is not None]
+        home, trace = self._home, self._trace
+        every = (*trace.waits(home), *trace.setups(home, self._device))
+        waits = [wait for wait in every if self._step_at(wait.begin) is not None]
         found: dict[tuple[object, ...], list[Wait]] = {}
         for wait, key in zip(waits, self._functions_at([wait.begin for wait in waits]), strict=True):
             found.setdefault((wait.phase, wait.what, key), []).append(wait)
@@ -221,9 +246,9 @@ class _Reader:
         path, line, function = key or ("", 0, "")
         lengths = [(wait.end - wait.begin) / 1e6 for wait in waits]
         fields: Mapping[str, Any] = {
-            "phase": phase, "what": what, "path": path, "line": line, "function": function, "calls": len(waits),
-            "seconds": sum(lengths), "longest": max(lengths), "tensor": phase == "sync",
-            "steps": len({self._step_at(wait.begin) for wait in waits}),
+            "phase": _OTHER if phase == SETUP else phase, "what": what, "path": path, "line": line,
+            "function": function, "calls": len(waits), "seconds": sum(lengths), "longest": max(lengths),
+            "tensor": phase == "sync", "steps": len({self._step_at(wait.begin) for wait in waits}),
         }  # fmt: skip
         return Record(type="site", t=(self._windows[-1][1] - self._zero) / 1e6, fields=fields)
 

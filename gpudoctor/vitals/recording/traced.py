@@ -32,7 +32,7 @@ STEP = re.compile(r"ProfilerStep#(\d{1,15})")
 LOADER = "enumerate(DataLoader)"
 OPTIMIZER = "Optimizer.step#"
 _OPTIMIZERS = (OPTIMIZER, "Optimizer.zero_grad#")
-BACKWARD = "autograd::engine"
+_BACKWARD = re.compile(r"autograd::engine|torch::autograd::|[A-Za-z0-9_]*[a-z0-9_]Backward[0-9]*$")
 READ = "aten::_local_scalar_dense"
 _COLLECTIVE_CALL = re.compile(r"(nccl|gloo|mpi|ucc|c10d|record_param_comms)\b", re.IGNORECASE)
 _COLLECTIVE_KERNEL = re.compile(
@@ -79,9 +79,14 @@ def phase_of(kind: str, name: str) -> str | None:
         return "optimizer"
     if _COLLECTIVE_CALL.match(name):
         return "collective"
-    if kind == OPERATOR and not STEP.match(name) and not name.startswith(BACKWARD):
+    if kind == OPERATOR and not STEP.match(name) and not is_backward(name):
         return "forward"
     return None
+
+
+def is_backward(operator: str) -> bool:
+    """Whether an operator is one of autograd's: before 2022 its engine had no events of its own."""
+    return _BACKWARD.match(operator) is not None
 
 
 def is_collective(kernel: str) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from gpudoctor.vitals.recording.chrome import Event
 from gpudoctor.vitals.recording.intervals import Intervals, Spans, covered, inside, union, without
 from gpudoctor.vitals.recording.traced import (
-    BACKWARD,
     COPY,
     COPY_CALL,
     DEVICE,
@@ -25,6 +24,7 @@ from gpudoctor.vitals.recording.traced import (
     WAIT,
     correlation,
     direction,
+    is_backward,
     is_collective,
     kind_of,
     phase_of,
@@ -36,10 +36,13 @@ BLOCKED = 50.0
 """Microseconds from which on a call that copies has waited: one that only launches takes 3 to 20."""
 _SOON = 100.0
 """Microseconds between a copy to the host and the wait for it that belong to one read."""
-_BACKWARD_GAP = 200.0
-"""Microseconds between two backward functions that belong to one backward pass."""
-_OWNING = ("data_wait", "collective", "sync", "transfer", "optimizer", "backward", "forward")
+_GAP = 200.0
+"""Microseconds of Python between two operators, or two functions of autograd, that belong to one pass."""
+SETUP = "setup"
+_OWNING = ("data_wait", "collective", "sync", "transfer", SETUP, "optimizer", "backward", "forward")
 """Phases, the owner of what lies inside it first: as in a recording of our own."""
+_LONG = 1000.0
+"""Microseconds from which on a call of the runtime is no launch: it loads kernels, or reserves memory."""
 Key = tuple[str, int, str]
 """Path, line and name of a function of the user's."""
 
@@ -61,6 +64,8 @@ class Thread:
     phases: dict[str, Spans] = field(default_factory=dict)
     backward: Spans = field(default_factory=Spans)
     waits: list[tuple[float, float, str]] = field(default_factory=list)
+    long: list[tuple[float, float, str]] = field(default_factory=list)
+    """Other calls of the runtime that took long."""
     copies: list[tuple[float, float, str, int | None]] = field(default_factory=list)
     """Calls that copy, with the number of what they launched."""
     optimizers: "array[float]" = field(default_factory=lambda: array("d"))
@@ -156,12 +161,14 @@ class Trace:
                 thread.waits.append((begin, end, name))
             elif COPY_CALL.match(name):
                 thread.copies.append((begin, end, name, correlation(event)))
-            elif LAUNCH_CALL.match(name):
-                self.launches += 1
+            else:
+                self.launches += LAUNCH_CALL.match(name) is not None
+                if end - begin >= _LONG:
+                    thread.long.append((begin, end, name))
             return
         if kind == OPERATOR:
             thread.first = min(thread.first, begin)
-        if name.startswith(BACKWARD):
+        if kind == OPERATOR and is_backward(name):
             thread.backward.add(begin, end)
             return
         phase = phase_of(kind, name)
@@ -204,6 +211,14 @@ class Trace:
                 phase = "transfer" if where == "device" else "sync"
                 yield Wait(begin=begin, end=end, what=f"{what} to the {where}", phase=phase)
 
+    def setups(self, thread: Thread, device: Intervals) -> Iterator[Wait]:
+        """Long calls of a thread while the device has nothing to do; else they wait for room in its queue."""
+        if not device:
+            return
+        for begin, end, what in thread.long:
+            if covered(device, begin, end) < (end - begin) / 2:
+                yield Wait(begin=begin, end=end, what=what, phase=SETUP)
+
     def reads(self, thread: Thread) -> list[float]:
         """When a thread read values of the device; without a device, when it read values of tensors."""
         found = thread.reads.union()
@@ -224,15 +239,19 @@ class Trace:
         """With a device, autograd runs in a thread of its own, while the training's waits inside backward()."""
         return [thread for thread in self.threads.values() if len(thread.backward)]
 
-    def phases(self, home: Thread) -> dict[str, Intervals]:
+    def phases(self, home: Thread, device: Intervals) -> dict[str, Intervals]:
         """Spans of the training thread by phase, none counted twice; what comes first owns its inside."""
         found = {name: spans.union() for name, spans in home.phases.items()}
         passes = self.backward_threads()
-        found["backward"] = union(
-            (span for thread in passes for span in thread.backward.union()), _BACKWARD_GAP
-        )
-        waits = [wait for thread in _once(home, *passes) for wait in self.waits(thread)]
-        for phase in ("sync", "transfer"):
+        if "forward" in home.phases:
+            found["forward"] = home.phases["forward"].union(_GAP)
+        found["backward"] = union((span for thread in passes for span in thread.backward.union()), _GAP)
+        waits = [
+            wait
+            for thread in _once(home, *passes)
+            for wait in (*self.waits(thread), *self.setups(thread, device))
+        ]
+        for phase in ("sync", "transfer", SETUP):
             found[phase] = union((wait.begin, wait.end) for wait in waits if wait.phase == phase)
         taken: Intervals = []
         exclusive: dict[str, Intervals] = {}
