@@ -323,6 +323,13 @@ def test_a_document_that_is_cut_or_wrong_is_refused(tmp_path, text):
         chrome.read_events(str(tmp_path / "t.json"), lambda _: None)
 
 
+@pytest.mark.parametrize("name", ["t.pftrace", "t.perfetto-trace.gz", "t.nsys-rep"])
+def test_traces_of_other_formats_get_a_sentence_that_says_what_to_do(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x0a\x05\x08\x01\x12\x01\x00")
+    with pytest.raises(UsageError, match="is not read; (write|record)"):
+        open_recording(str(tmp_path / name))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and its meaning")
 def test_a_large_trace_is_read_in_little_memory(tmp_path):
     path, many = tmp_path / "big.json", 400_000
