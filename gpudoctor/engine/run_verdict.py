@@ -28,8 +28,8 @@ _WORTH = 1.05
 _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
-_INSIDE = ("SYNC", "DIST", "OBS001", "OBS005", "OBS006")
-"""Findings beside the computation whose time may be inside the passes: waits, collectives, hooks."""
+_INSIDE = ("SYNC", "DIST", "DATA005", "OBS001", "OBS005", "OBS006")
+"""Findings beside the computation whose time may be inside the passes: waits, collectives, copies, hooks."""
 _OTHER, _NOTHING = "other", 1e-9
 _UNEXPLAINED_TIME = "PERF014"
 _HANG = "DIST008"

@@ -62,9 +62,8 @@ class LaunchBound(Check):
         idle = run.idle
         if idle is None:
             raise Unavailable("the recording has no device clock")
-        if any(state.known("idle_launching") for state in run.states):
-            share = run.share("idle_launching")
-        else:
+        share = run.idle_in(*_LAUNCHING)
+        if share is None:
             elsewhere = 1.0 - run.share(*_LAUNCHING)
             share = max(0.0, idle - elsewhere)
         severity = level(share, self.limit("idle_noted"), self.limit("idle_warned"))

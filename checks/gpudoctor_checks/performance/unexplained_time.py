@@ -96,7 +96,7 @@ class UnexplainedTime(Check):
             return
         run = demanded(patient)
         yield from self._gathering(patient, run)
-        share = run.worth(self._unexplained(patient, run))
+        share = run.worth(self._unexplained(patient, run), OTHER)
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):

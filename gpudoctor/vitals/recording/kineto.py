@@ -27,8 +27,6 @@ from gpudoctor.vitals.recording.tracing import SETUP, Key, Thread, Trace, Wait
 _SAMPLE = 100.0
 """Microseconds of a function's own time that count as one sample of its line."""
 _OTHER = "other"
-_LAUNCHING = ("forward", "backward", "optimizer")
-"""Phases in which the host does nothing but launch."""
 _FEW = 30
 """Steps below which the reader is told that a trace speaks of them alone."""
 
@@ -174,6 +172,8 @@ class _Reader:
         if "device_busy" in columns:
             busy = columns["device_busy"]
             columns["device_idle"] = array("f", map(_rest, seconds, busy))
+            named = zip(*(columns[f"idle_{name}"] for name in self._phases), strict=True)
+            columns["idle_other"] = array("f", map(_rest, columns["device_idle"], map(sum, named)))
         for name, points in self._calls().items():
             columns[name] = array("f", (float(inside(points, begin, end)) for begin, end in windows))
         return Table(columns=columns)
@@ -188,9 +188,7 @@ class _Reader:
             "device_busy": self._device,
             "device_collective": without(collectives, compute),
             "device_transfer": without(card.to_device.union(), union([*compute, *collectives])),
-            "idle_launching": without(
-                union(span for name in _LAUNCHING for span in self._phases[name]), self._device
-            ),
+            **{f"idle_{name}": without(spans, self._device) for name, spans in self._phases.items()},
         }
 
     def lines(self) -> list[Record]:
@@ -248,7 +246,8 @@ class _Reader:
         fields: Mapping[str, Any] = {
             "phase": _OTHER if phase == SETUP else phase, "what": what, "path": path, "line": line,
             "function": function, "calls": len(waits), "seconds": sum(lengths), "longest": max(lengths),
-            "tensor": phase == "sync", "steps": len({self._step_at(wait.begin) for wait in waits}),
+            "tensor": phase == "sync", "whole": True,
+            "steps": len({self._step_at(wait.begin) for wait in waits}),
         }  # fmt: skip
         return Record(type="site", t=(self._windows[-1][1] - self._zero) / 1e6, fields=fields)
 

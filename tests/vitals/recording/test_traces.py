@@ -113,7 +113,12 @@ def test_a_host_that_waits_for_the_device_is_no_forward_pass(tmp_path, capsys, w
     found = report(tmp_path, capsys, job(5, *inside, kernels=5900))
     assert "PERF011" not in claims(found)
     assert claims(found)["SYNC001"] == pytest.approx(0.5, abs=0.02)
-    # The same wait behind a busy device gives nothing back.
+    assert "PERF011" not in claims(found)
+    # The same wait behind a busy device gives nothing back, and neither does one beside which it is idle elsewhere.
+    late = [item for item in job(5, *inside, kernels=1) if item["cat"] != "kernel"]
+    late += [event("gemm", n * STEP + 6500, 11_000, "kernel", tid=7) for n in range(5)]
+    found = report(tmp_path, capsys, late)
+    assert found["run"]["device_idle"] > 0.4 and "SYNC001" not in claims(found)
     found = report(tmp_path, capsys, job(5, *inside, kernels=19_800))
     assert max(claims(found).values(), default=0.0) < 0.03
 
@@ -158,6 +163,11 @@ def test_copies_to_the_device_count_where_nothing_hides_them(tmp_path, capsys):
     exposed = lambda at, _: [event("Memcpy HtoD (Pinned -> Device)", at + 8000, 9000, "gpu_memcpy", tid=9)]  # noqa: E731
     found = report(tmp_path, capsys, job(5, exposed, kernels=7900))
     assert claims(found)["DATA005"] == pytest.approx(0.45, abs=0.01)
+    assert "up to 1.8" in found["summary"]["verdict"]
+    most = lambda at, _: [event("Memcpy HtoD (Pinned -> Device)", at + 1000, 18_900, "gpu_memcpy", tid=9)]  # noqa: E731
+    assert claims(report(tmp_path, capsys, job(5, most, kernels=800)))["DATA005"] == pytest.approx(
+        0.47, abs=0.01
+    )
     hidden = lambda at, _: [event("Memcpy HtoD (Pinned -> Device)", at + 200, 9000, "gpu_memcpy", tid=9)]  # noqa: E731
     assert share(process(tmp_path, job(5, hidden)), "device_transfer") == 0
 
@@ -267,6 +277,23 @@ def test_waits_are_of_the_users_function_around_them(tmp_path):
     )
 
 
+def test_many_waits_in_one_function_are_no_metric(tmp_path, capsys):
+    frames = lambda at, _: [event("train.py(10): main", at, 19_000, "python_function")]  # noqa: E731
+    waits = lambda at, _: [  # noqa: E731
+        item for n in range(20) for item in copy("DtoH (Device -> Pageable)", at + 6500 + n * 500, 400, 20)
+    ]
+    found = report(tmp_path, capsys, job(5, frames, waits, kernels=5900))
+    assert "SYNC004" not in claims(found) and claims(found)["SYNC001"] == pytest.approx(0.4, abs=0.03)
+
+
+def test_copies_that_block_on_their_way_to_the_device(tmp_path, capsys):
+    batch = lambda at, _: copy("HtoD (Pageable -> Device)", at + 7000, 10_000, 500, "hipMemcpyWithStream")  # noqa: E731
+    found = report(tmp_path, capsys, job(5, batch, kernels=5900))
+    (first, *_) = found["findings"]
+    assert first["code"] == "SYNC001" and "copies to and from the device" in first["message"]
+    assert first["remedies"][0]["id"] == "SYNC001-copies"
+
+
 def test_no_finding_claims_more_than_the_device_is_idle(tmp_path, capsys):
     dice = random.Random(18)
     for _ in range(25):
@@ -326,7 +353,7 @@ def test_a_document_that_is_cut_or_wrong_is_refused(tmp_path, text):
 @pytest.mark.parametrize("name", ["t.pftrace", "t.perfetto-trace.gz", "t.nsys-rep"])
 def test_traces_of_other_formats_get_a_sentence_that_says_what_to_do(tmp_path, name):
     (tmp_path / name).write_bytes(b"\x0a\x05\x08\x01\x12\x01\x00")
-    with pytest.raises(UsageError, match="is not read; (write|record)"):
+    with pytest.raises(UsageError, match=r"is not read; (write|record)"):
         open_recording(str(tmp_path / name))
 
 

@@ -65,10 +65,20 @@ class Run:
         known = [state.idle for state in self.states if state.idle is not None]
         return median(known) if known else None
 
-    def worth(self, share: float) -> float:
+    def idle_in(self, *phases: str) -> float | None:
+        """Share of the time in which the device has nothing to do while the host is in these phases.
+
+        None where nobody saw both on one clock: a profiler's trace has them.
+        """
+        columns = [f"idle_{phase}" for phase in phases]
+        known = any(state.known(column) for state in self.states for column in columns)
+        return self.share(*columns) if known else None
+
+    def worth(self, share: float, *phases: str) -> float:
         """What a share of the host's time can give back: no more than the device is idle, where its clock is
-        known."""
-        idle = self.idle
+        known; and no more than it is idle meanwhile, where a trace shows these phases beside its work."""
+        meanwhile = self.idle_in(*phases)
+        idle = self.idle if meanwhile is None else meanwhile
         return share if idle is None else min(share, idle)
 
     def per_step(self, column: str) -> float:

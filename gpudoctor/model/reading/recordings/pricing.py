@@ -76,7 +76,7 @@ def price(
     calls = sum(site.calls for site in found)
     steps = run.lead.steps + run.lead.warm_up_steps
     return Price(
-        share=run.worth(min(1.0, share + beside)),
+        share=run.worth(min(1.0, share + beside), *(() if owners else phases)),
         host=min(1.0, share + beside),
         spans=tuple({(span.path, span.line): span for span in spans}.values()),
         sites=tuple(found),
@@ -140,8 +140,10 @@ def confirmed(
 def meanwhile(run: Run, cost: Price) -> str:
     """Where the host waits longer than the device is idle: what the device does, as a clause; else ""."""
     idle = run.idle
-    if idle is None or cost.host <= idle:
+    if idle is None or cost.host <= (cost.share if run.traced else idle):
         return ""
+    if run.traced:
+        return f"; the device is idle meanwhile for {percent(cost.share)} of the time"
     return f"; the device works meanwhile, and is idle for {percent(idle)} of the time at most"
 
 
