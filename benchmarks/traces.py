@@ -144,7 +144,8 @@ def truth(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _category(event: dict[str, Any]) -> str:
-    return str(event.get("cat")).lower()
+    old = {"CPU functions": "cpu_op", "CUDA functions": "kernel"}
+    return str(event.get("cat") or old.get(str(event.get("pid")))).lower()
 
 
 def _thread(event: dict[str, Any]) -> tuple[str, str]:
