@@ -108,8 +108,13 @@ def _unread(patient: Patient) -> list[str]:
     recording = _or_none(patient.signs.recording.take)
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
-    silent = recording.problems if recording and not recording.ranks else ()
+    silent = recording.problems if recording and not _spoke(recording) else ()
     return [*silent, *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread)]
+
+
+def _spoke(recording: Recording) -> bool:
+    """Whether a recording holds what it is for: ranks, or the readings of a log of the machine's own."""
+    return bool(recording.ranks) or (recording.origin != "gpudoctor" and len(recording.machine) > 0)
 
 
 def _remarks(patient: Patient) -> Iterator[str]:
@@ -117,7 +122,7 @@ def _remarks(patient: Patient) -> Iterator[str]:
     if patient.kind is PatientKind.PROCESS:
         return
     recording = _or_none(patient.signs.recording.take)
-    if recording and recording.ranks:
+    if recording and _spoke(recording):
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)

@@ -19,6 +19,7 @@ from gpudoctor.model.reading.recordings.bounds import speedup
 from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.deaths import EXIT, Told
 from gpudoctor.model.reading.recordings.deaths import death as cause_of_death
+from gpudoctor.model.reading.recordings.judged import TRACED
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
 
@@ -27,8 +28,8 @@ _WORTH = 1.05
 _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
-_INSIDE = ("SYNC", "DIST", "OBS001", "OBS005", "OBS006")
-"""Findings beside the computation whose time may be inside the passes: waits, collectives, hooks."""
+_INSIDE = ("SYNC", "DIST", "DATA005", "OBS001", "OBS005", "OBS006")
+"""Findings beside the computation whose time may be inside the passes: waits, collectives, copies, hooks."""
 _OTHER, _NOTHING = "other", 1e-9
 _UNEXPLAINED_TIME = "PERF014"
 _HANG = "DIST008"
@@ -45,6 +46,7 @@ _STEPS_ARE = {
     "loader": "No backward pass and no optimizer was seen: a step is a batch. ",
     "backward": "No optimizer was seen: a step is a backward pass. ",
     "gradients": "No optimizer was seen: a step is one call for gradients (torch.autograd.grad, torch.func). ",
+    "trace": "The trace marks no step: all of it is read as one. ",
 }
 """What a step is where no optimizer makes one, by the marker."""
 _WALLS = {
@@ -303,11 +305,13 @@ def _well(case: Ran) -> str:
 def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
+    more = "record more of them" if case.recording.origin == TRACED else "let it make more"
+    noted = _noted(case.ranked)
+    note = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
     if case.bound > UNEXPLAINED:
-        return (
-            f"{capitalised(said)} of {steps} are no computation: let it make more for a verdict on its speed."
-        )
-    return f"Nothing wrong was found in {steps}; for a verdict on its speed let it make more."
+        return f"{capitalised(said)} of {steps} are no computation: {more} for a verdict on its speed.{note}"
+    found = "No fault" if noted else "Nothing wrong"
+    return f"{found} was found in {steps}; for a verdict on its speed {more}.{note}"
 
 
 def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:

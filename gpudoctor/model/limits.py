@@ -99,10 +99,11 @@ UNPACKED_START = 64 * _MIB
 UNPACKED_RATIO = 50
 """And so many times its size beyond: a recording packs 5 to 10 times, a profiler's trace 10 to 25 times."""
 
-TRACE = Limit(1 * _GIB, "a profiler trace, unpacked")
-"""Reading JSON takes about ten times that in memory."""
-TRACE_CONTAINERS = 16
-"""Bytes a bracket that a trace has at least, beyond the first million: events have hundreds."""
+TRACE = Limit(32 * _GIB, "a profiler trace, unpacked")
+"""It is read event by event; a GiB takes about half a minute."""
+TRACE_HEAD = Limit(64 * _MIB, "what stands before the events of a trace")
+TRACE_VALUE = Limit(16 * _MIB, "one event or setting of a trace")
+"""An event has hundreds of bytes; one with all its shapes and stacks has a few thousand."""
 SMI_LOG = Limit(2 * _GIB, "a log of nvidia-smi")
 """Eight GPUs for 72 hours with twenty columns make 400 MB."""
 SMI_LINE = Limit(64 * _KIB, "a line of such a log")

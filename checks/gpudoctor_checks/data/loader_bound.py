@@ -136,7 +136,7 @@ class LoaderBound(Check):
         waits = [waiting(state.process) for state in run.states]
         share = median(wait.always for wait in waits)
         each = median(wait.per_step for wait in waits)
-        worth = run.worth(share)
+        worth = run.worth(share, "data_wait")
         severity = level(worth, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return

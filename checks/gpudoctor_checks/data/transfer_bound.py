@@ -59,12 +59,13 @@ class TransferBound(Check):
         if severity is None:
             return
         spans = site_spans(patient, sites_of(run, "transfer")[:3])
+        # Overlap hides copies behind the rest of the step; of more than that a smaller type takes half.
         yield confirmed(
             self,
             (),
             f"Copies to the device take {percent(share)} of the step by its own clock, "
             f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
-            share=share,
+            share=min(share, max(1.0 - share, share / 2)),
             device=True,
             spans=spans,
             severity=severity,

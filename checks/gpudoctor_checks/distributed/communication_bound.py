@@ -1,12 +1,17 @@
 """DIST002 communication-bound."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.judged import demanded, duration, level, percent
+from gpudoctor.model.amounts import count
+from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent
 from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.reading.recordings.ranks import straggler
 from gpudoctor.model.unavailable import Unavailable
+
+_LATE = 0.5
+"""A rank that waits for less than this share of what the others wait for may be the one they wait for."""
 
 
 class CommunicationBound(Check):
@@ -19,9 +24,11 @@ class CommunicationBound(Check):
     How it knows:
         From a recording: the device's clock for collectives where there is one, else the host's time in
         explicit collectives. Gradients that are reduced during the backward pass are hidden and not counted.
+        A profiler trace names each kernel: the time in collectives in which no other kernel runs counts.
     False alarms:
         Waiting for a straggler looks like communication: where one rank is late, that is told and this is
-        silent. On the CPU (gloo) the reduction cannot be told from the backward pass.
+        silent. The trace of one rank cannot tell the two apart, and the finding says so. On the CPU (gloo)
+        the reduction cannot be told from the backward pass.
     Remedies:
         Bigger buckets, accumulation without synchronisation, overlap, a faster network.
     References:
@@ -52,7 +59,7 @@ class CommunicationBound(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
-        if len(run.states) < 2:
+        if len(run.states) < 2 and not run.traced:
             raise Unavailable("the recording has one rank")
         if not any(state.known("device_collective") for state in run.states):
             raise Unavailable("the recording has no device clock for collectives")
@@ -64,7 +71,8 @@ class CommunicationBound(Check):
             self,
             (),
             f"Collectives that nothing hides take {percent(share)} of the step, "
-            f"{duration(run.per_step('device_collective'))} a step on {len(run.states)} ranks.",
+            f"{duration(run.per_step('device_collective'))} a step on {count(len(run.states), 'rank')}"
+            f"{_perhaps_late(run)}.",
             share=share,
             device=True,
             spans=(),
@@ -72,3 +80,16 @@ class CommunicationBound(Check):
             run=run,
             name="exposed_communication_share",
         )
+
+
+def _perhaps_late(run: Run) -> str:
+    """What a trace of so few steps cannot tell: whether the others wait for one rank; else ""."""
+    if not run.traced:
+        return ""
+    if len(run.states) < 2:
+        return "; whether they wait for a late rank or for the network, the trace of one rank cannot tell"
+    waits = {state.process.rank: state.share("device_collective") for state in run.states}
+    least = min(waits, key=waits.__getitem__)
+    if waits[least] > _LATE * median(waits.values()):
+        return ""
+    return f"; rank {least} waits {percent(waits[least])} only, so the others may wait for it"

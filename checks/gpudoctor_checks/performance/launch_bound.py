@@ -23,7 +23,8 @@ class LaunchBound(Check):
         and a faster one would change nothing.
     How it knows:
         From a recording: the share of the step in which the stream had work, by events on the device, beside
-        the host's phases: what it waits for otherwise has checks of its own.
+        the host's phases: what it waits for otherwise has checks of its own. A profiler trace shows both on
+        one clock: the idle time while the host is in these phases counts.
     False alarms:
         A first step, a small test run; a host that waits for data, reads values or logs is another ailment and
         is subtracted.
@@ -61,8 +62,10 @@ class LaunchBound(Check):
         idle = run.idle
         if idle is None:
             raise Unavailable("the recording has no device clock")
-        elsewhere = 1.0 - run.share(*_LAUNCHING)
-        share = max(0.0, idle - elsewhere)
+        share = run.idle_in(*_LAUNCHING)
+        if share is None:
+            elsewhere = 1.0 - run.share(*_LAUNCHING)
+            share = max(0.0, idle - elsewhere)
         severity = level(share, self.limit("idle_noted"), self.limit("idle_warned"))
         if severity is None:
             return
@@ -71,8 +74,7 @@ class LaunchBound(Check):
             self,
             (),
             f"The GPU has nothing to do for {percent(idle)} of the step, and for {percent(share)} the host "
-            "is busy "
-            "launching forward, backward and the optimizer.",
+            "is busy launching forward, backward and the optimizer.",
             share=share,
             spans=[spot(patient, where)] if where is not None else [],
             severity=severity,

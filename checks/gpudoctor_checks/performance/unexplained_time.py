@@ -6,7 +6,17 @@ from statistics import median
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.blame import Owner, lines_of, owned, share_of
 from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
-from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
+from gpudoctor.model.reading.recordings.judged import (
+    Run,
+    dear,
+    demanded,
+    duration,
+    level,
+    measured,
+    percent,
+    sites_of,
+    spot,
+)
 from gpudoctor.model.reading.recordings.playing import experience
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.reading.recordings.ranks import straggler
@@ -17,6 +27,9 @@ from gpudoctor.model.reading.windows.looks import watched
 
 _GATHERS, _ONE_RANK = "experience", "one rank"
 """Kinds of time that have remedies of their own."""
+_NO_LINE = "; the sampler saw none of it, so no line is known"
+_MOST = 0.5
+"""Share of the time from which on calls of the runtime explain it."""
 _PLACES = 3
 _COMMON = 0.5
 """Of the greatest share, what the other ranks must have of it for it to be the job's and not one rank's."""
@@ -83,7 +96,7 @@ class UnexplainedTime(Check):
             return
         run = demanded(patient)
         yield from self._gathering(patient, run)
-        share = run.worth(self._unexplained(patient, run))
+        share = run.worth(self._unexplained(patient, run), OTHER)
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):
@@ -101,7 +114,7 @@ class UnexplainedTime(Check):
         engine = started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
             spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        where = at(spans) if spans else "; the sampler saw none of it, so no line is known"
+        where = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
         into = (
             f"goes into the loop of {engine} itself{where}"
             if engine
@@ -161,6 +174,15 @@ class UnexplainedTime(Check):
 def _time(run: Run, share: float) -> str:
     step = run.lead.step_seconds
     return f"{percent(share)} of the time, {duration(share * step)} of a step of {duration(step)}"
+
+
+def _traced(run: Run) -> str:
+    """What a trace says of time without an operator: long calls of the runtime, or nothing."""
+    found = dear(sites_of(run, OTHER))
+    if sum(site.seconds for site in found) < _MOST * run.share(OTHER) * run.lead.whole_seconds:
+        return "; the trace has no operator there, and shows no Python (with_stack=True would)"
+    calls = " and ".join(dict.fromkeys(site.what for site in found[:2]))
+    return f"; most of it in {calls}, which load kernels and reserve memory, as first steps do"
 
 
 def _of_one_rank(run: Run) -> bool:

@@ -128,19 +128,19 @@ class HostSyncInLoop(Check):
         cost = price(
             patient,
             run,
-            phases=("sync",),
+            phases=("sync", "transfer") if run.traced else ("sync",),
             wanted=lambda site: not waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
         )
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         reads = run.per_step("reads")
-        if severity is None and reads >= self.limit("reads_per_step"):
+        if severity is None and reads >= self.limit("reads_per_step") and not run.traced:
             severity = Severity.NOTE
-        if severity is None or not cost.spans:
+        if severity is None or not cost.sites:
             return
         yield confirmed(
             self,
             suspected,
-            f"The host waits {percent(cost.host)} of the time to read values, {cost.calls:.2g} times a step "
+            f"The host waits {percent(cost.host)} of the time {_what_for(run)}, {cost.calls:.2g} times a step "
             f"({cost.what}){at(cost.spans)}{meanwhile(run, cost)}.",
             share=cost.share,
             spans=cost.spans,
@@ -148,7 +148,11 @@ class HostSyncInLoop(Check):
             run=run,
             name="sync_share",
             numbers=(measured("reads_per_step", reads, "{reads}", run.recording),),
-            facts=(("reads", round(max(reads, cost.calls), 2)), ("engine", "")),
+            facts=(
+                ("reads", round(max(reads, cost.calls), 2)),
+                ("engine", ""),
+                ("copies", run.share("transfer") > run.share("sync")),
+            ),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -183,6 +187,11 @@ class HostSyncInLoop(Check):
             subject=f"{script.path}:{loop.span.line}",
             facts=(("reads", round(total, 2)), ("line", loop.span.line), ("engine", loop.engine or "")),
         )
+
+
+def _what_for(run: Run) -> str:
+    """A trace knows calls: those that copy to the device block, too, from pageable memory."""
+    return "in copies to and from the device" if run.share("transfer") and run.traced else "to read values"
 
 
 def _place(patient: Patient, site: Site) -> tuple[str, int]:

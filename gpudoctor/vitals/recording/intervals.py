@@ -1,10 +1,13 @@
 """Sets of time intervals: what a trace's events cover, without counting anything twice."""
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Intervals = list[tuple[float, float]]
 """Sorted, not touching each other."""
+_MERGE = 1 << 16
+"""Intervals that are held before they are merged."""
 
 
 def union(spans: Iterable[tuple[float, float]], gap: float = 0.0) -> Intervals:
@@ -47,3 +50,31 @@ def covered(spans: Intervals, begin: float, end: float) -> float:
 def inside(points: Sequence[float], begin: float, end: float) -> int:
     """How many of sorted points lie in a window."""
     return bisect_left(points, end) - bisect_left(points, begin)
+
+
+class Spans:
+    """Intervals as they come. They are merged now and then, so that nested ones take no memory."""
+
+    __slots__ = ("_begins", "_ends", "_merge_at")
+
+    def __init__(self) -> None:
+        self._begins = array("d")
+        self._ends = array("d")
+        self._merge_at = _MERGE
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def add(self, begin: float, end: float) -> None:
+        """One more interval."""
+        self._begins.append(begin)
+        self._ends.append(end)
+        if len(self._begins) >= self._merge_at:
+            merged = self.union()
+            self._begins = array("d", (span[0] for span in merged))
+            self._ends = array("d", (span[1] for span in merged))
+            self._merge_at = max(_MERGE, 2 * len(merged))
+
+    def union(self, gap: float = 0.0) -> Intervals:
+        """What they cover together; gaps of at most `gap` are closed."""
+        return union(zip(self._begins, self._ends, strict=True), gap)

@@ -1,65 +1,40 @@
 """Traces of the PyTorch profiler (Kineto, Chrome trace JSON) as recordings.
 
-A step is a `ProfilerStep#N` of `prof.step()`; without a schedule it is what ends in an optimizer step.
-Phases are what the profiler's annotations and operators of the training thread say: loader, optimizer,
-autograd, collectives, waits for the device; other operators are the forward pass. Format:
-github.com/pytorch/kineto, `libkineto/src/output_json.cpp`.
+A step is a `ProfilerStep#N` of `prof.step()`; without a schedule it is what ends in an optimizer step, and
+without both the whole trace is one step. Phases are what annotations, operators and calls of the runtime on the
+training thread say: loader, optimizer, autograd, collectives, waits for the device; other operators are the
+forward pass. The device's columns are what its kernels and copies say; of collectives and of copies to
+the device they count what no computation hides.
 """
 
-import json
-import re
-import sys
 from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import open_unpacked, read_unpacked
-from gpudoctor.model.limits import TRACE, TRACE_CONTAINERS
+from gpudoctor.model.amounts import count
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.recording.chrome import is_trace, read_events
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without
 from gpudoctor.vitals.recording.sound import sound
+from gpudoctor.vitals.recording.traced import as_object, facts
+from gpudoctor.vitals.recording.tracing import SETUP, Key, Thread, Trace, Wait
 
-_FAR = 1e18
-"""Microseconds that no clock shows."""
-_STEP = re.compile(r"ProfilerStep#(\d+)")
-_FUNCTION = re.compile(r"(?P<path>[^<(][^(]*\.py)\((?P<line>[0-9]{1,9})\): (?P<name>.+)")
-_BACKWARD_GAP = 200.0
-"""Microseconds between two backward functions that belong to one backward pass."""
-_SYNC = re.compile(r"(cuda|hip)(Stream|Device|Event)Synchronize")
-_COLLECTIVE = re.compile(r"(nccl|gloo|mpi|c10d|record_param_comms)\b", re.IGNORECASE)
-_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _SAMPLE = 100.0
 """Microseconds of a function's own time that count as one sample of its line."""
-_LIBRARIES = (
-    "torch/", "site-packages/", "dist-packages/", "numpy/", "accelerate/", "transformers/", "lightning/",
-    "pytorch_lightning/", "deepspeed/", "importlib/", "multiprocessing/", "concurrent/",
-)  # fmt: skip
-
-Event = Mapping[str, Any]
-
-
-def is_trace(path: Path) -> bool:
-    """Whether a file looks like a Chrome trace, packed or not."""
-    try:
-        with open_unpacked(path) as stream:
-            head = (stream.read(4096) or b"").lstrip()
-    except OSError:
-        return False
-    return head[:1] in (b"{", b"[") and (
-        b'"traceEvents"' in head or b'"schemaVersion"' in head or b'"ph"' in head
-    )
+_OTHER = "other"
+_FEW = 30
+"""Steps below which the reader is told that a trace speaks of them alone."""
 
 
 def read_trace(*paths: str) -> Recording:
     """The traces of one run, a file a rank.
 
-    Raises `UsageError` for a file that is no trace of PyTorch or has no steps, `Unavailable` for one too large.
+    Raises `UsageError` for a file that is no trace of PyTorch, `Unavailable` for one too large.
     """
     problems: list[str] = []
     processes = [_process(name, place, problems) for place, name in enumerate(paths)]
@@ -78,24 +53,28 @@ def read_trace(*paths: str) -> Recording:
 
 
 def _process(name: str, place: int, problems: list[str]) -> Process:
-    document, events = _events(name)
-    steps, home = _steps(events)
+    trace = Trace()
+    document = read_events(name, trace.take)
+    home = trace.home()
+    marker, steps = _steps(trace, home)
     if not steps:
-        raise UsageError(f"{name}: no training step in it (no ProfilerStep#N, no Optimizer.step#...)")
+        raise UsageError(f"{name}: no training step in it, and no operation of the host or of a device")
     wrong: Counter[str] = Counter()
-    info = _object(document.get("distributedInfo"))
+    info = as_object(document.get("distributedInfo"))
     start = judged(
         "start", {"rank": info.get("rank"), "world": info.get("world_size"), "launcher": None}, wrong
     )
     rank = place if start.get("rank") is None else int(start["rank"])
-    reader = _Reader(events, home, steps[0][0])
-    windows = reader.trained(steps)
+    reader = _Reader(trace, trace.threads.get(home or "", Thread()), steps)
+    table = sound("steps", reader.table(), wrong)
     records = (
         Record(type="start", t=0.0, fields={**start, "rank": rank}),
-        Record(type="torch", t=0.0, fields=judged("torch", _torch(document), wrong)),
-        *reader.lines(windows),
+        Record(type="torch", t=0.0, fields=judged("torch", facts(document), wrong)),
+        Record(type="loop", t=0.0, fields={"marker": marker}),
+        *reader.lines(),
+        *reader.sites(),
     )
-    table = sound("steps", reader.table(windows), wrong)
+    problems += [f"{name}: {sentence}" for sentence in _silent(trace, marker, reader.steps)]
     if wrong:
         problems.append(f"{name}: {left_out(wrong)}")
     return Process(
@@ -109,106 +88,78 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
     )
 
 
-def _events(name: str) -> tuple[Mapping[str, Any], list[Event]]:
-    """The document of a trace and its timed events."""
-    try:
-        text = read_unpacked(name, TRACE)
-        if text.count(b"{") + text.count(b"[") > (1 << 20) + len(text) // TRACE_CONTAINERS:
-            raise Unavailable(f"{name}: no profiler trace: it holds brackets and hardly anything in them")
-        trace = json.loads(text)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if TRACE.beyond in reason:
-            raise Unavailable(
-                f"{name}: {TRACE.beyond}; record fewer steps (profiler schedule active=...)"
-            ) from error
-        raise UsageError(f"{name}: cannot be read: {reason}") from error
-    except ValueError as error:
-        raise UsageError(f"{name}: not whole JSON: {error}") from error
-    except RecursionError as error:
-        raise UsageError(f"{name}: not whole JSON: it nests too deeply") from error
-    document = trace if isinstance(trace, dict) else {"traceEvents": trace}
-    listed = document.get("traceEvents")
-    if not isinstance(listed, list):
-        raise UsageError(f"{name}: its traceEvents are no list")
-    return document, [item for item in listed if isinstance(item, dict) and _timed(item)]
+def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
+    """What a trace cannot show, a sentence each."""
+    said = []
+    if marker == "trace":
+        said.append(
+            "it marks no step, so all of it is read as one; call prof.step() at the end of each iteration"
+        )
+    elif steps < _FEW:
+        said.append(f"it holds {count(steps, 'step')}; what happens less often is not seen")
+    if trace.card() is None and trace.launches:
+        said.append(
+            "it holds launches and no kernels, so what the device did is unknown; add ProfilerActivity.CUDA"
+        )
+    elif trace.card() is None:
+        said.append("it holds no work of a device")
+    elif trace.python:
+        said.append(
+            "it records each call of Python (with_stack), which slows the host and makes the device look idle"
+        )
+    if trace.card() is not None and not trace.threads:
+        said.append("it holds the device's work alone, so what the host did meanwhile is unknown")
+    return said
 
 
-def _steps(events: Sequence[Event]) -> tuple[Intervals, tuple[Any, Any]]:
-    """Windows of the steps, and process and thread of the training.
-
-    Without a schedule the profiler marks no steps: then one lies between the ends of two optimizer steps.
-    """
-    marked = [item for item in events if _STEP.match(str(item.get("name")))]
-    if marked:
-        return sorted((_begin(item), _end(item)) for item in marked), _thread(marked[0])
-    ends = sorted((item for item in events if str(item.get("name")).startswith("Optimizer.step#")), key=_end)
-    if not ends:
-        return [], (None, None)
-    home = _thread(ends[0])
-    first = min(
-        _begin(item) for item in events if _thread(item) == home and item.get("cat") != "python_function"
-    )
-    edges = [first, *(_end(item) for item in ends if _thread(item) == home)]
-    return list(pairwise(edges)), home
-
-
-def _thread(event: Event) -> tuple[Any, Any]:
-    return event.get("pid"), event.get("tid")
-
-
-def _timed(event: Event) -> bool:
-    return event.get("ph") == "X" and _number(event.get("ts"), -_FAR) and _number(event.get("dur"), 0.0)
-
-
-def _number(value: object, least: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value < _FAR
-
-
-def _begin(event: Event) -> float:
-    return float(event["ts"])
-
-
-def _end(event: Event) -> float:
-    return float(event["ts"]) + float(event["dur"])
-
-
-def _torch(document: Mapping[str, Any]) -> dict[str, Any]:
-    devices = document.get("deviceProperties")
-    first = _object(devices[0]) if isinstance(devices, list) and devices else {}
-    return {
-        "device": first.get("name"),
-        "device_bytes": first.get("totalGlobalMem"),
-        "backend": _object(document.get("distributedInfo")).get("backend"),
-    }
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _steps(trace: Trace, home: str | None) -> tuple[str, Intervals]:
+    """What marks a step, and the windows of the steps."""
+    if trace.marks:
+        return "profiler", sorted((begin, end) for begin, end, _ in trace.marks.values())
+    thread = trace.threads.get(home or "")
+    if thread is not None and len(thread.optimizers):
+        edges = [min(thread.first, min(thread.optimizers)), *sorted(thread.optimizers)]
+        return "optimizer", [window for window in pairwise(edges) if window[1] > window[0]]
+    return "trace", [(trace.begin, trace.end)] if trace.end > trace.begin else []
 
 
 class _Reader:
-    """Events of one trace, sorted into phases of the training thread and work of the device."""
+    """The columns and records of one trace."""
 
-    def __init__(self, events: Sequence[Event], home: tuple[Any, Any], zero: float) -> None:
-        self._zero = zero
-        self._main = [item for item in events if _thread(item) == home]
-        self._phases = self._exclusive(events)
-        self._device = union((_begin(item), _end(item)) for item in events if item.get("cat") in _DEVICE)
-        self._copies = union(
-            (_begin(item), _end(item))
-            for item in events
-            if item.get("cat") == "gpu_memcpy" and "HtoD" in str(item.get("name"))
-        )
-        self._has_device = any(item.get("cat") in _DEVICE for item in events)
+    def __init__(self, trace: Trace, home: Thread, windows: Intervals) -> None:
+        self._trace = trace
+        self._home = home
+        self._zero = windows[0][0]
+        self._card = trace.card()
+        self._device = self._card.every.union() if self._card is not None else []
+        self._phases = trace.phases(home, self._device)
+        self._phases.pop(SETUP)
+        self._windows = self._drained(self._trained(windows))
 
-    def trained(self, windows: Intervals) -> Intervals:
-        """The windows in which something was trained: the last one often holds the end of the loader only."""
-        marks = union([*self._phases["optimizer"], *self._phases["backward"]])
-        return [window for window in windows if covered(marks, *window) > 0] or windows
+    @property
+    def steps(self) -> int:
+        """Steps that were read."""
+        return len(self._windows)
 
-    def table(self, windows: Intervals) -> Table:
+    def _trained(self, windows: Intervals) -> Intervals:
+        """The windows in which something was trained, or done: the last often holds the loader's end only."""
+        for names in (("optimizer", "backward"), ("forward",)):
+            marks = union(span for name in names for span in self._phases[name])
+            kept = [window for window in windows if covered(marks, *window) > 0]
+            if kept:
+                return kept
+        return windows
+
+    def _drained(self, windows: Intervals) -> Intervals:
+        """A single step ends with the device's work; each of several begins with what the last one left."""
+        if len(windows) != 1 or not self._device:
+            return windows
+        begin, end = windows[0]
+        return [(begin, max(end, self._device[-1][1]))]
+
+    def table(self) -> Table:
         """The columns of `steps` that a trace knows."""
+        windows = self._windows
         columns: dict[str, array[float] | array[int]] = {
             "index": array("I", range(len(windows))),
             "count": array("I", [1]) * len(windows),
@@ -216,102 +167,131 @@ class _Reader:
         }
         seconds = [(end - begin) / 1e6 for begin, end in windows]
         columns |= {"duration": array("f", seconds), "longest": array("f", seconds)}
-        for name, spans in self._phases.items():
+        for name, spans in (self._phases | self._of_device()).items():
             columns[name] = array("f", (covered(spans, begin, end) / 1e6 for begin, end in windows))
-        if self._has_device:
-            columns["device_busy"] = array("f", (covered(self._device, *each) / 1e6 for each in windows))
-            columns["device_transfer"] = array("f", (covered(self._copies, *each) / 1e6 for each in windows))
+        if "device_busy" in columns:
+            busy = columns["device_busy"]
+            columns["device_idle"] = array("f", map(_rest, seconds, busy))
+            named = zip(*(columns[f"idle_{name}"] for name in self._phases), strict=True)
+            columns["idle_other"] = array("f", map(_rest, columns["device_idle"], map(sum, named)))
         for name, points in self._calls().items():
             columns[name] = array("f", (float(inside(points, begin, end)) for begin, end in windows))
         return Table(columns=columns)
 
-    def lines(self, windows: Intervals) -> list[Record]:
-        """Own time of the user's functions, where the trace has Python frames (`with_stack=True`)."""
-        frames = sorted(
-            ((_begin(item), -_end(item), found) for item in self._main if (found := _user_function(item))),
-            key=lambda item: item[:2],
-        )
-        own: dict[tuple[str, int, str], float] = {}
-        stack: list[tuple[float, tuple[str, int, str]]] = []
-        for begin, minus_end, key in frames:
-            end = min(-minus_end, windows[-1][1])
-            begin = max(begin, windows[0][0])
-            if end <= begin:
-                continue
-            while stack and stack[-1][0] <= begin:
-                stack.pop()
-            own[key] = own.get(key, 0.0) + end - begin
-            if stack:
-                own[stack[-1][1]] -= min(end, stack[-1][0]) - begin
-            stack.append((end, key))
-        samples = {key: round(spent / _SAMPLE) for key, spent in own.items() if spent >= _SAMPLE}
-        if not samples:
-            return []
-        counts = [["other", *key, count] for key, count in samples.items()]
-        fields = {"samples": sum(samples.values()), "counts": counts}
-        return [Record(type="lines", t=(windows[-1][1] - self._zero) / 1e6, fields=fields)]
+    def _of_device(self) -> dict[str, Intervals]:
+        """The device's work; of collectives and copies to it what nothing hides."""
+        card = self._card
+        if card is None:
+            return {}
+        compute, collectives = card.compute.union(), card.collective.union()
+        return {
+            "device_busy": self._device,
+            "device_collective": without(collectives, compute),
+            "device_transfer": without(card.to_device.union(), union([*compute, *collectives])),
+            **{f"idle_{name}": without(spans, self._device) for name, spans in self._phases.items()},
+        }
 
-    def _exclusive(self, events: Sequence[Event]) -> dict[str, Intervals]:
-        """Spans of the training thread by phase, none counted twice; what comes first owns its inside."""
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in _ORDER}
-        for item in self._main:
-            name = _phase(item)
-            if name:
-                found[name].append((_begin(item), _end(item)))
-        # With a device autograd runs in a thread of its own, while this one waits inside backward().
-        found["backward"] = [
-            (_begin(item), _end(item))
-            for item in events
-            if str(item.get("name")).startswith("autograd::engine")
+    def lines(self) -> list[Record]:
+        """Own time of the user's functions by phase, where the trace has Python frames (`with_stack=True`)."""
+        own: dict[tuple[str, int], float] = {}
+        for begin, end, key in self._segments():
+            rest = end - begin
+            for name, spans in self._phases.items():
+                spent = covered(spans, begin, end)
+                if spent > 0:
+                    own[name, key] = own.get((name, key), 0.0) + spent
+                    rest -= spent
+            own[_OTHER, key] = own.get((_OTHER, key), 0.0) + rest
+        names = list(self._trace.functions)
+        counts: list[list[str | int]] = [
+            [phase, *names[key], round(spent / _SAMPLE)]
+            for (phase, key), spent in own.items()
+            if spent >= _SAMPLE
         ]
-        taken: Intervals = []
-        exclusive: dict[str, Intervals] = {}
-        for name in _ORDER:
-            spans = union(found[name], _BACKWARD_GAP if name == "backward" else 0.0)
-            exclusive[name] = without(spans, taken)
-            taken = union([*taken, *spans])
-        return exclusive
+        if not counts:
+            return []
+        fields = {"samples": sum(int(item[-1]) for item in counts), "counts": counts}
+        return [Record(type="lines", t=(self._windows[-1][1] - self._zero) / 1e6, fields=fields)]
 
-    def _calls(self) -> dict[str, list[float]]:
+    def _segments(self) -> Iterator[tuple[float, float, int]]:
+        """Times in which a function of the user's, and none that it calls, was the innermost."""
+        first, last = self._windows[0][0], self._windows[-1][1]
+        stack: list[tuple[float, int]] = []
+        at = first
+        for begin, end, key in (*_ordered(self._home), (last, last, -1)):
+            begin = min(max(begin, first), last)
+            while stack and stack[-1][0] <= begin:
+                until, inner = stack.pop()
+                if until > at:
+                    yield at, until, inner
+                    at = until
+            if stack and begin > at:
+                yield at, begin, stack[-1][1]
+            at = max(at, begin)
+            stack.append((min(end, last), key))
+
+    def sites(self) -> list[Record]:
+        """Calls in which the host waited for the device, by what was called and the user's function."""
+        home, trace = self._home, self._trace
+        every = (*trace.waits(home), *trace.setups(home, self._device))
+        waits = [wait for wait in every if self._step_at(wait.begin) is not None]
+        found: dict[tuple[object, ...], list[Wait]] = {}
+        for wait, key in zip(waits, self._functions_at([wait.begin for wait in waits]), strict=True):
+            found.setdefault((wait.phase, wait.what, key), []).append(wait)
+        return [self._site(phase, what, key, group) for (phase, what, key), group in found.items()]
+
+    def _site(self, phase: object, what: object, key: Any, waits: Sequence[Wait]) -> Record:
+        path, line, function = key or ("", 0, "")
+        lengths = [(wait.end - wait.begin) / 1e6 for wait in waits]
+        fields: Mapping[str, Any] = {
+            "phase": _OTHER if phase == SETUP else phase, "what": what, "path": path, "line": line,
+            "function": function, "calls": len(waits), "seconds": sum(lengths), "longest": max(lengths),
+            "tensor": phase == "sync", "whole": True,
+            "steps": len({self._step_at(wait.begin) for wait in waits}),
+        }  # fmt: skip
+        return Record(type="site", t=(self._windows[-1][1] - self._zero) / 1e6, fields=fields)
+
+    def _step_at(self, moment: float) -> int | None:
+        place = bisect_left(self._windows, moment, key=lambda window: window[1])
+        return place if place < len(self._windows) and self._windows[place][0] <= moment else None
+
+    def _functions_at(self, moments: Sequence[float]) -> list[Key | None]:
+        """The innermost function of the user's at each moment; None where the trace has no Python frames."""
+        names = list(self._trace.functions)
+        found: list[Key | None] = [None] * len(moments)
+        if not names:
+            return found
+        frames, place = _ordered(self._home), 0
+        stack: list[tuple[float, int]] = []
+        for index in sorted(range(len(moments)), key=moments.__getitem__):
+            moment = moments[index]
+            while place < len(frames) and frames[place][0] <= moment:
+                while stack and stack[-1][0] <= frames[place][0]:
+                    stack.pop()
+                stack.append((frames[place][1], frames[place][2]))
+                place += 1
+            while stack and stack[-1][0] < moment:
+                stack.pop()
+            found[index] = names[stack[-1][1]] if stack else None
+        return found
+
+    def _calls(self) -> dict[str, Sequence[float]]:
         """When things began that are counted by step."""
-        calls: dict[str, list[float]] = {"reads": [], "syncs": [], "batches": []}
-        for item in self._main:
-            name = str(item.get("name"))
-            if name == "aten::_local_scalar_dense":
-                calls["reads"].append(_begin(item))
-            elif _SYNC.match(name):
-                calls["syncs"].append(_begin(item))
-            elif name.startswith("enumerate(DataLoader)"):
-                calls["batches"].append(_begin(item))
-        calls["backwards"] = [begin for begin, _ in self._phases["backward"]]
-        return {name: sorted(points) for name, points in calls.items()}
+        return {
+            "reads": self._trace.reads(self._home),
+            "syncs": sorted(begin for begin, _, _ in self._home.waits),
+            "batches": sorted(self._home.batches),
+            "backwards": [begin for begin, _ in self._phases["backward"]],
+        }
 
 
-_ORDER = ("data_wait", "optimizer", "backward", "collective", "sync", "forward")
-"""Phases, the owner of what lies inside it first."""
+def _rest(whole: float, part: float) -> float:
+    return max(0.0, whole - part)
 
 
-def _phase(event: Event) -> str | None:
-    name, category = str(event.get("name")), event.get("cat")
-    if name.startswith("enumerate(DataLoader)"):
-        return "data_wait"
-    if name.startswith(("Optimizer.step#", "Optimizer.zero_grad#")):
-        return "optimizer"
-    if category in ("cuda_runtime", "cuda_driver") and _SYNC.match(name):
-        return "sync"
-    if _COLLECTIVE.match(name):
-        return "collective"
-    if category == "cpu_op" and not name.startswith("autograd::engine"):
-        return "forward"
-    return None
+def _ordered(thread: Thread) -> list[tuple[float, float, int]]:
+    """Functions of the user's by their begin, the outer one first."""
+    return sorted(zip(*thread.frames, strict=True), key=lambda frame: (frame[0], -frame[1]))
 
 
-def _user_function(event: Event) -> tuple[str, int, str] | None:
-    """Path, first line and name of a function of the user's own code."""
-    if event.get("cat") != "python_function":
-        return None
-    match = _FUNCTION.fullmatch(str(event.get("name")))
-    if match is None or any(folder in match["path"] for folder in _LIBRARIES):
-        return None
-    root = match["path"].partition("/")[0].removesuffix(".py")
-    return None if root in sys.stdlib_module_names else (match["path"], int(match["line"]), match["name"])
+__all__ = ["is_trace", "read_trace"]

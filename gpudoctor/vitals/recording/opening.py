@@ -12,6 +12,13 @@ from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives."""
+_OTHERS = {
+    (".pftrace", ".perfetto-trace"): "a Perfetto trace in protobuf is not read; write JSON with "
+    "prof.export_chrome_trace('trace.json'), or convert it with `traceconv json FILE trace.json`",
+    (".nsys-rep", ".qdrep"): "a report of Nsight Systems is not read; record with torch.profiler, or with "
+    "`gpudoctor run`",
+}
+"""Endings of traces that are not read, and what to do."""
 
 
 def open_recording(path: str, *more: str) -> Recording:
@@ -20,6 +27,10 @@ def open_recording(path: str, *more: str) -> Recording:
     Raises `UsageError` for what is no recording, `Unavailable` for one that cannot be read.
     """
     paths = [name for each in (path, *more) for name in _traces_in(each) or [each]]
+    for name in paths:
+        for endings, sentence in _OTHERS.items():
+            if name.removesuffix(".gz").endswith(endings) and os.path.isfile(name):
+                raise UsageError(f"{name}: {sentence}")
     kinds = {_kind(Path(name)) for name in paths}
     if len(kinds) > 1:
         raise UsageError(f"{', '.join(paths)}: recordings of different kinds cannot be joined; name them apart")

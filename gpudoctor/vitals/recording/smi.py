@@ -1,6 +1,8 @@
-"""Logs of `nvidia-smi --query-gpu=timestamp,... --format=csv -l 1` as recordings: a machine without steps."""
+"""Logs of `nvidia-smi` as recordings: a machine without steps.
 
-import csv
+Best are those of `--query-gpu=timestamp,... --format=csv -l 1`. Its other outputs are read as far as they go.
+"""
+
 import math
 import os
 import re
@@ -9,16 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.doors import Refused, open_file, read_head
-from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
+from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
 from gpudoctor.vitals.recording.fields import left_out
+from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, lines_of, rows_of, text_of
 from gpudoctor.vitals.recording.sound import sound
 
-_TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _IDENTITIES = ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "pci.bus", "serial", "gpu_serial")
 _MIB = 1 << 20
 _TICK = 0.5
@@ -65,42 +66,93 @@ _LIMITS = {
 
 
 def is_smi_log(path: Path) -> bool:
-    """Whether a file begins with a header of `--query-gpu` that has a timestamp."""
+    """Whether a file begins as an output of nvidia-smi does."""
+    return _form(path) is not None
+
+
+def _form(path: Path) -> str | None:
     try:
-        head = read_head(path, 4096).partition(b"\n")[0].decode("utf-8", "replace")
+        return form_of(text_of(read_head(path, 8192)))
     except OSError:
-        return False
-    names = {_plain(name) for name in head.split(",")}
-    return "timestamp" in names and bool(names & {*_COLUMNS, "memory.total", "name", "gpu_name"})
+        return None
 
 
 def read_smi_log(name: str) -> Recording:
     """The log as a recording of the machine. Raises `UsageError` for one that holds no readings."""
     log = _Log()
+    clock = _Clock()
+    form = _form(Path(name)) or "header"
     try:
         with open_file(name) as stream:
             if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
                 raise Refused(f"it is {SMI_LOG.words}")
-            for at, gpu, row in _samples(_rows(_lines(stream))):
+            for at, gpu, row in clock.samples(rows_of(form, lines_of(stream))):
                 log.add(at, gpu, row)
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error
     if not log.turns:
-        raise UsageError(
-            f"{name}: holds no readings; write it with --format=csv, header and timestamp included"
-        )
+        raise UsageError(f"{name}: holds no readings; {_BEST}")
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
+    problems = [f"{name}: {left_out(wrong)}"] if wrong else []
+    problems += [f"{name}: {sentence}; {_BEST}" for sentence in _lacking(form, clock)]
     return Recording(
         path=name,
         command=(),
         cwd="",
-        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat(),
+        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat() if clock.told else "",
         machine=table,
         machine_facts={"gpus": list(log.facts.values())},
         origin="nvidia-smi",
-        problems=(f"{name}: {left_out(wrong)}",) if wrong else (),
+        problems=tuple(problems),
     )
+
+
+_BEST = "write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`"
+
+
+def _lacking(form: str, clock: "_Clock") -> Iterator[str]:
+    """What a log lacks, a sentence each."""
+    if form == "bare":
+        yield "it has no header, so columns are told by their units, and those that share one are left out"
+    if not clock.told:
+        yield "it has no timestamps, so its rows are read as one a second"
+
+
+class _Clock:
+    """Times of rows: their own, or a second for each turn of a log that tells none."""
+
+    def __init__(self) -> None:
+        self.told = True
+        self._turn, self._place = -math.inf, 0
+        self._seen: set[str] = set()
+
+    def samples(self, rows: Iterator[Row]) -> Iterator[tuple[float, str, Row]]:
+        """Time, GPU and row."""
+        for row in rows:
+            text = row.get(TIMESTAMP)
+            self.told = bool(text)
+            at = instant(text) if text else None
+            if text and at is None:
+                continue
+            identity = next((name for name in _IDENTITIES if name in row), None)
+            gpu = row[identity].strip()[:200] if identity is not None else None
+            if at is None:
+                yield self._next(gpu), gpu or "0", row
+            elif gpu is not None:
+                yield at, gpu, row
+            else:
+                new = at - self._turn > _TICK
+                self._turn, self._place = (at, 0) if new else (self._turn, self._place + 1)
+                yield at, str(self._place), row
+
+    def _next(self, gpu: str | None) -> float:
+        """The next second, when a GPU speaks again; each row is a turn of a log that tells no GPUs apart."""
+        if gpu is None or gpu in self._seen or math.isinf(self._turn):
+            self._turn = 0.0 if math.isinf(self._turn) else self._turn + 1.0
+            self._seen.clear()
+        self._seen.add(gpu or "")
+        return self._turn
 
 
 class _Log:
@@ -140,59 +192,6 @@ class _Log:
         for values in self._values.values():
             values.extend([math.nan] * (turns - len(values)))
         return {"t": array("d", (at - self.turns[0] for at in self.turns)), **self._values}
-
-
-def _plain(name: str) -> str:
-    """A column's name without its unit: `utilization.gpu [%]`."""
-    return name.partition("[")[0].strip().strip("\ufeff").lower()
-
-
-def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """Lines of text; of one beyond its budget only the beginning, which then lacks its columns."""
-    while raw := stream.readline(SMI_LINE.most):
-        line = raw
-        while not line.endswith(b"\n") and (line := stream.readline(SMI_LINE.most)):
-            pass
-        yield raw.translate(None, b"\0\r").decode("utf-8", "replace")
-
-
-def _rows(lines: Iterator[str]) -> Iterator[dict[str, str]]:
-    """Rows by column; a header that stands again (a log that was appended to) begins anew.
-
-    A quote that is not closed ends with its line: values of nvidia-smi have no newlines.
-    """
-    header: list[str] = []
-    for line in lines:
-        cells = next(csv.reader([line], skipinitialspace=True), [])
-        plain = [_plain(cell) for cell in cells] if "timestamp" in line.lower() else []
-        if "timestamp" in plain:
-            header = plain
-        elif header and len(cells) == len(header):  # a row cut short at the end is left out
-            yield dict(zip(header, cells, strict=True))
-
-
-def _samples(rows: Iterator[dict[str, str]]) -> Iterator[tuple[float, str, dict[str, str]]]:
-    """Time, GPU and row."""
-    turn, place = -math.inf, 0
-    for row in rows:
-        at = _instant(row["timestamp"])
-        if at is None:
-            continue
-        identity = next((name for name in _IDENTITIES if name in row), None)
-        if identity is not None:
-            yield at, row[identity].strip()[:200], row
-            continue
-        turn, place = (at, 0) if at - turn > _TICK else (turn, place + 1)
-        yield at, str(place), row
-
-
-def _instant(text: str) -> float | None:
-    for form in _TIMES:
-        try:
-            return datetime.strptime(text.strip(), form).timestamp()
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
 
 
 def _facts(row: dict[str, str]) -> dict[str, object]:

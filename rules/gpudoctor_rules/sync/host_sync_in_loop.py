@@ -19,6 +19,19 @@ class HostSyncInLoopRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         reads = float(finding.fact("reads") or 1)
         places = [part for part in finding.evidence if isinstance(part, SourceSpan)]
+        if finding.fact("copies"):
+            yield Remedy(
+                id="SYNC001-copies",
+                title="copies from pinned memory that do not block",
+                steps=(
+                    "DataLoader(..., pin_memory=True)",
+                    "batch = batch.to(device, non_blocking=True)",
+                    "What the step makes itself: make it on the device (torch.tensor(..., device=device)).",
+                ),
+                applicability=Applicability.SAFE,
+                effort=Effort.SMALL_EDIT,
+            )
+            return
         needed = [place for place in places if steers(scripts_given(patient), place)]
         if needed:
             yield _on_the_device(needed)

@@ -266,7 +266,8 @@ def _hooked(state: Steady) -> Mapping[str, list[Site]]:
     """Sites by file."""
     found: dict[str, list[Site]] = {}
     for site in sites(state.process):
-        found.setdefault(site.place.path, []).append(site)
+        if not site.whole:
+            found.setdefault(site.place.path, []).append(site)
     return found
 
 

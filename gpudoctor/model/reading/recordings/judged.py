@@ -29,6 +29,10 @@ from gpudoctor.model.unavailable import Unavailable
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
+TRACED = "kineto"
+"""The origin of a recording made from a profiler's trace."""
+_LEAST_TRACED = 1
+"""The same for a profiler's trace: it holds every event of the one to six steps that somebody chose."""
 _FEWEST_STEPS = 5
 """Steady steps before it is judged where one slow step more or less would not decide."""
 
@@ -51,6 +55,11 @@ class Run:
         return median(sum(state.share(phase) for phase in phases) for state in self.states)
 
     @property
+    def traced(self) -> bool:
+        """Whether it comes from a profiler's trace: whole, and short."""
+        return self.recording.origin == TRACED
+
+    @property
     def idle(self) -> float | None:
         """Share of the time in which the device can have had nothing to do, the median over ranks; None without
         its clock."""
@@ -62,10 +71,21 @@ class Run:
         """The same, or without its clock the share in which the driver saw no kernel."""
         return self.idle if self.idle is not None else unused(self.recording)
 
-    def worth(self, share: float) -> float:
+    def idle_in(self, *phases: str) -> float | None:
+        """Share of the time in which the device has nothing to do while the host is in these phases.
+
+        None where nobody saw both on one clock: a profiler's trace has them.
+        """
+        columns = [f"idle_{phase}" for phase in phases]
+        known = any(state.known(column) for state in self.states for column in columns)
+        return self.share(*columns) if known else None
+
+    def worth(self, share: float, *phases: str) -> float:
         """What a share of the host's time can give back: no more than the device is idle, as far as that is
-        known."""
-        return share if self.room is None else min(share, self.room)
+        known; and no more than it is idle meanwhile, where a trace shows these phases beside its work."""
+        meanwhile = self.idle_in(*phases)
+        idle = self.room if meanwhile is None else meanwhile
+        return share if idle is None else min(share, idle)
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step, the median over ranks."""
@@ -98,7 +118,12 @@ def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
     """The recording, where it is long enough to judge; None where it is not, or nothing was run."""
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
-    return run if run is not None and run.lead.steps >= least else None
+    return run if run is not None and run.lead.steps >= _needed(run, least) else None
+
+
+def _needed(run: Run, least: float) -> float:
+    """Steps before a share is judged; a trend needs as many of a trace as of any recording."""
+    return _LEAST_TRACED if run.traced and least == LEAST_STEPS else least
 
 
 def judged_by_share(patient: Patient, limit: float, *phases: str) -> Run | None:
@@ -129,8 +154,9 @@ def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
     run = run_of(recording)
     if run is None:
         raise Unavailable("no training step was seen in the recording")
-    if run.lead.steps < least:
-        raise Unavailable(f"the recording has {run.lead.steps} steady steps; {least:.0f} are needed")
+    needed = _needed(run, least)
+    if run.lead.steps < needed:
+        raise Unavailable(f"the recording has {run.lead.steps} steady steps; {needed:.0f} are needed")
     return run
 
 
@@ -207,9 +233,12 @@ def source_of(patient: Patient) -> Source | None:
 
 
 def sites_of(run: Run, *phases: str) -> list[Site]:
-    """Sites of these phases on the rank that spent most in them, dearest first."""
+    """Sites of these phases on the rank that spent most in them, dearest first.
+
+    A trace without Python frames knows what was called and not where.
+    """
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
-    return [site for site in sites(state.process) if site.phase in phases and site.place.path]
+    return [site for site in sites(state.process) if site.phase in phases and (site.place.path or run.traced)]
 
 
 def dear(found: Sequence[Site], share: float = 0.1, most: int = 4, beside: float = 0.0) -> list[Site]:
@@ -219,8 +248,8 @@ def dear(found: Sequence[Site], share: float = 0.1, most: int = 4, beside: float
 
 
 def site_spans(patient: Patient, found: Iterable[Site]) -> list[SourceSpan]:
-    """The places of sites as evidence, each once."""
-    spans = (spot(patient, site.place) for site in found)
+    """The places of sites as evidence, each once; those that are not known are left out."""
+    spans = (spot(patient, site.place) for site in found if site.place.path)
     return list({(span.path, span.line): span for span in spans}.values())
 
 

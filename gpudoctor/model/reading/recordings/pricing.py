@@ -76,9 +76,10 @@ def price(
     spans = [*lines, *spans] if beside > share else [*spans, *lines]
     calls = sum(site.calls for site in found)
     steps = run.lead.steps + run.lead.warm_up_steps
+    whole = min(1.0, share + beside)
     return Price(
-        share=min(1.0, share + beside) if device else run.worth(min(1.0, share + beside)),
-        host=min(1.0, share + beside),
+        share=whole if device else run.worth(whole, *(() if owners else phases)),
+        host=whole,
         spans=tuple({(span.path, span.line): span for span in spans}.values()),
         sites=tuple(found),
         calls=calls / steps if steps else 0.0,
@@ -146,8 +147,10 @@ def confirmed(
 def meanwhile(run: Run, cost: Price) -> str:
     """Where the host waits longer than the device is idle: what the device does, as a clause; else ""."""
     idle = run.idle
-    if idle is None or cost.host <= idle:
+    if idle is None or cost.host <= (cost.share if run.traced else idle):
         return ""
+    if run.traced:
+        return f"; the device is idle meanwhile for {percent(cost.share)} of the time"
     return f"; the device works meanwhile, and is idle for {percent(idle)} of the time at most"
 
 
