@@ -9,8 +9,8 @@ from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, Compared
 from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
+from gpudoctor.model.amounts import capitalised, joined
 from gpudoctor.model.amounts import count as counted
-from gpudoctor.model.amounts import joined
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.steady import Steady, steady
@@ -217,21 +217,16 @@ def _verdict(case: Compared, measure: str, runs: tuple[RunSummary, RunSummary]) 
             if run.steady_steps < FEWEST_COMPARED
         ]
         which = " and the ".join(short)
-        jobs = f" {_capital(missing[1:])}." if missing[1:] else ""
+        jobs = f" {capitalised(joined(missing[1:]))}." if missing[1:] else ""
         return f"Not comparable: the {which} run made fewer than {FEWEST_COMPARED} steady steps.{jobs}"
     span = f"{ratio.low:.3f} to {ratio.high:.3f}"
     takes = f"a {measure} takes {ratio.value:.3f}x the time ({span})"
     if case.change is Change.UNCLEAR:
         return f"No clear difference: {takes}." + (f" But {joined(missing[1:])}." if missing[1:] else "")
     if missing:
-        return f"{takes[0].upper()}{takes[1:]}, but {joined(missing)}."
+        return f"{capitalised(takes)}, but {joined(missing)}."
     if case.change is Change.SLOWER:
         span = f"{ratio.low:.2f} to {ratio.high:.2f}"
         return f"The second run is slower: a {measure} takes {ratio.value:.2f}x the time ({span})."
     span = f"{1 / ratio.high:.2f} to {1 / ratio.low:.2f}"
     return f"The second run is faster: {1 / ratio.value:.2f}x the {measure}s in the same time ({span})."
-
-
-def _capital(clauses: Sequence[str]) -> str:
-    text = joined(clauses)
-    return text[:1].upper() + text[1:]

@@ -14,7 +14,7 @@ from gpudoctor.engine.claims import (
     Ran,
 )
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
-from gpudoctor.model.amounts import count, cut, joined
+from gpudoctor.model.amounts import capitalised, count, cut, joined
 from gpudoctor.model.reading.recordings.bounds import speedup
 from gpudoctor.model.reading.recordings.crowd import crowd
 from gpudoctor.model.reading.recordings.deaths import EXIT, Told
@@ -304,8 +304,9 @@ def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
     if case.bound > UNEXPLAINED:
-        begin = said[:1].upper() + said[1:]
-        return f"{begin} of {steps} are no computation: let it make more for a verdict on its speed."
+        return (
+            f"{capitalised(said)} of {steps} are no computation: let it make more for a verdict on its speed."
+        )
     return f"Nothing wrong was found in {steps}; for a verdict on its speed let it make more."
 
 

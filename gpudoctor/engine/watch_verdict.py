@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
 from gpudoctor.model import Ranked, Severity
-from gpudoctor.model.amounts import duration, joined
+from gpudoctor.model.amounts import capitalised, duration, joined
 from gpudoctor.model.reading.windows.standing import seen, standing_for, works
 from gpudoctor.model.signs.process import ProcessWindow
 
@@ -15,7 +15,7 @@ _STILL = 15.0
 
 def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
     """One or two sentences: the first finding where there is one, the margins of health where there is none."""
-    ended = f"{_capital(window.ended)}. " if window.ended else ""
+    ended = f"{capitalised(window.ended)}. " if window.ended else ""
     severe = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     if severe:
         more = len(severe) - 1
@@ -86,7 +86,3 @@ def _bias(window: ProcessWindow) -> str:
 def _largest(window: ProcessWindow) -> tuple[str, float]:
     phase, count = next(iter(window.phases.items()))
     return phase.replace("_", " "), count / window.samples
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -29,6 +29,11 @@ def cut(text: str, longest: int) -> str:
     return (kept[:blank] if blank > longest // 2 else kept).rstrip(" .,;:") + "..."
 
 
+def capitalised(text: str) -> str:
+    """A clause as the beginning of a sentence; what follows its first letter stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def joined(parts: Sequence[str]) -> str:
     """Words or clauses in one: `a, b and c`."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

@@ -8,28 +8,44 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.visible import Card, UnknownCards, Visible, visible
 
-_VARIABLE = "CUDA_VISIBLE_DEVICES"
+VARIABLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+
+
+def seen_with(patient: Patient, value: str | None) -> Visible:
+    """What CUDA sees of this machine's GPUs with a value of CUDA_VISIBLE_DEVICES; None: not set.
+
+    Raises `Unavailable` where the GPUs were not examined or do not tell what the value asks for.
+    """
+    survey = patient.gpu_survey
+    cards = [Card(index=gpu.index) for gpu in survey.lost]
+    for gpu in survey.gpus:
+        uuid = None if isinstance(gpu.uuid, Absent) else gpu.uuid
+        mig = () if isinstance(gpu.mig_instances, Absent) else gpu.mig_instances
+        cards.append(Card(index=gpu.index, name=gpu.name, uuid=uuid, mig=mig))
+    try:
+        order = patient.environment.get(ORDER)
+    except Unavailable:
+        order = None
+    try:
+        return visible(value, order, sorted(cards, key=lambda card: card.index))
+    except UnknownCards as error:
+        raise Unavailable(str(error)) from error
 
 
 def chosen(patient: Patient) -> frozenset[int] | None:
     """Indices that CUDA_VISIBLE_DEVICES leaves to the job; None when it does not choose, or not readably."""
     try:
-        value = patient.environment.get(_VARIABLE)
-        gpus = patient.gpus
+        value = patient.environment.get(VARIABLE)
+        seen = seen_with(patient, value)
     except Unavailable:
         return None
-    entries = [entry.strip() for entry in (value or "").split(",") if entry.strip()]
-    indices: set[int] = set()
-    for entry in entries:
-        if entry.isdigit():
-            indices.add(int(entry))
-        elif entry.startswith("GPU-"):
-            indices |= {gpu.index for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid.startswith(entry)}
-        else:
-            return None  # MIG slices, -1, a typing error: another check's business
-    known = {gpu.index for gpu in gpus} | {gpu.index for gpu in patient.gpu_survey.lost}
-    return frozenset(indices) if indices and indices <= known else None
+    if (
+        value is None or seen.fault or not seen.indices
+    ):  # what is wrong with a value is another check's business
+        return None
+    return frozenset(seen.indices)
 
 
 def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
@@ -70,5 +86,5 @@ def demoted(findings: Iterable[Finding]) -> Iterator[Finding]:
             finding,
             severity=Severity.NOTE,
             cost=Cost(),
-            message=f"{finding.message} {_VARIABLE} keeps the job off it.",
+            message=f"{finding.message} {VARIABLE} keeps the job off it.",
         )

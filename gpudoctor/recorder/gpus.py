@@ -22,7 +22,8 @@ class GpuFeed:
             self.facts = []
             return
         visible = environment.get("CUDA_VISIBLE_DEVICES", "all") or "-"
-        words = (str(sampling.__file__), visible, str(interval))
+        order = environment.get("CUDA_DEVICE_ORDER", "")
+        words = (str(sampling.__file__), visible, order, str(interval))
         try:
             self._child = ChildFeed(*words, longest=_LONGEST, environment=environment)
         except OSError:

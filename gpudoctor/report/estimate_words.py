@@ -12,7 +12,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.stack import stack
-from gpudoctor.model.amounts import duration, joined
+from gpudoctor.model.amounts import capitalised, duration, joined
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -130,7 +130,7 @@ def headline(answer: Answer) -> str:
         return f"Allocated at the peak, on one GPU: {needs}."
     if len(estimates) == 1:
         reading = estimates[0].card
-        return f"{_start(label(estimates[0]))} {verdict_text(reading.verdict)}: {reading.reason}."
+        return f"{capitalised(label(estimates[0]))} {verdict_text(reading.verdict)}: {reading.reason}."
     said = []
     for verdict, one, many in (
         (Verdict.FITS, "fits", "fit"),
@@ -140,11 +140,7 @@ def headline(answer: Answer) -> str:
         names = [label(each) for each in estimates if each.card.verdict is verdict]
         if names:
             said.append(f"{joined(names)} {one if len(names) == 1 else many}")
-    return f"{_start('; '.join(said))} ({card_text(card)})."
-
-
-def _start(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return f"{capitalised('; '.join(said))} ({card_text(card)})."
 
 
 def room_text(room: Room, job: TrainingJob) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.reading.recordings.costs import relative
 from gpudoctor.model.replay import Cause, Replay
@@ -170,7 +171,7 @@ class Story:
         return f"It became NaN in {turned.get('operation')}{at}."
 
     def _growth(self) -> str:
-        return f"{self.growth[0].upper()}{self.growth[1:]}." if self.growth and self._blamed() else ""
+        return f"{capitalised(self.growth)}." if self.growth and self._blamed() else ""
 
     def _blamed(self) -> bool:
         return self.cause is Cause.EXPLODING

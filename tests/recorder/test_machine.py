@@ -173,6 +173,41 @@ def test_gpus_are_sampled_through_the_driver(tmp_path):
         feed.close()
 
 
+MIG = "MIG-22222222-0000-0000-0000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "sampled"),
+    [
+        ("healthy 8x H100", {"CUDA_VISIBLE_DEVICES": "5,2"}, [5, 2]),
+        ("MIG on", {"CUDA_VISIBLE_DEVICES": MIG}, [0]),
+        ("unlike cards", {"CUDA_VISIBLE_DEVICES": "0"}, [0, 1]),
+        ("unlike cards", {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [0]),
+    ],
+)
+def test_the_gpus_of_the_command_are_sampled(tmp_path, name, variables, sampled):
+    """Of MIG devices the one that is used; of cards that CUDA may count in another order, all."""
+    from fake_nvml import SCENARIOS, Machine, compiler
+    from fake_nvml.machine import h100
+    from fake_nvml.run import environment
+    from fake_nvml.scenarios import Scenario
+
+    if compiler() is None:
+        pytest.skip("no C compiler for the fake driver")
+    from gpudoctor.recorder.gpus import GpuFeed
+
+    unlike = Scenario(name="unlike cards", machine=Machine(answers=[*h100(2), "1 Name 0 NVIDIA T400"], nodes=2))
+    scenario = next(item for item in (*SCENARIOS, unlike) if item.name == name)
+    feed = GpuFeed(
+        {**environment(scenario, tmp_path / "machine", tmp_path / "libraries"), **variables}, interval=0.1
+    )
+    try:
+        assert wait_for(lambda: feed.latest() and feed.facts)
+        assert [gpu["index"] for gpu in feed.facts] == sampled
+    finally:
+        feed.close()
+
+
 def test_without_a_driver_there_are_no_gpus(tmp_path):
     from gpudoctor.recorder.gpus import GpuFeed
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.devices import job_gpus
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import SHARDED
@@ -102,7 +103,7 @@ class Dataparallel(Check):
             where = lines_at(spans)
             wraps = "wraps the model" if len(spans) == 1 else "wrap the models"
             yield self.finding(
-                f"{where[0].upper()}{where[1:]} {wraps} in DataParallel: one process copies "
+                f"{capitalised(where)} {wraps} in DataParallel: one process copies "
                 f"{'it' if len(spans) == 1 else 'them'} to every GPU on every step{here}.",
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,

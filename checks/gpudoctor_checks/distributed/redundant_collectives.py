@@ -140,7 +140,7 @@ class RedundantCollectives(Check):
             if not here:
                 continue
             names = ", ".join(dict.fromkeys(item.name for item in here))
-            where = lines_at((item.span for item in here), here[0].span)
+            where = lines_at(item.span for item in here)
             period = min(item.period for item in here)
             often = "every step" if period == 1 else f"every {period} steps"
             why = (

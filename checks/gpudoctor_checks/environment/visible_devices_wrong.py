@@ -1,11 +1,9 @@
 """ENV013 visible-devices-wrong."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import (
-    Absent,
     Check,
     Code,
     Confidence,
@@ -21,15 +19,14 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.devices import without_gpus
+from gpudoctor.model.devices import VARIABLE, seen_with, without_gpus
 from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.reading.device_use import Target, training_target
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
+from gpudoctor.model.visible import Visible, entries
 from gpudoctor.model.workload import in_allocation, optional, runs_here
 
-_NUMBER = re.compile(r"\+?\d+")
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 _FLAG = "--gpus"
 
 
@@ -41,18 +38,6 @@ class _Given:
     evidence: Evidence
     where: str
     """`environment`, `job script` or `source`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What CUDA makes of the value."""
-
-    gpus: int
-    """GPUs that remain visible."""
-    fault: str = ""
-    """What is wrong with it, as a clause; "" when nothing is."""
-    listed: int = 0
-    """Entries in the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +87,12 @@ class VisibleDevicesWrong(Check):
         given = self._given(patient)
         survey = optional(lambda: patient.gpu_survey)
         here = runs_here(patient) and survey is not None and bool(survey.gpus)
-        seen = _Seen(gpus=-1)
+        seen = Visible(count=-1)
         if survey is not None and without_gpus(survey) and runs_here(patient):
             yield from self._missing(patient, given, survey)
             return
         if survey is not None and here:
-            seen = _resolve(given.value, survey) if given is not None else _Seen(gpus=len(survey.gpus))
+            seen = seen_with(patient, given.value) if given is not None else Visible(count=len(survey.gpus))
             if given is not None and seen.fault:
                 yield self._faulty(given, seen, survey)
         else:
@@ -115,7 +100,7 @@ class VisibleDevicesWrong(Check):
             if job is None or ranks_here(patient) < 2 or (given is None and not job.gpus_granted):
                 raise Unavailable(survey.absence if survey is not None else "the GPUs were not examined")
             if given is not None:
-                seen = _Seen(gpus=_entries(given.value))
+                seen = Visible(count=entries(given.value))
         yield from self._too_few(patient, given, seen, survey if here else None)
 
     def _missing(self, patient: Patient, given: _Given | None, survey: GpuSurvey) -> Iterator[Finding]:
@@ -148,9 +133,9 @@ class VisibleDevicesWrong(Check):
         where = "job script" if VARIABLE in environment.exports else "environment"
         return _Given(value=outside, evidence=environment.evidence(VARIABLE), where=where)
 
-    def _faulty(self, given: _Given, seen: _Seen, survey: GpuSurvey) -> Finding:
+    def _faulty(self, given: _Given, seen: Visible, survey: GpuSurvey) -> Finding:
         there = len(survey.gpus)
-        left = "no GPU" if seen.gpus == 0 else f"{seen.gpus} of {count(seen.listed, 'GPU')} listed"
+        left = "no GPU" if seen.count == 0 else f"{seen.count} of {count(seen.listed, 'GPU')} listed"
         return self.finding(
             f"{VARIABLE}={given.value!r} {seen.fault}: CUDA sees {left}, and the driver lists "
             f"{count(there, 'GPU')}.",
@@ -160,21 +145,21 @@ class VisibleDevicesWrong(Check):
             ),
             confidence=Confidence.SUSPECTED if given.where == "source" else Confidence.CONFIRMED,
             cost=Cost(
-                breaks="CUDA sees no GPU" if seen.gpus == 0 else "the job sees fewer GPUs than it was given"
+                breaks="CUDA sees no GPU" if seen.count == 0 else "the job sees fewer GPUs than it was given"
             ),
             subject=VARIABLE,
-            facts=(("kind", "value"), ("gpus", there), ("visible", seen.gpus), ("where", given.where)),
+            facts=(("kind", "value"), ("gpus", there), ("visible", seen.count), ("where", given.where)),
         )
 
     def _too_few(
-        self, patient: Patient, given: _Given | None, seen: _Seen, survey: GpuSurvey | None
+        self, patient: Patient, given: _Given | None, seen: Visible, survey: GpuSurvey | None
     ) -> Iterator[Finding]:
         """Ranks against GPUs, and GPUs seen against GPUs granted."""
         job = optional(lambda: patient.job)
         if job is None or seen.fault:
             return
         ranks, granted = ranks_here(patient), job.gpus_granted
-        visible, words = seen.gpus, f"{VARIABLE} leaves" if given is not None else "the driver lists"
+        visible, words = seen.count, f"{VARIABLE} leaves" if given is not None else "the driver lists"
         evidence: list[Evidence] = [given.evidence] if given is not None else []
         if survey is None and granted and (visible < 0 or granted < visible):
             visible, words = granted, f"{job.gpus_origin or 'the scheduler'} grants"
@@ -221,11 +206,11 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
     job = optional(lambda: patient.job)
     if job is not None and job.card is not None:
         return None  # for another machine: the user names its card
-    entries = _entries(given.value) if given is not None and given.where != "source" else 0
-    if given is not None and entries:
+    named = entries(given.value) if given is not None and given.where != "source" else 0
+    if given is not None and named:
         return _Asks(
-            words=f"{VARIABLE}={given.value!r} names {count(entries, 'GPU')}",
-            gpus=entries,
+            words=f"{VARIABLE}={given.value!r} names {count(named, 'GPU')}",
+            gpus=named,
             certain=given.where == "environment",
             evidence=(given.evidence,),
         )
@@ -264,63 +249,3 @@ def _origin(job: Job) -> str:
     if job.gpus_origin == _FLAG:
         return f"{_FLAG} says that the job has"
     return f"{job.gpus_origin or 'The scheduler'} grants"
-
-
-def _entries(value: str) -> int:
-    """GPUs that a list names, where no GPU is at hand to ask."""
-    text = value.strip()
-    return 0 if text in {"", "-1", "NoDevFiles", "none"} else len(text.split(","))
-
-
-def _resolve(value: str, survey: GpuSurvey) -> _Seen:
-    """What is visible, by the rules of CUDA and of torch.cuda._parse_visible_devices."""
-    text = value.strip()
-    if not text:
-        return _Seen(gpus=0, fault="is set and empty")
-    entries = [entry.strip() for entry in text.split(",")]
-    if text in {"-1", "NoDevFiles", "none"}:
-        return _Seen(gpus=0, fault="hides every GPU", listed=len(entries))
-    if entries[0].startswith("MIG-"):
-        return _resolve_mig(entries, survey)
-    uuids = [gpu.uuid for gpu in survey.gpus]
-    by_uuid = entries[0].startswith("GPU-")
-    if by_uuid and any(isinstance(uuid, Absent) for uuid in uuids):
-        raise Unavailable("the GPUs do not tell their UUIDs")
-    names = [uuid for uuid in uuids if not isinstance(uuid, Absent)]
-    total = len(survey.gpus) + len(survey.lost)
-    chosen: list[str] = []
-    for entry in entries:
-        found, fault = _by_uuid(entry, names) if by_uuid else _by_number(entry, total)
-        if fault:
-            return _Seen(gpus=len(chosen), fault=fault, listed=len(entries))
-        if found in chosen:
-            return _Seen(gpus=0, fault=f"names {entry} twice", listed=len(entries))
-        chosen.append(found)
-    return _Seen(gpus=len(chosen), listed=len(entries))
-
-
-def _by_number(entry: str, total: int) -> tuple[str, str]:
-    match = _NUMBER.match(entry)  # "1x" is 1: strtoul
-    if match is None:
-        return "", f"has the entry {entry!r}, which is no GPU" if entry else "has an empty entry"
-    index = int(match.group())
-    return (str(index), "") if index < total else ("", f"names GPU {index}")
-
-
-def _by_uuid(entry: str, names: list[str]) -> tuple[str, str]:
-    found = [name for name in names if name.lower().startswith(entry.lower())] if entry else []
-    if len(found) == 1:
-        return found[0], ""
-    return "", f"names {entry or 'an empty entry'}, which {'no GPU has' if not found else 'fits several GPUs'}"
-
-
-def _resolve_mig(entries: list[str], survey: GpuSurvey) -> _Seen:
-    """A process uses one MIG instance, the first that is listed."""
-    known = [
-        uuid for gpu in survey.gpus if not isinstance(gpu.mig_instances, Absent) for uuid in gpu.mig_instances
-    ]
-    if entries[0].startswith("MIG-GPU-"):  # the form before driver 470: MIG-GPU-<uuid>/<instance>/<slice>
-        raise Unavailable("MIG devices named by the GPU they are cut from are not resolved")
-    if entries[0] not in known:
-        return _Seen(gpus=0, fault=f"names {entries[0]}, which is no MIG device here", listed=len(entries))
-    return _Seen(gpus=1, listed=len(entries))

@@ -17,7 +17,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import duration
+from gpudoctor.model.amounts import capitalised, duration
 from gpudoctor.model.reading.limits import limit_setting
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.places import place
@@ -164,9 +164,8 @@ class NoCheckpoint(Check):
         script, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
         engine = place(saved.calls[0][1].span) if loop.engine is not None and saved.calls else ""
-        words = length.words[0].upper() + length.words[1:]
         yield self.finding(
-            f"{words}, and {what}.",
+            f"{capitalised(length.words)}, and {what}.",
             evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
             confidence=Confidence.SUSPECTED,
             severity=severity,

@@ -14,7 +14,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import size
+from gpudoctor.model.amounts import capitalised, size
 from gpudoctor.model.reading.recordings.judged import demanded, measured
 from gpudoctor.model.reading.recordings.numbers import rank_memory
 from gpudoctor.model.reading.windows.looks import watched
@@ -101,7 +101,7 @@ class Fragmented(Check):
             who = f"Rank {process.rank}: " if len(run.recording.ranks) > 1 else ""
             words = " and ".join(filter(None, (said, again)))
             yield self.finding(
-                f"{who}{words[:1].upper()}{words[1:]}.",
+                f"{who}{capitalised(words)}.",
                 evidence=(
                     measured("memory_reserved", reserved, "B", run.recording),
                     measured("memory_peak", used, "B", run.recording),

@@ -128,7 +128,7 @@ class ShapesMisaligned(Check):
         if not layers:
             return
         sizes = sorted({size for layer in layers for size in layer.feature_sizes if self._odd(size)})
-        where = lines_at((layer.call.span for layer in layers), layers[0].call.span.path)
+        where = lines_at(layer.call.span for layer in layers)
         many = "is not a multiple" if len(sizes) == 1 else "are not multiples"
         yield self.finding(
             f"{' and '.join(f'{size:,}' for size in sizes[:3])} {many} of {self.limit('multiple'):g} "

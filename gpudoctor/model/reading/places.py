@@ -30,11 +30,14 @@ def line_at(span: SourceSpan, home: SourceSpan | None = None) -> str:
     return f"line {span.line} of {os.path.basename(span.path)}" if away else f"line {span.line}"
 
 
-def lines_at(spans: Iterable[SourceSpan], home: SourceSpan | str | None = None, most: int = 8) -> str:
-    """Lines in words, each file once: `lines 3, 9`, `line 3; line 9 of model.py`; how many more there are."""
+def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
+    """Lines in words, each file once: `lines 3, 9`, `line 3; line 9 of model.py`; how many more there are.
+
+    `home`: the file that is not named; without it that of the first place.
+    """
     places = list(dict.fromkeys((span.path, span.line) for span in spans))
-    home_path = home.path if isinstance(home, SourceSpan) else home or places[0][0]
-    places.sort(key=lambda item: (item[0] != home_path, item))
+    home = home or places[0][0]
+    places.sort(key=lambda item: (item[0] != home, item))
     shown: dict[str, list[int]] = {}
     for path, line in places[:most]:
         shown.setdefault(path, []).append(line)
@@ -42,7 +45,7 @@ def lines_at(spans: Iterable[SourceSpan], home: SourceSpan | str | None = None, 
     for path, lines in shown.items():
         words = "line " if len(lines) == 1 else "lines "
         words += ", ".join(map(str, lines))
-        parts.append(words if path == home_path else f"{words} of {os.path.basename(path)}")
+        parts.append(words if path == home else f"{words} of {os.path.basename(path)}")
     rest = len(places) - most
     return "; ".join(parts) + (f" and {rest} more" if rest > 0 else "")
 

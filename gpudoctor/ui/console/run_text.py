@@ -7,6 +7,7 @@ from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import phase_rows, rate_text
 from gpudoctor.report.units import bytes_text, number_text, seconds_text, share_text
 from gpudoctor.ui.console.canvas import Canvas
+from gpudoctor.ui.watch.marks import bar
 
 _LABEL, _NUMBERS = 11, 20
 _LINES = 8
@@ -18,14 +19,12 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
     for place, (name, share, each) in enumerate(phase_rows(run)):
         if place == 0:
             canvas.blank()
-        filled = min(width, round(share * width))
-        bar = "█" * filled + "░" * (width - filled)
-        canvas.literal_raw(f"{name:<{_LABEL}} {bar} {share_text(share):>6}  {each:>9}", indent=2)
+        canvas.literal_raw(f"{name:<{_LABEL}} {bar(share, width)} {share_text(share):>6}  {each:>9}", indent=2)
     if run.device_idle is not None and run.phases:
         busy = 1 - run.device_idle
-        filled = min(width, round(busy * width))
-        bar = "█" * filled + "░" * (width - filled)
-        canvas.literal_raw(f"{'device busy':<{_LABEL}} {bar} {share_text(busy):>6}   at least", indent=2)
+        canvas.literal_raw(
+            f"{'device busy':<{_LABEL}} {bar(busy, width)} {share_text(busy):>6}   at least", indent=2
+        )
 
 
 def run_details(canvas: Canvas, run: RunSummary) -> None:

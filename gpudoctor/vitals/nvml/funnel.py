@@ -65,6 +65,8 @@ class Funnel:
             if code in (GPU_IS_LOST, RESET_REQUIRED):
                 raise Gone(code, str(error)) from None
             return Missing(_REASONS.get(code) or str(error))
+        except TypeError:  # an older binding's function has fewer parameters
+            return Missing("this nvidia-ml-py is too old")
         except UnicodeDecodeError:
             return Missing("the driver answered with unreadable text")
         except getattr(self.nvml, "NVMLLibraryMismatchError", self.nvml.NVMLError):

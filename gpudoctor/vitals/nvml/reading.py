@@ -54,6 +54,11 @@ def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
     return record
 
 
+def uuid(funnel: Funnel, gpu: Any) -> Json:
+    """The UUID of a GPU or MIG device, or why it is not told."""
+    return plain(funnel.read("nvmlDeviceGetUUID", gpu), _text)
+
+
 def memory_info(funnel: Funnel, gpu: Any) -> Any:
     """`total` and `used` bytes of a GPU's memory, or `Missing`."""
     return funnel.first(
@@ -74,7 +79,7 @@ def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     memory = memory_info(funnel, gpu)
     return {
         "name": name(funnel, gpu),
-        "uuid": plain(read("nvmlDeviceGetUUID", gpu), _text),
+        "uuid": uuid(funnel, gpu),
         "pci_address": plain(read("nvmlDeviceGetPciInfo", gpu), _pci_address),
         "memory_total": plain(memory, lambda m: m.total),
         "memory_used": plain(memory, lambda m: m.used),
@@ -184,13 +189,16 @@ def _power(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
+def degrees(funnel: Funnel, gpu: Any) -> Any:
+    """Temperature of the GPU in degrees Celsius, or `Missing`; drivers after r565 drop the older call."""
+    return funnel.first(("nvmlDeviceGetTemperatureV", gpu, 0), ("nvmlDeviceGetTemperature", gpu, 0))
+
+
 def heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     """Temperature of the GPU in degrees Celsius, its thresholds, and the margin to its slowdown."""
     read = funnel.read
     return {
-        "temperature": plain(
-            funnel.first(("nvmlDeviceGetTemperatureV", gpu, 0), ("nvmlDeviceGetTemperature", gpu, 0)), float
-        ),
+        "temperature": plain(degrees(funnel, gpu), float),
         "temperature_slowdown": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 1), float),
         "temperature_memory_max": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 2), float),
         "temperature_max": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 3), float),
@@ -287,14 +295,20 @@ def _use(funnel: Funnel, gpu: Any) -> dict[str, Json]:
 
 def _mig_instances(funnel: Funnel, gpu: Any) -> Json:
     count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu)
-    if isinstance(count, Missing):
-        return plain(count)
-    uuids: list[str] = []
-    for slot in range(count):
-        instance = funnel.read("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot)
-        if not isinstance(instance, Missing):  # an empty slot
-            uuids.append(plain(funnel.read("nvmlDeviceGetUUID", instance), _text))
-    return [uuid for uuid in uuids if isinstance(uuid, str)]
+    return plain(count) if isinstance(count, Missing) else list(mig_devices(funnel, gpu))
+
+
+def mig_devices(funnel: Funnel, gpu: Any) -> dict[str, Any]:
+    """The handles of a GPU's MIG devices by UUID; none where it is not cut."""
+    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu)
+    found: dict[str, Any] = {}
+    for slot in range(0 if isinstance(count, Missing) else count):
+        device = funnel.read("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot)
+        if not isinstance(device, Missing):  # else an empty slot
+            named = uuid(funnel, device)
+            if isinstance(named, str):
+                found[named] = device
+    return found
 
 
 def processes(funnel: Funnel, gpu: Any) -> Json:

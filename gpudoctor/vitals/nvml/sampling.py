@@ -29,7 +29,7 @@ _STATES = {
 """Columns of heat and link, each with the call that answers it."""
 
 
-def main(visible: str, interval: float, search_path: list[str]) -> int:
+def main(visible: str, order: str, interval: float, search_path: list[str]) -> int:
     """Write a record `gpus` with names and limits, then one `sample` a turn, until standard input ends."""
     sys.path[:0] = search_path
     from gpudoctor.vitals.nvml.child import binding, record_writer
@@ -40,7 +40,7 @@ def main(visible: str, interval: float, search_path: list[str]) -> int:
         return 0
     try:
         pynvml.nvmlInit()
-        gpus = _visible(pynvml, visible)
+        gpus = _visible(pynvml, None if visible == "all" else visible, order)
     except pynvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))
         return 0
@@ -83,13 +83,13 @@ class Meter:
     def sample(self, turn: int) -> dict[str, float]:
         """One reading of everything."""
         from gpudoctor.vitals.nvml.funnel import Missing
-        from gpudoctor.vitals.nvml.reading import memory_info
+        from gpudoctor.vitals.nvml.reading import degrees, memory_info
 
         readings: dict[str, tuple[Any, Callable[[Any], float]]] = {
             "util": (self._read("nvmlDeviceGetUtilizationRates"), lambda u: u.gpu / 100.0),
             "memory": (self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.used),
             "power": (self._read("nvmlDeviceGetPowerUsage"), lambda mw: mw / 1000.0),
-            "temperature": (self._read("nvmlDeviceGetTemperature", 0), float),
+            "temperature": (self._safely(lambda: degrees(self._funnel, self._gpu)), float),
             "clock": (self._read("nvmlDeviceGetClockInfo", 1), float),
             "reasons": (self._reasons(), float),
         }
@@ -181,37 +181,39 @@ class _Gpm:
         return {key: answer.value * scale for (key, scale), answer in answers if answer.nvmlReturn == 0}
 
 
-def _visible(nvml: Any, visible: str) -> list[tuple[int, Any]]:
-    """Numbers and handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order."""
-    every = []
+def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
+    """Numbers and handles of the GPUs that CUDA_VISIBLE_DEVICES leaves to the command, in its order.
+
+    All GPUs where it is not known which ones those are.
+    """
+    from gpudoctor.model.visible import Card, UnknownCards, visible
+    from gpudoctor.vitals.nvml.funnel import Funnel, Gone
+    from gpudoctor.vitals.nvml.reading import mig_devices, name, uuid
+
+    funnel = Funnel(nvml)
+    handles: dict[int, Any] = {}
+    slices: dict[str, Any] = {}
+    cards = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
-            every.append(nvml.nvmlDeviceGetHandleByIndex(index))
-        except nvml.NVMLError:
-            every.append(None)  # a lost card keeps its place
-    if visible.strip() in ("", "all"):
-        return [(index, gpu) for index, gpu in enumerate(every) if gpu is not None]
-    chosen: list[tuple[int, Any]] = []
-    for entry in (word.strip() for word in visible.split(",")):
-        if entry.isdigit() and int(entry) < len(every):
-            chosen.append((int(entry), every[int(entry)]))
-        elif entry.startswith("GPU-"):
-            chosen += [
-                (index, gpu)
-                for index, gpu in enumerate(every)
-                if gpu is not None and _uuid(nvml, gpu).startswith(entry)
-            ]
-        else:
-            break  # CUDA too ignores what comes after an entry that is none
-    return [(index, gpu) for index, gpu in chosen if gpu is not None]
-
-
-def _uuid(nvml: Any, gpu: Any) -> str:
+            gpu = handles[index] = nvml.nvmlDeviceGetHandleByIndex(index)
+            mig = mig_devices(funnel, gpu)
+            slices |= mig
+            told = uuid(funnel, gpu)
+            known = told if isinstance(told, str) else None
+            cards.append(Card(index=index, name=name(funnel, gpu), uuid=known, mig=tuple(mig)))
+        except (nvml.NVMLError, Gone):
+            handles.pop(index, None)
+            cards.append(Card(index=index))  # a lost card keeps its place
     try:
-        value = nvml.nvmlDeviceGetUUID(gpu)
-    except nvml.NVMLError:
-        return ""
-    return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+        seen = visible(value, order, cards)
+    except UnknownCards:
+        return list(handles.items())
+    if seen.indices is None:
+        return list(handles.items())
+    if seen.mig:
+        return [(seen.indices[0], slices[seen.mig])]
+    return [(index, handles[index]) for index in seen.indices if index in handles]
 
 
 def _parent_gone(seconds: float) -> bool:
@@ -221,4 +223,4 @@ def _parent_gone(seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))
+    raise SystemExit(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4:]))

@@ -17,6 +17,8 @@ from gpudoctor.model import (
     TextEdit,
     Unavailable,
 )
+from gpudoctor.model.amounts import capitalised
+from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.signs.source import Call
 
 
@@ -37,11 +39,10 @@ class DeprecatedApiRule(Rule):
             title = f"Pass {add}={finding.fact('value')}"
         else:
             title = f"{what} -> {replacement}"
-        lines = ", ".join(str(span.line) for span in spans)
         yield Remedy(
             id="LOOP005-replace",
             title=title,
-            steps=(f"Line {lines}: {title}",),
+            steps=(f"{capitalised(lines_at(spans))}: {title}",),
             applicability=Applicability.UNSAFE if add else Applicability.SAFE,
             effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
             edits=edits if len(edits) == len(spans) else (),

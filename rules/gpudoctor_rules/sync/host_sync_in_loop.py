@@ -58,7 +58,7 @@ class HostSyncInLoopRule(Rule):
 
 def _on_the_device(places: list[SourceSpan]) -> Remedy:
     """For reads whose value or wait the step needs: a read every 50 steps would be another training."""
-    where = lines_at(places, places[0].path)
+    where = lines_at(places)
     return Remedy(
         id="SYNC001-device",
         title=f"keep the decision on the device ({where})",

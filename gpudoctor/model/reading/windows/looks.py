@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpudoctor.model.amounts import duration as duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.recordings.judged import grown
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
@@ -159,19 +160,7 @@ def confirmed(
     cost = Cost(step_share=found.share, breaks=breaks)
     base = _match(_suspicions(suspect), lines) if suspect else None
     if base is not None:
-        known = {(item.path, item.line) for item in base.evidence if isinstance(item, SourceSpan)}
-        new = [
-            item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)
-        ]
-        return replace(
-            base,
-            message=message,
-            evidence=(*base.evidence, *new),
-            confidence=Confidence.CONFIRMED,
-            severity=severity,
-            cost=cost,
-            facts=(*facts, *(item for item in base.facts if item[0] not in dict(facts))),
-        )
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)
     return check.finding(
         message,
         evidence=tuple(evidence),
