@@ -1,4 +1,4 @@
-"""Versions that the project asks for: requirement files, environment files, Dockerfiles, copies of its own."""
+"""Versions that the project asks for: requirement files, environment files, Dockerfiles, READMEs, copies of its own."""
 
 import os
 import re
