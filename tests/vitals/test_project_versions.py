@@ -63,7 +63,9 @@ def test_a_manual_that_pins_no_release_names_none(tmp_path, text):
         asked(tmp_path)
 
 
-@pytest.mark.parametrize(("line", "wins"), [("torch>=1.8", ">=1.8"), ("torch", "==1.6.0"), ("numpy", "==1.6.0")])
+@pytest.mark.parametrize(
+    ("line", "wins"), [("torch>=1.8", ">=1.8"), ("torch", "==1.6.0"), ("numpy", "==1.6.0")]
+)
 def test_a_manual_speaks_of_what_no_other_file_bounds(tmp_path, line, wins):
     (tmp_path / ".git").mkdir()
     (tmp_path / "README.md").write_text("$ pip install torch==1.6.0\n")
