@@ -1,4 +1,4 @@
-"""Versions that the project asks for: requirement and environment files, Dockerfiles, READMEs, its own copies."""
+"""Versions that the project asks for: requirement files, environment files, Dockerfiles, READMEs, own copies."""
 
 import os
 import re
