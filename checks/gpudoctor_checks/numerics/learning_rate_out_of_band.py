@@ -137,7 +137,7 @@ class LearningRateOutOfBand(Check):
             name="weights",
             default=1e3,
             unit="{weights}",
-            source="measured: GRUs of 200 to 1,500 weights learn sequences with Adam at 0.1, not at 0.001 in 200 steps",
+            source="measured: GRUs of 200 to 1,500 weights learn a sequence with Adam at 0.1",
             meaning="A network of fewer weights may have a rate of Adam up to the warning's.",
         ),
         Threshold(
