@@ -33,7 +33,8 @@ class EvalLoaderMisuse(Check):
         From the source: the loader is followed to the loops that draw from it; its arguments are literals.
     False alarms:
         Loaders that draw a random part on purpose (a loop that breaks off), that a training loop uses too, or
-        whose role cannot be told, are silent.
+        whose role cannot be told, are silent. So is a loader with `train` in its name, unless every loop that
+        draws from it evaluates.
     Remedies:
         `shuffle=False, drop_last=False`; in distributed evaluation, gather and cut to the set's length.
     References:
@@ -83,7 +84,9 @@ def _certain(loader: Loader) -> bool:
     """Whether it feeds an evaluation by a loop that evaluates, or by its name where no loop is known."""
     roles = {loop.role for _, loop in loader.loops if loop.confident}
     if LoopRole.EVALUATION in roles:
-        return True
+        # A training that draws through a generator has no loop of its own over the loader.
+        name = loader.label.rpartition(".")[2].lower()
+        return roles == {LoopRole.EVALUATION} or not _TRAINING.search(name) or bool(_EVALUATION.search(name))
     words = [*loader.names, loader.call.function.rpartition(".")[2]]
     named = any(_EVALUATION.search(word.rpartition(".")[2].lower()) for word in words)
     return named and not roles and not any(_TRAINING.search(word.lower()) for word in words)
