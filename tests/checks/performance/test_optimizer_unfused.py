@@ -53,3 +53,32 @@ def test_healthy_an_own_optimizer_that_no_default_chooses():
     assert examine(OptimizerUnfused, script_patient(script.replace(line, chosen))) == []
     other = script.replace(line, chosen.replace('default="sgd"', 'default="lion"'))
     assert len(examine(OptimizerUnfused, script_patient(other))) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("[picture]", 0),
+        ("(picture, backdrop)", 0),
+        ("[head]", 1),
+        ("[params]", 1),
+        ("net.parameters()", 1),
+        ("[{'params': net.parameters()}]", 1),
+        ("list(net.parameters())", 1),
+    ],
+)
+def test_an_optimizer_of_a_few_tensors_has_nothing_to_fuse(given, said):
+    text = f"""
+        import torch
+        net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).cuda()
+        params, head = net.parameters(), {{"params": net[1].parameters(), "lr": 0.1}}
+        picture = torch.zeros(3, 64, 64, device="cuda", requires_grad=True)
+        backdrop = torch.zeros(3, 64, 64, device="cuda", requires_grad=True)
+        optimizer = torch.optim.Adam({given}, lr=0.1, foreach=False)
+        for step in range(10_000):
+            optimizer.zero_grad()
+            loss = net(picture.reshape(-1, 8) + backdrop.reshape(-1, 8)).square().mean()
+            loss.backward()
+            optimizer.step()
+    """
+    assert len(examine(OptimizerUnfused, script_patient(text))) == said
