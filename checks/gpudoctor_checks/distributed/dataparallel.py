@@ -170,7 +170,7 @@ def _for_one(script: Script, call: Call) -> bool:
 
 def _leaves_one(program: Program) -> bool:
     """Whether the program itself leaves its processes one GPU: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
-    places = assignments(Source(scripts=tuple(program.scripts)))
+    places = assignments(program.source)
     sure = [place for place in places if place.name == VARIABLE and not place.conditional]
     if not sure:
         return False

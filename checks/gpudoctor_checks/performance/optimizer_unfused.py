@@ -246,10 +246,16 @@ def _few_tensors(script: Script, call: Call) -> bool:
     if len(names) < len(given.elts) or any(re.search(r"param|group", name) for name in names):
         return False
     return not any(
-        isinstance(item.value, ast.Dict | ast.List | ast.ListComp)
+        isinstance(value, ast.Dict | ast.List | ast.ListComp)
         for item in nodes(script, ast.Assign)
-        if any(ast.unparse(target) in names for target in item.targets)
+        if any(ast.unparse(part) in names for target in item.targets for part in _parts(target))
+        for value in _parts(item.value)
     )
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The elements of a tuple, else the expression itself."""
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _over_parameters(node: ast.AST) -> bool:
