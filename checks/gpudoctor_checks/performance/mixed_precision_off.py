@@ -252,7 +252,7 @@ class MixedPrecisionOff(Check):
 
 
 def _searches(program: Program) -> bool:
-    """Whether L-BFGS may be the optimizer: it compares losses that differ in digits that 16 bits do not have."""
+    """Whether L-BFGS may be the optimizer: its losses differ in digits that 16 bits do not have."""
     return any(
         call.name == "torch.optim.LBFGS" and not any(guard.never for guard in call.guards)
         for _, call in program.calls
