@@ -24,6 +24,9 @@ def asked(folder, name="torch", script="train.py"):
         ("requirements-gpu.txt", "--find-links x\ntorch >= 1.6, < 2\n", "<2,>=1.6", 2),
         ("requirements.txt", "https://x/cu110/torch-1.7.1%2Bcu110-cp38-cp38-linux_x86_64.whl\n", "==1.7.1+cu110", 1),
         ("requirements.txt", "pytorch=1.7.1=py3.8_cuda11\n", "==1.7.1.*", 1),
+        ("requirements.txt", '""" what we ran """\n  - pytorch=1.4.0=py3.7_cuda10\n  - pip:\n', "==1.4.0.*", 2),
+        ("README.md", "# Install\n```bash\npip install torch==1.6.0 \\\n  tqdm\n```\n", "==1.6.0", 3),
+        ("Readme.rst", "Type::\n\n    $ conda install pytorch=1.5 cudatoolkit -c pytorch\n", "==1.5.*", 3),
         ("environment.yml", "dependencies:\n  - python=3.8\n  - pytorch::pytorch=1.12\n", "==1.12.*", 3),
         ("env.yaml", "dependencies:\n  - pip:\n    - torch~=1.9.0\n", "~=1.9.0", 3),
         ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["torch<2.1"]\n', "<2.1", 3),
@@ -41,6 +44,34 @@ def test_formats(tmp_path, file, text, wanted, line):
     (tmp_path / ".git").mkdir()
     (tmp_path / file).write_text(text)
     assert asked(tmp_path) == {(file, wanted, line)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We ran it with torch 1.6.0; pip install torch==1.6.0 works, too.\n",
+        "    pip install torch==1.6.0\n    pip install torch==1.7.0  # CUDA 11\n",
+        "    pip install torch torchvision\n",
+        "    pip install 'torch>=1.6'\n",
+    ],
+    ids=["prose", "a choice", "any", "a range"],
+)
+def test_a_manual_that_pins_no_release_names_none(tmp_path, text):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(text)
+    with pytest.raises(Unavailable):
+        asked(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "wins"), [("torch>=1.8", ">=1.8"), ("torch", "==1.6.0"), ("numpy", "==1.6.0")]
+)
+def test_a_manual_speaks_of_what_no_other_file_bounds(tmp_path, line, wins):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text("$ pip install torch==1.6.0\n")
+    (tmp_path / "requirements.txt").write_text(f"{line}\n")
+    assert wins in {wanted for _, wanted, _ in asked(tmp_path)}
+    assert ("README.md" in {file for file, _, _ in asked(tmp_path)}) == (wins == "==1.6.0")
 
 
 def test_powershell_writes_utf16(tmp_path):

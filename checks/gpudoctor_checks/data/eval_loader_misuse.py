@@ -33,7 +33,9 @@ class EvalLoaderMisuse(Check):
         From the source: the loader is followed to the loops that draw from it; its arguments are literals.
     False alarms:
         Loaders that draw a random part on purpose (a loop that breaks off), that a training loop uses too, or
-        whose role cannot be told, are silent.
+        whose role cannot be told, are silent. So are a set that is gone over several times without training in
+        between, to average over random batches, and a loader with `train` in its name, unless every loop that
+        draws from it evaluates.
     Remedies:
         `shuffle=False, drop_last=False`; in distributed evaluation, gather and cut to the set's length.
     References:
@@ -56,7 +58,10 @@ class EvalLoaderMisuse(Check):
 
     def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
         wrong = []
-        if _literally(loader, "shuffle") and not _cut_short(loader):
+        shuffles = _literally(loader, "shuffle")
+        if shuffles and _repeated(loader):
+            return
+        if shuffles and not _cut_short(loader):
             wrong.append("shuffle")
         if _literally(loader, "drop_last") and not _one_by_one(loader):
             wrong.append("drop_last")
@@ -83,7 +88,9 @@ def _certain(loader: Loader) -> bool:
     """Whether it feeds an evaluation by a loop that evaluates, or by its name where no loop is known."""
     roles = {loop.role for _, loop in loader.loops if loop.confident}
     if LoopRole.EVALUATION in roles:
-        return True
+        # A training that draws through a generator has no loop of its own over the loader.
+        name = loader.label.rpartition(".")[2].lower()
+        return roles == {LoopRole.EVALUATION} or not _TRAINING.search(name) or bool(_EVALUATION.search(name))
     words = [*loader.names, loader.call.function.rpartition(".")[2]]
     named = any(_EVALUATION.search(word.rpartition(".")[2].lower()) for word in words)
     return named and not roles and not any(_TRAINING.search(word.lower()) for word in words)
@@ -115,6 +122,20 @@ def _cut_short(loader: Loader) -> bool:
     drawn = [call.node.args[0] for call in loader.script.calls if call.method == "next" and call.node.args]
     named = {ast.unparse(part) for node in drawn for part in ast.walk(node) if isinstance(part, ast.Name)}
     return bool(named & set(loader.names))
+
+
+def _repeated(loader: Loader) -> bool:
+    """Whether an evaluation goes over its set several times with no training in between: an average over random
+    batches, each pass in another order."""
+    for _, loop in loader.loops:
+        for outer in loop.parents:
+            again = outer.iterates.startswith("range(") and not any(
+                re.search(rf"\b{re.escape(target)}\b", loop.iterates) for target in outer.targets
+            )
+            trains = any(event.call is not None and event.call.method == "backward" for event in outer.events)
+            if again and not trains and loop.role is LoopRole.EVALUATION:
+                return True
+    return False
 
 
 def _sampler(loader: Loader) -> bool:

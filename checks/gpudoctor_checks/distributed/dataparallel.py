@@ -6,18 +6,28 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.amounts import capitalised
-from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.devices import VARIABLE, job_gpus
+from gpudoctor.model.reading.assignments import assignments
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import SHARDED
 from gpudoctor.model.reading.places import lines_at
+from gpudoctor.model.reading.program import callers, enclosing, never_runs
 from gpudoctor.model.reading.programs import Program, instantiated, training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.facts import gpus_here, wrapped
 from gpudoctor.model.reading.recordings.judged import judged, measured, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.signs.source import Call, Known, Script
+from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
+from gpudoctor.model.visible import entries
 
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
+_SEVERAL = re.compile(r"gpu\w*\)? > 1$|device_count\(\) > 1$")
+_OF_MANY = re.compile(
+    r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b",
+    re.IGNORECASE,
+)
+"""A condition that asks for several GPUs, in the words that scripts use."""
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
@@ -31,9 +41,10 @@ class Dataparallel(Check):
         scatters the batch from the first one and gathers the outputs there, so the first GPU fills up and the
         others wait. DistributedDataParallel keeps one process a GPU and sends gradients while backward runs.
     How it knows:
-        From the source. A switch that is off by default, and a program that also has DistributedDataParallel
-        or FSDP (DataParallel is its other branch), are silent; so is a recorded run on the CPU. With one GPU
-        on this machine it is a note.
+        From the source. A switch that is off by default, a program that leaves itself one GPU
+        (`CUDA_VISIBLE_DEVICES`), and one that also has DistributedDataParallel or FSDP (DataParallel is its
+        other branch) are silent; so is a recorded run on the CPU. With one GPU on this machine, and behind a
+        setting for several GPUs that the source does not give (`if config.multi_gpu`), it is a note.
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change. A
         wrapper with one device in `device_ids`, or of a class that the program never makes, is left out.
@@ -84,8 +95,11 @@ class Dataparallel(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
-        for program in training_programs(patient.source):
+        source = patient.source
+        for program in training_programs(source):
             if not program.called & set(_NAMES) or program.target is Target.CPU or _other_ways(program):
+                continue
+            if _leaves_one(program):
                 continue
             gpus = _gpus(patient)
             few = gpus is not None and gpus < self.limit("gpus")
@@ -95,21 +109,25 @@ class Dataparallel(Check):
                 if call.name in _NAMES
                 and not _one_device(program, call)
                 and not _unused(program, script, call)
+                and not _for_one(script, call)
+                and not never_runs(source, call)
                 and (script.path, call.span.line) not in seen
             ]
             if not calls:
                 continue
+            chosen = [_chosen(program, source, call) for call in calls]
             spans = tuple(dict.fromkeys(call.span for call in calls))
             seen |= {(span.path, span.line) for span in spans}
             here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
             where = lines_at(spans)
             wraps = "wraps the model" if len(spans) == 1 else "wrap the models"
+            only = f" if `{chosen[0]}`" if all(chosen) else ""
             yield self.finding(
-                f"{capitalised(where)} {wraps} in DataParallel: one process copies "
+                f"{capitalised(where)} {wraps} in DataParallel{only}: one process copies "
                 f"{'it' if len(spans) == 1 else 'them'} to every GPU on every step{here}.",
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.NOTE if few else Severity.WARNING,
+                severity=Severity.NOTE if few or only else Severity.WARNING,
                 subject=f"{spans[0].path}:{spans[0].line}",
                 facts=(("gpus", gpus or 0), ("script", program.entry.path)),
             )
@@ -151,6 +169,78 @@ def _unused(program: Program, script: Script, call: Call) -> bool:
     if owner not in script.classes or any(loop.function.startswith(f"{owner}.") for _, loop in program.loops):
         return False
     return not instantiated(program, owner)
+
+
+def _for_one(script: Script, call: Call) -> bool:
+    """Whether a call stands in the else branch of a test for more than one GPU."""
+    inside: ast.AST = call.node
+    for outer in enclosing(script, call.node):
+        if isinstance(outer, ast.If) and inside in outer.orelse and _SEVERAL.search(ast.unparse(outer.test)):
+            return True
+        inside = outer
+    return False
+
+
+def _leaves_one(program: Program) -> bool:
+    """Whether the program itself leaves its processes one GPU: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
+    places = assignments(program.source)
+    sure = [place for place in places if place.name == VARIABLE and not place.conditional]
+    if not sure:
+        return False
+    value = sure[-1].value
+    if value is None:
+        script = next(script for script in program.scripts if script.path == sure[-1].span.path)
+        value = _option(script, sure[-1].node)
+    return value is not None and entries(value) == 1
+
+
+def _option(script: Script, node: ast.expr) -> str | None:
+    """The text that a command-line option gives: `args.gpu`, `str(args.gpu)`; None for what is none."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "str" and len(node.args) == 1:
+        node = node.args[0]
+    value = script.arguments.get(node.attr) if isinstance(node, ast.Attribute) else None
+    known = value.value if isinstance(value, Known) else None
+    return str(known) if isinstance(known, str | int) and not isinstance(known, bool) else None
+
+
+def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str:
+    """The condition for several GPUs that a call runs behind and that the source leaves open; "" for none."""
+    script = next((item for item in program.scripts if item.path == call.span.path), None)
+    for guard in call.guards if script is not None else ():
+        undecided = guard.kind is GuardKind.OTHER or not isinstance(guard.value, Known)
+        if script is not None and undecided and _OF_MANY.search(guard.text):
+            return "" if _counts_cards(script, guard.text) or _several(program, guard.text) else guard.text
+    if not call.function or depth == 0:
+        return ""
+    above = [_chosen(program, source, other, depth - 1) for other in callers(source, call.function)]
+    return above[0] if above and all(above) else ""
+
+
+def _counts_cards(script: Script, text: str) -> bool:
+    """Whether a condition asks how many GPUs the machine has, itself or by a name."""
+    if "device_count" in text:
+        return True
+    return any(
+        "device_count" in ast.unparse(item.value)
+        and any(re.search(rf"(?<![\w.]){re.escape(ast.unparse(target))}\b", text) for target in item.targets)
+        for item in nodes(script, ast.Assign)
+    )
+
+
+def _several(program: Program, text: str) -> bool:
+    """Whether an option that a condition names asks for several GPUs by default: `--gpus 0,1`."""
+    given = [
+        value.value
+        for script in program.scripts
+        for name, value in script.arguments.items()
+        if isinstance(value, Known) and re.search(rf"\b{re.escape(name)}\b", text)
+    ]
+    return any(
+        (isinstance(item, str) and "," in item)
+        or (isinstance(item, list | tuple) and len(item) > 1)
+        or (isinstance(item, int) and item > 1)
+        for item in given
+    )
 
 
 def _gpus(patient: Patient) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from gpudoctor.model import (
     Check,
@@ -21,6 +22,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.engine_periods import HF_CONFIGS
+from gpudoctor.model.reading.passes import function_of
 from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.program import enclosing, never_runs
 from gpudoctor.model.reading.syntax import nodes
@@ -28,6 +30,7 @@ from gpudoctor.model.reading.versions import Meant, meant_version
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 
 Entry = Mapping[str, str | bool]
+_SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
 _PACKAGES = ("torch.", "functorch.", "transformers.")
 
@@ -46,7 +49,8 @@ class DeprecatedApi(Check):
         Calls, arguments and imports of torch that were removed or deprecated, from a table with the release of
         each: `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`, `verbose=` of learning-rate
         schedulers, `torch._six`, `size_average=`, `torch.stft` without `return_complex`,
-        `torch.distributed.launch` in a job script; of transformers its own `AdamW` and `optim="adamw_hf"`.
+        `torch.distributed.launch` in a job script; of transformers its own `AdamW` and `optim="adamw_hf"`. Also
+        `iter(loader).next()`, and `loss.data[0]` of a loss that has no sides.
     Why it hurts:
         A removed call raises when it is reached, which may be hours into a run. A deprecated one warns, often
         on every step, and fails after some later upgrade.
@@ -149,7 +153,8 @@ def _prefixes() -> tuple[Entry, ...]:
 
 def _uses(source: Source, script: Script) -> Iterator[_Use]:
     found: dict[str, tuple[Entry, list[SourceSpan]]] = {}
-    for what, entry, span in [*_calls(source, script), *_imports(script), *_decorators(script)]:
+    every = (_calls(source, script), _imports(script), _decorators(script), _scalars(script))
+    for what, entry, span in chain.from_iterable(every):
         spans = found.setdefault(what, (entry, []))[1]
         if span not in spans:
             spans.append(span)
@@ -170,8 +175,9 @@ def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceS
                 yield f'{row["keyword"]}="{row["value_was"]}"', row, call.span
         if not call.name.startswith(_PACKAGES):
             continue
-        if call.name in names:
-            yield f"{call.name}()", names[call.name], call.span
+        if call.name in names and call.receiver_class is None:
+            row = names[call.name]
+            yield str(row.get("what", f"{call.name}()")), row, call.span
         for row in _prefixes():
             if call.name == row["name"] or call.name.startswith(f"{row['name']}."):
                 yield str(row["name"]), row, call.span
@@ -181,6 +187,43 @@ def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceS
         for row in table()["missing"]:
             if call.name == row["call"] and call.argument(str(row["keyword"])) is None:
                 yield f"{call.name}() without {row['keyword']}", row, call.span
+
+
+def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+    """`loss.data[0]` of what `loss.backward()` is called on: a tensor without sides has no first element."""
+    if ".data[0]" not in script.text:
+        return
+    backward = {
+        (function_of(script, call.node), call.receiver)
+        for call in script.calls
+        if call.method == "backward" and not call.node.args and not call.node.keywords
+    }
+    for node in nodes(script, ast.Subscript):
+        held = node.value.value if isinstance(node.value, ast.Attribute) and node.value.attr == "data" else None
+        if not isinstance(held, ast.Name) or ast.unparse(node.slice) != "0" or _tests_version(script, node):
+            continue
+        inside = function_of(script, node)
+        if (inside, held.id) in backward and not _has_sides(script, inside, held.id):
+            yield f"Indexing a loss ({ast.unparse(node)})", table()["scalars"][0], script.span(node)
+
+
+def _has_sides(script: Script, function: ast.AST | None, name: str) -> bool:
+    """Whether a name may hold a tensor of one element with a side: `loss = torch.zeros(1)`."""
+    given = [
+        item.value
+        for item in nodes(script, ast.Assign)
+        if name in {ast.unparse(target) for target in item.targets} and function_of(script, item) is function
+    ]
+    return not given or any(_SIDES.search(ast.unparse(value)) for value in given)
+
+
+def _tests_version(script: Script, node: ast.AST) -> bool:
+    """Whether a node stands in a try, or under a test of what torch is or has."""
+    outer = list(enclosing(script, node))
+    tests = [ast.unparse(item.test).lower() for item in outer if isinstance(item, ast.If | ast.IfExp)]
+    return any(isinstance(item, ast.Try) for item in outer) or any(
+        word in test for test in tests for word in ("version", "hasattr", "dim", "shape", "size")
+    )
 
 
 def _knows(call: Call) -> bool:

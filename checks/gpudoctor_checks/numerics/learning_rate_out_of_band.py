@@ -22,7 +22,9 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.families import family
+from gpudoctor.model.reading.networks import Network, network
 from gpudoctor.model.reading.program import switched_off
+from gpudoctor.model.reading.programs import training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.judged import LEAST_STEPS, Run, judged, measured, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
@@ -78,6 +80,8 @@ class Rate:
     """Whether it is a Trainer's, which mostly fine-tunes what others have trained."""
     method: str = ""
     """`lora`, `full`, or "" when nobody says."""
+    small: Network | None = None
+    """The network that it trains, where every layer of it was counted."""
     used: bool = False
     """Whether steps were made with it: a declared rate of 0 is often a placeholder."""
 
@@ -96,7 +100,8 @@ class LearningRateOutOfBand(Check):
     How it knows:
         It reads the rate with the optimizer beside it: the call's class, the config's `optim`, AdamW where a
         tool's documented default is AdamW. Rates of unknown optimizers are only compared with the lower end. A
-        recording has the greatest rate of each step, with warm-up and schedules.
+        recording has the greatest rate of each step, with warm-up and schedules. A network of some hundred
+        weights, all of them counted, learns with Adam at 0.1, too: that is silent.
     False alarms:
         Small networks, embeddings or images optimised directly with a large rate; reinforcement learning,
         where rates are ten times smaller (it is left out where the config says so). Schedules that end at zero
@@ -127,6 +132,13 @@ class LearningRateOutOfBand(Check):
             unit="1",
             source="ten times UMLAUT's limit: small networks still learn below it",
             meaning="A rate from here on is a warning; between the two it is a note, unless it fine-tunes.",
+        ),
+        Threshold(
+            name="weights",
+            default=1e3,
+            unit="{weights}",
+            source="measured: GRUs of 200 to 1,500 weights learn a sequence with Adam at 0.1",
+            meaning="A network of fewer weights may have a rate of Adam up to the warning's.",
         ),
         Threshold(
             name="low",
@@ -253,7 +265,8 @@ class LearningRateOutOfBand(Check):
     def judge(self, rate: Rate) -> Finding | None:
         """The finding for one rate; None when it is in its band."""
         value = rate.value
-        if rate.adam and value > self.limit("adam_high"):
+        toy = self._toy(rate.small) and value <= self.limit("adam_far")
+        if rate.adam and value > self.limit("adam_high") and not toy:
             far = rate.tunes or value >= self.limit("adam_far")
             return self._found(
                 rate,
@@ -277,6 +290,11 @@ class LearningRateOutOfBand(Check):
                 rate, f"on LoRA, which needs {self.limit('lora_low'):g} or more", "lora", Severity.NOTE
             )
         return None
+
+    def _toy(self, small: Network | None) -> bool:
+        """Whether a network is so small that Adam learns with large rates, too."""
+        weights = [layer.parameters or 0 for layer in small.layers] if small is not None else []
+        return small is not None and max(small.parameters, sum(weights)) < self.limit("weights")
 
     def _found(self, rate: Rate, text: str, cure: str, severity: Severity) -> Finding:
         place = rate.place
@@ -354,6 +372,7 @@ def _from_source(source: Source | None) -> Iterator[Rate]:
                         place=_span(item),
                         key="lr",
                         adam=call.method in ADAMS,
+                        small=_counted(source, script),
                     )
     for script, call in argument_calls(source):
         item = from_keyword(script, call, "learning_rate")
@@ -366,6 +385,13 @@ def _from_source(source: Source | None) -> Iterator[Rate]:
                 tunes=True,
                 method=_method(source, call),
             )
+
+
+def _counted(source: Source, script: Script) -> Network | None:
+    """The network that a script's program trains; None where a part of it could not be counted."""
+    nets = [network(program) for program in training_programs(source) if script in program.scripts]
+    whole = [net for net in nets if net is not None and net.certain and not net.library and not net.unknown]
+    return max(whole, key=lambda net: net.parameters) if whole and len(whole) == len(nets) else None
 
 
 def _is_optimizer(call: Call) -> bool:

@@ -65,7 +65,8 @@ class MixedPrecisionOff(Check):
         from the layers' arguments. With a GPU here its compute capability must be 7.0 or more.
     False alarms:
         Runs bound by their input or by launches gain little; some science needs float32. Networks below a
-        million weights are silent, and so are programs whose precision a launcher or a library chooses.
+        million weights are silent, and so are programs whose precision a launcher or a library chooses. With
+        L-BFGS, whose line search compares nearly equal losses, it is a note.
     Remedies:
         bfloat16 autocast from compute capability 8.0 on, float16 with a GradScaler on 7.x.
     References:
@@ -204,7 +205,7 @@ class MixedPrecisionOff(Check):
 
     def _worth(self, program: Program, built: Network | None, told: Told) -> Severity | None:
         """How much there is to gain; None for nothing that could be told."""
-        if told.precision is Precision.SWITCHED_OFF:
+        if told.precision is Precision.SWITCHED_OFF or _searches(program):
             least = Severity.NOTE
         else:
             least = Severity.WARNING
@@ -248,6 +249,14 @@ class MixedPrecisionOff(Check):
                     ("large", large),
                 ),
             )
+
+
+def _searches(program: Program) -> bool:
+    """Whether L-BFGS may be the optimizer: its losses differ in digits that 16 bits do not have."""
+    return any(
+        call.name == "torch.optim.LBFGS" and not any(guard.never for guard in call.guards)
+        for _, call in program.calls
+    )
 
 
 def _keeps_stored(patient: Patient, path: str) -> bool | None:

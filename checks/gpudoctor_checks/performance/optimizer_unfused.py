@@ -14,6 +14,7 @@ from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
 from gpudoctor.model.reading.recordings.judged import judged, percent, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.versions import meant_version
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
@@ -27,6 +28,8 @@ _WORDS = {
     "foreach": "{optimizer} is told to go over the parameters one by one (foreach=False, {where}).",
     "version": "{optimizer} of this torch goes over the parameters one by one ({where}).",
 }
+_FEW = 4
+"""Tensors that are updated in so few launches that fusing them saves nothing."""
 _IN_PLACE = frozenset({"add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_"})
 
 
@@ -43,7 +46,8 @@ class OptimizerUnfused(Check):
         together, the fused form in one pass.
     How it knows:
         From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is no finding. On
-        the CPU one by one is the default; there only a run says what it costs.
+        the CPU one by one is the default; there only a run says what it costs. An optimizer of a few tensors
+        by name (`Adam([image])`) has nothing to fuse and is silent.
     False alarms:
         Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries,
         which may be why it was switched off.
@@ -229,7 +233,30 @@ def _candidates(script: Script) -> list[Call]:
         for call in script.calls
         if (call.name.startswith("torch.optim.") or _OLD.match(call.name))
         and not any(guard.never for guard in call.guards)
+        and not _few_tensors(script, call)
     ]
+
+
+def _few_tensors(script: Script, call: Call) -> bool:
+    """Whether an optimizer gets some tensors by name: `Adam([image])`, `LBFGS((content, style))`."""
+    given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    given = call.node.args[0] if call.node.args else given
+    if not isinstance(given, ast.List | ast.Tuple) or not 0 < len(given.elts) <= _FEW:
+        return False
+    names = {ast.unparse(item) for item in given.elts if isinstance(item, ast.Name | ast.Attribute)}
+    if len(names) < len(given.elts) or any(re.search(r"param|group", name) for name in names):
+        return False
+    return not any(
+        isinstance(value, ast.Dict | ast.List | ast.ListComp)
+        for item in nodes(script, ast.Assign)
+        if any(ast.unparse(part) in names for target in item.targets for part in _parts(target))
+        for value in _parts(item.value)
+    )
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The elements of a tuple, else the expression itself."""
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _over_parameters(node: ast.AST) -> bool:

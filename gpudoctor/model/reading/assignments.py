@@ -18,6 +18,8 @@ class Assignment:
     name: str
     value: str | None
     """The text; None when only a run can tell."""
+    node: ast.expr
+    """The value as written."""
     span: SourceSpan
     default: bool
     """True when a value from outside wins: `setdefault`, or under `if "X" not in os.environ`."""
@@ -109,6 +111,7 @@ class _Reader:
             yield Assignment(
                 name=key.value,
                 value=_text(value),
+                node=value,
                 span=self._script.span(place),
                 default=default,
                 conditional=conditional,

@@ -85,10 +85,10 @@ TOKENISES = (".__call__", ".encode", ".encode_plus", ".batch_encode_plus", ".tok
 """Methods of a tokenizer that tokenise; `pad` only pads."""
 PARTS = (
     ("tokenizer", "tokenises text"),
-    ("augment", "augments it"),
+    ("augment", "augments the data"),
     ("transform", "applies a transform"),
-    ("preprocess", "preprocesses it"),
-    ("processor", "preprocesses it"),
+    ("preprocess", "calls a preprocessor"),
+    ("processor", "calls a processor"),
     ("feature_extractor", "extracts features"),
 )
 IN_MEMORY = frozenset(

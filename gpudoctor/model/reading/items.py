@@ -290,6 +290,10 @@ class _Reader:
         name = self._name(node)
         method = last(node.func)
         span = script.span(node)
+        if method == "apply_chat_template" and any(
+            keyword.arg == "tokenize" and text(keyword.value) == "False" for keyword in node.keywords
+        ):
+            return  # it fills the template in: text, no tokens
         known = heavy(name)
         if known:
             yield ItemWork(what=known, call=name, span=span)

@@ -64,7 +64,7 @@ class Loader:
             return written
         seen = self.ran.get(keyword)
         if seen is None:
-            return written if _fixed(written) else Unknown()
+            return written if self._fixed(written) else Unknown()
         same = isinstance(written, Known) and isinstance(seen, Known) and written.value == seen.value
         return written if same else seen
 
@@ -72,7 +72,16 @@ class Loader:
         """The same as the source has it, whatever a run had."""
         name = f"dataloader_{keyword}" if self.engine else keyword
         value = self.call.argument(name, None if self.engine else _POSITIONS.get(keyword))
-        return Known(value=default, origin="default of DataLoader") if value is None else value
+        return Known(value=default, origin=self._unwritten) if value is None else value
+
+    @property
+    def _unwritten(self) -> str:
+        """Where the value of an argument that nobody writes comes from."""
+        return f"default of {self.call.method}" if self.engine else _TORCHS
+
+    def _fixed(self, value: Value) -> bool:
+        """Whether a value is the same in every run: no option, no field of a configuration."""
+        return isinstance(value, Known) and value.origin in {"literal", "constant", self._unwritten}
 
     @property
     def workers(self) -> Value:
@@ -119,17 +128,14 @@ class Loader:
         return self.names[0] if self.names else self.call.method
 
 
+_TORCHS = "default of DataLoader"
+
 # The order of torch.utils.data.DataLoader's positional parameters.
 _POSITIONS = {
     "dataset": 0, "batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "num_workers": 5,
     "collate_fn": 6, "pin_memory": 7, "drop_last": 8, "timeout": 9, "worker_init_fn": 10,
     "multiprocessing_context": 11,
 }  # fmt: skip
-
-
-def _fixed(value: Value) -> bool:
-    """Whether a value is the same in every run: no option, no field of a configuration."""
-    return isinstance(value, Known) and value.origin in {"literal", "constant", "default of DataLoader"}
 
 
 _LAST: list[tuple[Source, tuple[Loader, ...]]] = []

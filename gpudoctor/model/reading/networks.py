@@ -25,7 +25,7 @@ from gpudoctor.model.reading.layers import (
     sizes_of,
     worked_out,
 )
-from gpudoctor.model.reading.program import enclosing
+from gpudoctor.model.reading.program import callers, enclosing
 from gpudoctor.model.reading.programs import Program, by_script
 from gpudoctor.model.reading.syntax import nodes, walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
@@ -88,13 +88,15 @@ class Network:
     attentive: bool
     certain: bool = True
     """Whether it is told which of the program's networks is in training: else it is the largest of them."""
+    whole: bool = True
+    """Whether all that was counted trains: not where a constructor keeps a part of a network that it makes."""
 
     @property
     def size_text(self) -> str:
         """`resnet50`, or `Net (at least 12 M weights)`; `The network` where it may be another."""
         if not self.certain:
             return "The network"
-        if self.library or not self.parameters:
+        if self.library or not self.parameters or not self.whole:
             if self.name.partition(".")[0] not in _ROOTS:
                 return self.name  # what a model zoo calls it, which may have dots too
             called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
@@ -111,7 +113,11 @@ def network(program: Program) -> Network | None:
 def _network(program: Program) -> Network | None:
     counted = _Counter(program)
     used = in_training(program)
-    library = [item for item in _library_calls(program) if counted.trains(*item, used)]
+    library = [
+        item
+        for item in _library_calls(program)
+        if counted.trains(*item, used) and not counted.another(*item) and not _after_training(program, *item)
+    ]
     name, parameters, place = counted.largest(used)
     certain = counted.certain
     layers = counted.layers
@@ -119,6 +125,7 @@ def _network(program: Program) -> Network | None:
     attentive = any(layer.kind == "attention" for layer in layers) or bool(program.called & ATTENTION)
     if library:
         script, call = next((item for item in library if not _is_tiny(item[1])), library[0])
+        several = len({_library_name(other) for _, other in library if not _is_tiny(other)}) > 1
         return Network(
             name=_library_name(call),
             span=call.span,
@@ -130,6 +137,7 @@ def _network(program: Program) -> Network | None:
             unknown=counted.unknown,
             convolutional=convolutional or _is_convolutional(call),
             attentive=attentive or call.name.startswith(("transformers.", "unsloth.")),
+            certain=not (several and counted.chosen(script, call)),
         )
     if place is None:
         return None
@@ -146,6 +154,7 @@ def _network(program: Program) -> Network | None:
         convolutional=convolutional,
         attentive=attentive,
         certain=certain,
+        whole=counted.whole,
     )
 
 
@@ -174,6 +183,30 @@ def _zoo(script: Script) -> tuple[str, ...]:
     return tuple(
         f"{local}.__dict__[" for local, name in script.imports.items() if name == "torchvision.models"
     ) or ("\0",)
+
+
+def _after_training(program: Program, script: Script, call: Call) -> bool:
+    """Whether the script's own lines make a network when all training is over: a notebook's last cells."""
+    if call.function or script is not program.entry:
+        return False
+    return call.span.line > program.once("last line of training", lambda: _trains_until(program))
+
+
+def _trains_until(program: Program) -> float:
+    """The last line of the entry's own text that trains; infinite where none of it is seen to."""
+    entry, functions = program.entry, {loop.function for _, loop in program.loops}
+    lines = [loop.end_line for script, loop in program.loops if script is entry and not loop.function]
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        for call in callers(program.source, function) if function else ():
+            if not call.function and call.span.path == entry.path:
+                around = [node for node in enclosing(entry, call.node) if isinstance(node, ast.For | ast.While)]
+                lines.append(max((node.end_lineno or 0 for node in around), default=call.span.line))
+            elif call.function and call.function not in functions:
+                functions.add(call.function)
+                waiting.append(call.function)
+    return max(lines, default=float("inf"))
 
 
 def _library_name(call: Call) -> str:
@@ -236,6 +269,34 @@ def _taken_out(script: Script) -> frozenset[str]:
     )
 
 
+def _undecided(call: Call) -> bool:
+    """Whether a condition around a call is one whose outcome the source does not tell."""
+    return any(not guard.mostly and not isinstance(guard.value, Known) for guard in call.guards)
+
+
+def _given(call: Call, head: ast.If | ast.IfExp) -> bool:
+    """Whether the source tells the outcome of a condition around a call."""
+    return any(guard.line == head.lineno and isinstance(guard.value, Known) for guard in call.guards)
+
+
+def _kept_in_part(function: ast.FunctionDef | None, name: str) -> bool:
+    """Whether a function uses what it holds by a name only for parts of it: `self.body = net.features`."""
+    if function is None or not name.isidentifier():
+        return False
+    nodes = list(ast.walk(function))
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    taken = {id(node.value): node for node in nodes if isinstance(node, ast.Attribute)}
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    loads = [node for node in uses if isinstance(node.ctx, ast.Load)]
+    parts = [taken[id(node)] for node in loads if id(node) in taken]
+    kept = [part for part in parts if id(part) not in called]
+    return (
+        len(parts) == len(loads)
+        and bool(kept)
+        and all(part.attr == "load_state_dict" for part in parts if id(part) in called)
+    )
+
+
 class _Counter:
     """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
@@ -253,6 +314,8 @@ class _Counter:
         self.certain = True
         self._dropped = {f"self.{name}" for script in program.scripts for name in _taken_out(script)}
         """Members that somebody outside of the class deletes or replaces, so that they may not train."""
+        self.whole = True
+        """Whether no constructor keeps only a part of a network that was counted."""
         self._read(program)
         self._made: dict[str, list[tuple[Script, Call]]] = {}
         """Calls by the qualified name of the function that makes them; forwards left out."""
@@ -395,6 +458,24 @@ class _Counter:
             return True
         return self._reaches(script, call, used.names, 3)
 
+    def chosen(self, script: Script, call: Call) -> bool:
+        """Whether a condition that the source leaves open decides on a library's network."""
+        owner = self._function(script, call).partition(".")[0]
+        sites = [site for _, site in self._sites.get(owner, ())] if owner in self._classes else []
+        return _undecided(call) or (bool(sites) and all(_undecided(site) for site in sites))
+
+    def another(self, script: Script, call: Call) -> bool:
+        """Whether a network of the program's own takes a library's place in the other branch of an open
+        condition: how large the training is hangs on the smaller of them."""
+        held = _holder(script, call.node)
+        heads = [(head, side) for head, side in branches(script, call) if held and not _given(call, head)]
+        for home, other in self._made.get(self._function(script, call), ()) if heads else ():
+            if home is script and self._named(home, other.name) in self._classes:
+                apart = any((head, not side) in branches(home, other) for head, side in heads)
+                if apart and _holder(home, other.node) == held:
+                    return True
+        return False
+
     def _reaches(self, script: Script, call: Call, names: frozenset[str], depth: int) -> bool:
         """Whether what a call makes may be held by one of the names."""
         held = _holder(script, call.node)
@@ -466,6 +547,10 @@ class _Counter:
         callee = self._callee(script, call, function, names)
         if callee is None or callee == function:
             return 0
+        if callee.endswith(".__init__") and _kept_in_part(
+            self._functions.get(function), _holder(script, call.node)
+        ):
+            self.whole = False
         inner = self._bound(script, call, self._functions.get(callee), names)
         if callee.startswith(function.partition(".")[0] + ".") and not callee.endswith("__init__"):
             inner = {**{name: value for name, value in names.items() if name.startswith("self.")}, **inner}

@@ -140,12 +140,13 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
 @once
 def _behind_switches(source: Source, function: str, depth: int) -> bool:
     """Whether a function is called, and only behind switches."""
-    callers = _callers(source, function)
-    return bool(callers) and all(switched_off(source, other, depth - 1) for other in callers)
+    sites = callers(source, function)
+    return bool(sites) and all(switched_off(source, other, depth - 1) for other in sites)
 
 
 @once
-def _callers(source: Source, function: str) -> list[Call]:
+def callers(source: Source, function: str) -> list[Call]:
+    """The calls of a function of the program from its other functions, as far as names tell."""
     return [
         other
         for other in _calls_by_method(source).get(function.rpartition(".")[2], ())
@@ -159,8 +160,8 @@ def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
         return True
     if not call.function or depth == 0:
         return False
-    callers = _callers(source, call.function)
-    return bool(callers) and all(never_runs(source, other, depth - 1) for other in callers)
+    sites = callers(source, call.function)
+    return bool(sites) and all(never_runs(source, other, depth - 1) for other in sites)
 
 
 def rarely(guard: Guard) -> bool:

@@ -1,4 +1,4 @@
-"""Versions that the project asks for: requirement files, environment files, Dockerfiles, copies of its own."""
+"""Versions that a project asks for: requirement files, environment files, Dockerfiles, READMEs, own copies."""
 
 import os
 import re

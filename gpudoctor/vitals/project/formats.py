@@ -27,6 +27,11 @@ _CONDA = re.compile(r"(?:[\w./-]+::)?([A-Za-z][\w.-]*)\s*(.*)")
 _CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 _IMAGE = re.compile(r"(?:\s|/)pytorch/pytorch:v?(\d+(?:\.\d+)+)")
 _INSTALL = re.compile(r"\b(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;\n]+)")
+_TYPED = re.compile(
+    r"\s*(?:[-*+$>%!#]\s*|\d+\.\s+)*`{0,3}[$!]?\s*(?:sudo\s+)?(?:python3?\s+-m\s+)?"
+    r"(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;`\n]+)"
+)
+"""A command that a manual tells its reader to type: `$ pip install torch==1.7.1`."""
 
 
 def formats(path: str) -> Reader | None:
@@ -39,15 +44,27 @@ def formats(path: str) -> Reader | None:
         return environment
     if name.startswith("dockerfile") or name.endswith(".dockerfile"):
         return dockerfile
+    if is_manual(path):
+        return manual
     return _BY_NAME.get(name)
 
 
+def is_manual(path: str) -> bool:
+    """Whether a file is a README, which may name versions in the commands that it tells its reader to type."""
+    return re.fullmatch(r"readme(\.(md|rst|txt))?", os.path.basename(path).lower()) is not None
+
+
 def requirements(text: str) -> Iterator[Found]:
-    """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list -e` writes."""
+    """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list -e` writes.
+
+    The list of a conda environment under this name, `- pytorch=1.4.0=py3.7_cuda10`, is read as conda reads it.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         words = re.split(r"\s#|^#|\s--", line.strip())[0].strip().rstrip("\\").strip()
         if words and not words.startswith("-"):
             yield from _pip(words, number)
+        elif words.startswith("- ") and not words.endswith(":"):
+            yield from _conda(words[2:].strip(" '\""), number)
 
 
 def environment(text: str) -> Iterator[Found]:
@@ -125,16 +142,32 @@ def dockerfile(text: str) -> Iterator[Found]:
                     yield from read(word.strip("\"'"), number)
 
 
+def manual(text: str) -> Iterator[Found]:
+    """The one release of a package that a README's install commands name; two of them are a choice."""
+    found: dict[str, list[Found]] = {}
+    for number, line in _joined(text, comments=True):
+        typed = _TYPED.match(line)
+        read = _pip if typed is not None and typed[1].startswith("pip") else _conda
+        for word in typed[2].split() if typed is not None else ():
+            if not word.startswith(("-", "$", ".", "/", "<", "[", "http")):
+                for item in read(word.strip("\"'"), number):
+                    if item.wanted:  # `-c pytorch` names a channel
+                        found.setdefault(item.name, []).append(item)
+    for items in found.values():
+        if items[0].wanted.startswith("==") and len({item.wanted for item in items}) == 1:
+            yield items[0]
+
+
 def _filled(line: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\$\{?(\w+)(?::-[^}]*)?\}?", lambda match: values.get(match[1], match[0]), line)
 
 
-def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Instructions with their continued lines, and the line each begins on."""
+def _joined(text: str, *, comments: bool = False) -> Iterator[tuple[int, str]]:
+    """Instructions with their continued lines, and the line each begins on; lines after `#` with `comments`."""
     first, parts = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
-        if bare.startswith("#"):
+        if bare.startswith("#") and not comments:
             continue
         first = first or number
         parts += " " + bare.removesuffix("\\") if parts else bare.removesuffix("\\")

@@ -8,7 +8,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.doors import read_file
 from gpudoctor.model.limits import REQUIREMENTS
 from gpudoctor.model.signs.project import Asked, ProjectVersions
-from gpudoctor.vitals.project.formats import Found, formats
+from gpudoctor.vitals.project.formats import Found, formats, is_manual
 
 _TOPS = (".git", ".hg")
 """What the top folder of a repository has."""
@@ -42,7 +42,7 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
             lines += read[place]
         found[folder] = tuple(lines)
     if not any(found.values()):
-        raise Unavailable("no requirements file, environment file or Dockerfile of the project names a version")
+        raise Unavailable("no requirements file, environment file, Dockerfile or README names a version")
     return ProjectVersions(folders=found)
 
 
@@ -79,10 +79,13 @@ def _asked_in(folder: str) -> list[Asked]:
         paths += [os.path.join(folder, "requirements", name) for name in _listed(folder, "requirements")]
     found = list(_carried(folder))
     wanted = [path for path in paths if formats(path) and not _ASIDE.search(path[len(folder) :])]
-    for path in wanted[:_ENOUGH_FILES]:
+    # A README speaks of what no file for a tool names.
+    for path in sorted(wanted[:_ENOUGH_FILES], key=is_manual):
+        named = {item.name for item in found if item.wanted} if is_manual(path) else set()
         found += [
             Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=folder)
             for item in _read(path)
+            if item.name not in named
         ]
     return found
 

@@ -114,3 +114,70 @@ def test_a_loader_of_a_branch_that_the_program_does_not_take(call, findings):
                 print(net(x.cuda()).argmax(1) == y)
     """
     assert len(examine(EvalLoaderMisuse, script_patient(script))) == findings
+
+
+ENDLESS = """
+    import torch
+    net = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    {name} = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=16, shuffle=True, drop_last=True)
+
+    def score(loader):
+        net.eval()
+        total = 0
+        with torch.no_grad():
+            for x in loader:
+                total += net(x).mean().item()
+        return total
+
+    def again():
+        while True:
+            for x in {drawn}:
+                yield x
+
+    batches = again()
+    while True:
+        optimizer.zero_grad()
+        net(next(batches)).mean().backward()
+        optimizer.step()
+        score({name})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn", "said"),
+    [("train_set", "train_set", 0), ("train_set", "open('rows')", 1), ("val_set", "open('rows')", 1)],
+)
+def test_a_loader_that_trains_through_a_generator_is_no_evaluations(name, drawn, said):
+    text = ENDLESS.format(name=name, drawn=drawn)
+    assert len(examine(EvalLoaderMisuse, script_patient(text))) == said
+
+
+PASSES = """
+    import torch
+    net = torch.nn.Linear(8, 8)
+    pairs = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=16, shuffle=True, drop_last=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    def fit():
+        for x in torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=16, shuffle=True):
+            optimizer.zero_grad()
+            net(x).square().mean().backward()
+            optimizer.step()
+    fit()
+    total = 0
+    for turn in {turns}:
+        {between}
+        net.eval()
+        with torch.no_grad():
+            for x in pairs:
+                total += net(x).mean().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "between", "said"),
+    [("range(10)", "net.eval()", 0), ("range(10)", "fit()", 1), ("open('names')", "net.eval()", 1)],
+)
+def test_an_average_over_random_batches_shuffles_on_purpose(turns, between, said):
+    text = PASSES.format(turns=turns, between=between)
+    assert len(examine(EvalLoaderMisuse, script_patient(text))) == said

@@ -288,3 +288,18 @@ def test_a_default_that_a_configuration_may_replace_is_not_known(given, findings
             rule.step()
     """
     assert len(examine(LoaderBound, script_patient(script))) == findings
+
+
+def test_the_default_of_an_engine_is_named_after_its_arguments():
+    text = """
+        from transformers import AutoModelForImageClassification, AutoImageProcessor, Trainer, TrainingArguments
+        processor = AutoImageProcessor.from_pretrained("org/vision")
+        def together(rows):
+            return processor(images=[row["image"] for row in rows], return_tensors="pt")
+        model = AutoModelForImageClassification.from_pretrained("org/vision")
+        arguments = TrainingArguments("out", remove_unused_columns=False)
+        Trainer(model=model, args=arguments, train_dataset=rows, data_collator=together).train()
+    """
+    [finding] = examine(LoaderBound, script_patient(text))
+    assert "num_workers=0 (default of TrainingArguments)" in finding.message
+    assert "the training process itself calls a processor for every item" in finding.message

@@ -131,3 +131,27 @@ def test_numbers_that_are_parsed_from_text_again_in_every_epoch(epochs, findings
         assert "loadtxt() of a text file" in finding.message
         [remedy] = prescribe(SlowPreprocessingRule, finding, patient)
         assert remedy.id == "DATA002-binary"
+
+
+CHATS = """
+    from datasets import load_dataset
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from trl import SFTConfig, SFTTrainer
+    processor = AutoProcessor.from_pretrained("org/vision")
+    def together(rows):
+        texts = [processor.apply_chat_template(row["messages"]{given}) for row in rows]
+        return {result}
+    trainer = SFTTrainer(
+        model=AutoModelForImageTextToText.from_pretrained("org/vision"),
+        args=SFTConfig("out", num_train_epochs=3, remove_unused_columns=False),
+        train_dataset=load_dataset("org/rows")["train"],
+        data_collator=together,
+    )
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize(("given", "said"), [("", 1), (", tokenize=False", 0), (", tokenize=True", 1)])
+def test_a_template_that_is_only_filled_in_is_no_tokenizing(given, said):
+    text = CHATS.format(given=given, result="{'text': texts}")
+    assert len(examine(SlowPreprocessing, script_patient(text))) == said

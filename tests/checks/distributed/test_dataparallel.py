@@ -126,3 +126,71 @@ for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
 )
 def test_a_wrapper_that_is_made_and_has_several_devices(made, ids, findings):
     assert len(examine(Dataparallel, script_patient(HELD.format(made=made, ids=ids)))) == findings
+
+
+SETTINGS = """
+    import argparse, os, yaml
+    import torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cards", default="0")
+    parser.add_argument("--gpu-ids", default="{ids}")
+    opt = parser.parse_args()
+    cfg = yaml.safe_load(open("train.yaml"))
+    {before}
+    def several(net):
+        return torch.nn.DataParallel(net)
+    net = torch.nn.Linear(8, 8).cuda()
+    if {condition}:
+        net = several(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        net(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "severity"),
+    [
+        ("cfg['multi_gpu']", Severity.NOTE),
+        ("cfg['n_gpu'] > 1 and cfg['cuda']", Severity.NOTE),
+        ("len(cards) > 1", Severity.WARNING),
+        ("torch.cuda.device_count() > 1", Severity.WARNING),
+        ("len(opt.gpu_ids.split(',')) > 1", Severity.WARNING),
+        ("cfg['cuda']", Severity.WARNING),
+    ],
+)
+def test_a_setting_that_the_source_does_not_give_is_a_note(condition, severity):
+    text = SETTINGS.format(ids="0,1", before="cards = range(torch.cuda.device_count())", condition=condition)
+    [finding] = examine(Dataparallel, script_patient(text))
+    assert finding.severity is severity
+    assert ("DataParallel if `" in finding.message) == (severity is Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("opt.cards", 0), ("str(opt.gpu_ids)", 1), ("'3'", 0), ("'0,1'", 1), ("cfg['cards']", 1)],
+)
+def test_a_program_that_leaves_itself_one_gpu_copies_to_none(value, said):
+    text = SETTINGS.format(ids="0,1", before=f"os.environ['CUDA_VISIBLE_DEVICES'] = {value}", condition="True")
+    assert len(examine(Dataparallel, script_patient(text))) == said
+
+
+def test_the_branch_for_one_gpu_copies_to_none():
+    text = """
+        import torch
+        net = torch.nn.Linear(8, 8).cuda()
+        gpu_ids = [int(item) for item in open("gpus.txt").read().split(",")]
+        if len(gpu_ids) > 1:
+            net = torch.nn.DataParallel(net, gpu_ids)
+        else:
+            net = torch.nn.DataParallel(net)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+            optimizer.zero_grad()
+            net(x.cuda()).mean().backward()
+            optimizer.step()
+    """
+    [finding] = examine(Dataparallel, script_patient(text))
+    assert finding.message.startswith("Line 6 wraps the model in DataParallel if `len(gpu_ids) > 1`:")

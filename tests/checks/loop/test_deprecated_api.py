@@ -195,3 +195,44 @@ run(torch.nn.Linear(2, 2), torch.ones(2))
 def test_what_a_default_keeps_out_is_no_use(default, version, findings):
     patient = script_patient(SWITCHED.format(default=default), torch=build(version))
     assert len(examine(DeprecatedApi, patient)) == findings
+
+
+DRAWN = """
+    import torch
+    class Feeder:
+        def __init__(self, loader):
+            self.own = iter(loader)
+        def next(self):
+            return next(self.own)
+    net = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = iter(torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=16))
+    for step in range(60):
+        x = {draw}
+        optimizer.zero_grad()
+        loss = {loss}
+        loss.backward()
+        optimizer.step()
+        if step % 10 == 0:
+            print({shown})
+"""
+PLAIN = {"draw": "next(batches)", "loss": "net(x).square().mean()", "shown": "loss.item()"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "version", "severities"),
+    [
+        ({}, "2.13.0", []),
+        ({"draw": "batches.next()"}, "2.13.0", [Severity.ERROR]),
+        ({"draw": "batches.next()"}, "1.12.1", []),
+        ({"draw": "Feeder(batches).next()"}, "2.13.0", []),
+        ({"shown": "loss.data[0]"}, "2.13.0", [Severity.ERROR]),
+        ({"shown": "loss.data[0]"}, "0.4.1", [Severity.NOTE]),
+        ({"shown": "loss.data[0] if loss.dim() else loss.item()"}, "2.13.0", []),
+        ({"shown": "net.weight.data[0]"}, "2.13.0", []),
+        ({"shown": "loss.data[0]", "loss": "net(x).square().mean().view(1)"}, "2.13.0", []),
+    ],
+)
+def test_what_old_tutorials_write(changed, version, severities):
+    patient = script_patient(DRAWN.format(**(PLAIN | changed)), torch=build(version))
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities

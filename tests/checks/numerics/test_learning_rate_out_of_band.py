@@ -4,6 +4,7 @@ import pytest
 from jobs import job_files, job_patient, patient_of
 from mending import gone
 from recordings import make_process, make_recording, make_steps, record
+from scripts import script_patient
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -124,3 +125,44 @@ def test_healthy_schedules_end_low(name):
 def test_sick_a_rate_that_was_never_high_enough_breaks_the_run():
     [finding] = of_run(lambda i: 1e-9)
     assert finding.fact("cure") == "low" and finding.cost.breaks
+
+
+SEQUENCE = """
+    import torch
+    from torch import nn
+
+    class Speller(nn.Module):
+        def __init__(self, letters={letters}, hidden={hidden}):
+            super().__init__()
+            self.table = nn.Embedding(letters, hidden)
+            self.cell = nn.GRU(hidden, hidden, batch_first=True)
+            self.out = nn.Linear(hidden, letters)
+
+        def forward(self, x):
+            return self.out(self.cell(self.table(x))[0])
+
+    speller = Speller()
+    words = torch.load("words.pt")
+    optimizer = torch.optim.{optimizer}(speller.parameters(), lr={rate})
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(speller(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("letters", "hidden", "optimizer", "rate", "said"),
+    [
+        (8, 8, "Adam", 0.1, 0),
+        (8, 8, "AdamW", 0.05, 0),
+        (8, 8, "Adam", 1.0, 1),
+        (8, 8, "SGD", 1e-9, 1),
+        (26, 64, "Adam", 0.1, 1),
+        ("len(open('letters.txt').read())", 8, "Adam", 0.1, 1),
+    ],
+)
+def test_a_network_of_some_hundred_weights_learns_with_a_large_rate(letters, hidden, optimizer, rate, said):
+    text = SEQUENCE.format(letters=letters, hidden=hidden, optimizer=optimizer, rate=rate)
+    assert len(examine(LearningRateOutOfBand, script_patient(text))) == said

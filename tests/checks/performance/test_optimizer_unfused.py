@@ -83,3 +83,32 @@ def test_only_a_line_that_changes_the_parameter_updates_it(line, step, findings)
     script = BY_HAND.format(line=line, step=step)
     found = [item for item in examine(OptimizerUnfused, script_patient(script)) if item.fact("kind") == "hand"]
     assert len(found) == findings
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("[picture]", 0),
+        ("(picture, backdrop)", 0),
+        ("[head]", 1),
+        ("[params]", 1),
+        ("net.parameters()", 1),
+        ("[{'params': net.parameters()}]", 1),
+        ("list(net.parameters())", 1),
+    ],
+)
+def test_an_optimizer_of_a_few_tensors_has_nothing_to_fuse(given, said):
+    text = f"""
+        import torch
+        net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).cuda()
+        params, head = net.parameters(), {{"params": net[1].parameters(), "lr": 0.1}}
+        picture = torch.zeros(3, 64, 64, device="cuda", requires_grad=True)
+        backdrop = torch.zeros(3, 64, 64, device="cuda", requires_grad=True)
+        optimizer = torch.optim.Adam({given}, lr=0.1, foreach=False)
+        for step in range(10_000):
+            optimizer.zero_grad()
+            loss = net(picture.reshape(-1, 8) + backdrop.reshape(-1, 8)).square().mean()
+            loss.backward()
+            optimizer.step()
+    """
+    assert len(examine(OptimizerUnfused, script_patient(text))) == said

@@ -79,3 +79,12 @@ def test_sick_rows_counted_from_the_end_are_not_moved_by_an_edit(fill, edits):
     [remedy] = prescribe(ShapesMisalignedRule, finding, patient)
     assert len(remedy.edits) == edits
     assert ("counts rows from the end" in remedy.steps[-1]) == (not edits)
+
+
+@pytest.mark.parametrize(("half", "once"), [(False, True), (True, False)])
+def test_a_program_in_float32_is_told_what_16_bits_would_meet(half, once):
+    text = (FOLDER / "sick_vocabulary.py").read_text("utf-8")
+    if half:
+        text = text.replace("def main():\n", "def main():\n    torch.set_default_dtype(torch.bfloat16)\n")
+    [finding] = examine(ShapesMisaligned, script_patient(text))
+    assert finding.message.endswith("take in pieces once it computes in 16 bits.") == once
