@@ -70,7 +70,14 @@ class Pass:
         self.source = source
         self.loop = loop
         self.scripts = {script.path: script for script in source.scripts}
-        self.moments = tuple(moment for event in loop.events for moment in _moment(event))
+        followed = {site for event in loop.events for site in event.via}
+        self.moments = tuple(
+            moment
+            for event in loop.events
+            for moment in _moment(event)
+            # A method of the program's own that has a clip's name: what runs inside of it tells.
+            if moment.kind is not Kind.CLIP or event.span not in followed
+        )
 
     def of(self, *kinds: Kind) -> tuple[Moment, ...]:
         """The moments of some kinds, in order."""

@@ -269,3 +269,37 @@ def test_of_two_arms_one_reads(other, reads):
     assert [finding.fact("reads") for finding in examine(HostSyncInLoop, script_patient(script))] == (
         [reads] if reads else []
     )
+
+
+STATIC = """
+    import torch
+
+    class Embedder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.width = int(input())
+            self.out = torch.nn.Linear(8, 1)
+
+        @staticmethod
+        def widen(x, width):
+            if {test}:
+                x = torch.cat([x, x], dim=-1)
+            return x
+
+        def forward(self, x):
+            return self.out(self.widen(x, self.width))
+
+    model = Embedder().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "found"), [("width % 2", 0), ("x.max() > 3", 1)], ids=["healthy", "sick"]
+)
+def test_a_static_method_called_on_an_instance_gets_its_arguments_alone(test, found):
+    assert len(examine(HostSyncInLoop, script_patient(STATIC.format(test=test)))) == found
