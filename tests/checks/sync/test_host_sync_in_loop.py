@@ -303,3 +303,33 @@ STATIC = """
 )
 def test_a_static_method_called_on_an_instance_gets_its_arguments_alone(test, found):
     assert len(examine(HostSyncInLoop, script_patient(STATIC.format(test=test)))) == found
+
+
+SETTINGS = """
+    from types import SimpleNamespace
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.out(x) + torch.zeros(1).to(x.device)
+
+    hp = SimpleNamespace(lr=0.1, gpu={gpu})
+    hp.place = torch.device("cuda:0" if hp.gpu else "cpu")
+    model = Net().to(hp.place)
+    optimizer = torch.optim.SGD(model.parameters(), lr=hp.lr)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        loss = model(x.to(hp.place)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(("gpu", "found"), [("False", 0), ("True", 1)], ids=["healthy", "sick"])
+def test_a_device_that_the_settings_choose(gpu, found):
+    assert len(examine(HostSyncInLoop, script_patient(SETTINGS.format(gpu=gpu)))) == found
