@@ -34,6 +34,7 @@ PLAIN_PACKAGES = {
 PLAIN_ATTRIBUTES = {"data", "shape", "device", "dtype", "grad", "ndim", "is_cuda", "requires_grad", "indices"}
 
 
+_LOSS = re.compile(r"crit|loss", re.IGNORECASE)
 _KEEPING = {"mean", "sum", "to", "float", "scale"}
 _PAIRS = {"max", "min", "topk", "sort", "median", "mode"}
 """Functions that give values and indices."""
@@ -53,6 +54,8 @@ class GraphFlow:
         self._state: dict[Key, bool] = {}
         self._returned: dict[tuple[Scope, int, int], bool] = {}
         self._components: set[Key] = set()
+        self._numbers: set[Key] = set()
+        self._sites = {site for event in loop.events for site in event.via[-1:]}
         self._last = -1
         self._here = 0
         self.upstream: set[Key] = set()
@@ -178,8 +181,13 @@ class GraphFlow:
         if isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
             indices = isinstance(value, ast.Call) and _called(value) in _PAIRS
+            loose = self._unread_loss(value)
             for number, (part, item) in enumerate(zip(target.elts, values, strict=False)):
-                if indices and number:
+                if loose and not self._may_be_loss(part, event.via):
+                    key = self._scopes.key(ast.unparse(part), event.via)
+                    self._state[key] = False
+                    self._numbers.add(key)
+                elif indices and number:
                     self._state[self._scopes.key(ast.unparse(part), event.via)] = False
                 else:
                     self._bind(part, item, event)
@@ -187,12 +195,44 @@ class GraphFlow:
         key = self._scopes.key(ast.unparse(target), event.via)
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
-        unread = isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
-        self._state[key] = known or (told and unread)
+        self._state[key] = known or (told and self._unread(value))
+
+    def _unread(self, value: ast.expr) -> bool:
+        """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""
+        if isinstance(value, ast.BinOp):
+            return any(self._unread(side) for side in _graph_sides(value))
+        return isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
 
     def carries(self, node: ast.expr, event: Event) -> bool:
         """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
-        return event.graph or self._carries(node, event, event.via)
+        told = event.graph and not self._number(node, event.via)
+        return told or self._carries(node, event, event.via)
+
+    def _unread_loss(self, value: ast.expr) -> bool:
+        """Whether a loss function gives a value that the reader has not read."""
+        if not isinstance(value, ast.Call) or not _LOSS.search(_called(value)):
+            return False
+        return not any(
+            span.line == value.lineno and span.column == value.col_offset + 1 for span in self._sites
+        )
+
+    def _may_be_loss(self, part: ast.expr, via: Scope) -> bool:
+        """Of several results of a loss function: whether one feeds a backward, or is called a loss."""
+        key = self._scopes.key(ast.unparse(part), via)
+        return _within(key, self.upstream) or bool(_LOSS.search(key[1]))
+
+    def _number(self, node: ast.expr, via: Scope) -> bool:
+        """Whether a value is, or is a part of, what a loss function gave beside the loss: scores, a dict."""
+        while isinstance(node, ast.Subscript | ast.Attribute):
+            if self._scopes.key(ast.unparse(node), via) in self._numbers:
+                return True
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        if self._scopes.key(node.id, via) in self._numbers:
+            return True
+        found = self._scopes.argument(node.id, via) if via else None
+        return found is not None and self._number(*found)
 
     def _carries(self, node: ast.expr, event: Event, via: Scope) -> bool:
         if isinstance(node, ast.Name | ast.Attribute):

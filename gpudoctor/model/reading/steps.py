@@ -85,10 +85,14 @@ class Pass:
 
     def together(self, one: Moment, other: Moment) -> bool:
         """Whether one pass can meet both: they stand in no two branches that exclude each other."""
-        mine, theirs = self._arms(one.event), self._arms(other.event)
+        return self.meet(one.event, other.event)
+
+    def meet(self, one: Event, other: Event) -> bool:
+        """Whether one pass can meet two events of it."""
+        mine, theirs = self._arms(one), self._arms(other)
         if any(place in theirs and theirs[place] != arm for place, arm in mine.items()):
             return False
-        return not _opposed(one.event.guards, other.event.guards)
+        return not _opposed(one.guards, other.guards)
 
     def before(self, moment: Moment, *kinds: Kind) -> Moment | None:
         """The last moment of some kinds before this one; of the pass before when there is none in this."""

@@ -298,9 +298,7 @@ STATIC = """
 """
 
 
-@pytest.mark.parametrize(
-    ("test", "found"), [("width % 2", 0), ("x.max() > 3", 1)], ids=["healthy", "sick"]
-)
+@pytest.mark.parametrize(("test", "found"), [("width % 2", 0), ("x.max() > 3", 1)], ids=["healthy", "sick"])
 def test_a_static_method_called_on_an_instance_gets_its_arguments_alone(test, found):
     assert len(examine(HostSyncInLoop, script_patient(STATIC.format(test=test)))) == found
 
