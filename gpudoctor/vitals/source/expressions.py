@@ -259,6 +259,8 @@ def _subscript(program: Program, frame: Frame, node: ast.Subscript) -> Thing:
     index = evaluate(program, frame, node.slice)
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
+        if found is None and base.type == BATCH:
+            return tensor(base.device, base.graph)
         return found if found is not None else Thing(option=base.option)
     if base.attrs is not None and isinstance(index.value, str):
         return base.attrs.get(index.value, Thing(option=base.option))
