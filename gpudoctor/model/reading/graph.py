@@ -53,6 +53,9 @@ class GraphFlow:
         self._calls = {event.node: event.call for event in loop.events if event.call is not None}
         self._state: dict[Key, bool] = {}
         self._returned: dict[tuple[Scope, int, int], bool] = {}
+        self._cuts: set[Key] = set()
+        self._parted: dict[tuple[Scope, int, int], list[bool]] = {}
+        """By call site, for each of several results, whether it was cut from the graph."""
         self._components: set[Key] = set()
         self._numbers: set[Key] = set()
         self._sites = {site for event in loop.events for site in event.via[-1:]}
@@ -176,14 +179,23 @@ class GraphFlow:
             self._returned[place] = self._returned.get(place, False) or self._carries(
                 node.value, event, event.via
             )
+            if isinstance(node.value, ast.Tuple):
+                cut = [
+                    self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
+                    for part in node.value.elts
+                ]
+                before = self._parted.get(place, cut)
+                self._parted[place] = [a and b for a, b in zip(cut, before, strict=False)]
 
     def _bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
             indices = isinstance(value, ast.Call) and _called(value) in _PAIRS
             loose = self._unread_loss(value)
+            parted = self._parted.get((event.via, value.lineno, value.col_offset + 1), [])
             for number, (part, item) in enumerate(zip(target.elts, values, strict=False)):
-                if loose and not self._may_be_loss(part, event.via):
+                plain = len(parted) == len(target.elts) and isinstance(value, ast.Call) and parted[number]
+                if plain or (loose and not self._may_be_loss(part, event.via)):
                     key = self._scopes.key(ast.unparse(part), event.via)
                     self._state[key] = False
                     self._numbers.add(key)
@@ -196,6 +208,7 @@ class GraphFlow:
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
         self._state[key] = known or (told and self._unread(value))
+        (self._cuts.add if self._plain(value) else self._cuts.discard)(key)
 
     def _unread(self, value: ast.expr) -> bool:
         """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""

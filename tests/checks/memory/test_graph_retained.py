@@ -298,3 +298,36 @@ ARMS = """
 def test_the_arm_without_a_backward_is_no_training_step(trained, evaluated, findings):
     text = ARMS.format(trained=trained, evaluated=evaluated)
     assert len(examine(GraphRetained, script_patient(text))) == findings
+
+
+BOTH = """
+    import torch
+
+    def measure(out, y):
+        errors = (out - y).pow(2).mean(0)
+        shown = {shown}
+        return errors.mean(), shown
+
+    class Sums:
+        def __init__(self):
+            self.all = {{}}
+
+        def update(self, errors):
+            for part in range(4):
+                self.all[part] += errors[part]
+
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sums = Sums()
+    for x, y in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        loss, errors = measure(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        sums.update(errors)
+"""
+
+
+@pytest.mark.parametrize(("shown", "found"), [("errors.cpu().detach().numpy()", 0), ("errors * 2", 1)])
+def test_each_result_of_a_function_is_told_apart(shown, found):
+    assert len(examine(GraphRetained, script_patient(BOTH.format(shown=shown)))) == found
