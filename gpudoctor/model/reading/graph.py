@@ -205,10 +205,10 @@ class GraphFlow:
                     self._bind(part, item, event)
             return
         key = self._scopes.key(ast.unparse(target), event.via)
+        (self._cuts.add if self._plain(value) else self._cuts.discard)(key)
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
         self._state[key] = known or (told and self._unread(value))
-        (self._cuts.add if self._plain(value) else self._cuts.discard)(key)
 
     def _unread(self, value: ast.expr) -> bool:
         """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""
