@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.modes import (
+    builds_no_graph,
     callers,
     forwards,
     in_eval_mode,
+    loaded_in_eval_mode,
     mode_layers,
     model_of,
     named_layers,
@@ -29,8 +31,9 @@ from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.scopes import Scopes
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.recording import Record
-from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
@@ -81,9 +84,10 @@ class EvalModeMisuse(Check):
         functions that call it. A data set that is one tensor may go by in slices (`range(0, x.size(0), n)`).
     False alarms:
         Lightning and Trainer switch both by themselves and are left alone. Loops that need gradients of the
-        input are no finding, nor is another model's eval (a teacher, an average). Models without dropout and
-        batch norm behave the same in both modes: no eval() there is none, staying in eval mode a note. An
-        instance norm counts only if it keeps running statistics, and is a note.
+        input are no finding, nor is another model's eval (a teacher, an average). A module without parameters
+        builds no graph, volatile inputs of torch 0.3 did not, and loaded transformers are in eval mode. Models
+        without dropout and batch norm behave the same in both modes: no eval() there is none, staying in eval
+        mode a note. An instance norm counts only if it keeps running statistics, and is a note.
     Remedies:
         `@torch.no_grad()` and `model.eval()` for the evaluation, `model.train()` before training goes on.
     References:
@@ -180,7 +184,11 @@ class EvalModeMisuse(Check):
         graph = not any(event.no_grad for event in runs) and not without_gradient(
             source, script, node, loop.function
         )
-        mode = bool(layers) and not in_eval_mode(source, script, loop.function)
+        if graph and (_volatile(source, loop) or all(_without_parameters(source, event) for event in runs)):
+            graph = False
+        mode = (
+            bool(layers) and not loaded_in_eval_mode(source) and not in_eval_mode(source, script, loop.function)
+        )
         if any(event.call is not None and speaks_of_eval(event.call) for event in loop.events):
             mode = False  # a function that the loop calls switches, before each forward
         run = runs[0]
@@ -256,6 +264,29 @@ def _needs_gradients(loop: Loop) -> bool:
         if isinstance(node, ast.Assign) and any("requires_grad" in ast.unparse(item) for item in node.targets):
             return True
     return False
+
+
+def _without_parameters(source: Source, run: Event) -> bool:
+    return run.call is not None and builds_no_graph(source, run.call)
+
+
+def _volatile(source: Source, loop: Loop) -> bool:
+    """Whether the inputs are volatile in a program for torch before 0.4, where that built no graph.
+
+    A later torch ignores the word (LOOP005), but reads no loss by `loss.data[0]`.
+    """
+    inputs = any(
+        event.call is not None and isinstance(word := event.call.keywords.get("volatile"), Known) and word.value
+        for event in loop.events
+    )
+    return inputs and any(
+        isinstance(node.value, ast.Attribute)
+        and node.value.attr == "data"
+        and isinstance(node.slice, ast.Constant)
+        and node.slice.value == 0
+        for script in source.scripts
+        for node in nodes(script, ast.Subscript)
+    )
 
 
 def _handed_in(script: Script, node: ast.AST, model: str) -> bool:

@@ -24,6 +24,9 @@ _AVERAGED = re.compile(
 )
 _LAYERS = re.compile(r"Dropout|BatchNorm|Transformer|dropout")
 _FREEZES = re.compile(r"freeze|requires_grad|no_grad|detach_model", re.IGNORECASE)
+_GIVES_WEIGHTS = re.compile(
+    r"load|pretrained|copy|ema|momentum|average|hub|init_from|parameters\(", re.IGNORECASE
+)
 _OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
 
 
@@ -53,7 +56,8 @@ class TeacherTrained(Check):
         by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From
         a recording: a second model that runs with gradients and whose parameters no optimizer holds.
     False alarms:
-        A teacher that an optimizer trains (mutual learning) is no finding, nor is the mode of an averaged one
+        A teacher that an optimizer trains is no finding (mutual learning; a head that is built anew in a module
+        whose parameters an optimizer holds), nor is the mode of an averaged one
         (mean teacher, DINO), which is meant to be in training mode. `from_pretrained` gives eval mode. A model
         that nothing calls a teacher, and that keeps the weights it was made with, was forgotten: NUM008.
     Remedies:
@@ -124,7 +128,7 @@ class TeacherTrained(Check):
         said: set[object] = set()
         for use in _uses(source):
             last = use.origin.rsplit(".", 1)[-1]
-            if _optimized(source, last):
+            if _optimized(source, last) or _learns_with_its_owner(source, use):
                 continue
             if use.event.node not in said and not use.event.no_grad and not _frozen(source, last, use):
                 said.add(use.event.node)
@@ -184,6 +188,42 @@ def _optimized(source: Source, last: str) -> bool:
     return any(
         _OPTIMIZERS.match(call.name) and word.search(ast.unparse(call.node))
         for script in source.scripts
+        for call in script.calls
+    )
+
+
+def _learns_with_its_owner(source: Source, use: _Use) -> bool:
+    """Whether an optimizer holds the module that owns the teacher, and nothing gives the teacher weights.
+
+    A teacher that is built anew, never loaded, copied or averaged, knows only what it learns.
+    """
+    call = use.event.call
+    owner = call.function.split(".")[0] if call is not None and use.name.startswith("self.") else ""
+    if not owner or not any(_given_to_optimizer(script, owner) for script in source.scripts):
+        return False
+    word = re.compile(rf"\b{re.escape(use.name.rsplit('.', 1)[-1])}\b")
+    built = False
+    for script in source.scripts:
+        for item in script.calls:
+            text = ast.unparse(item.node)
+            built = built or word.search(bound_to(script, item.node)) is not None
+            named = word.search(text) or word.search(bound_to(script, item.node))
+            if named and item.node is not use.event.node and _GIVES_WEIGHTS.search(text):
+                return False
+    return built
+
+
+def _given_to_optimizer(script: Script, owner: str) -> bool:
+    """Whether an optimizer is given all parameters of an instance of a class."""
+    given = {
+        id(part)
+        for call in script.calls
+        if _OPTIMIZERS.match(call.name)
+        for part in ast.walk(call.node)
+        if isinstance(part, ast.Call)
+    }
+    return any(
+        call.method == "parameters" and call.receiver_class == owner and id(call.node) in given
         for call in script.calls
     )
 

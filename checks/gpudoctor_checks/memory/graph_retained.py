@@ -31,6 +31,7 @@ from gpudoctor.model.reading.recordings.growth import (
 )
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured, source_of, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed
+from gpudoctor.model.reading.steps import Kind, Pass
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 
@@ -249,9 +250,14 @@ def _sinks(source: Source, loop: Loop) -> list[_Sink]:
     if not any(_candidate(sink) for event in loop.events for sink in _kept(event, loop)):
         return []
     flow = GraphFlow(source, loop)
+    one = Pass(source, loop)
+    backwards = [moment.event for moment in one.of(Kind.BACKWARD)]
     found: list[_Sink] = []
 
     def visit(event: Event) -> None:
+        # The other arm of `if train: loss.backward()` belongs to an evaluation.
+        if backwards and not any(one.meet(event, backward) for backward in backwards):
+            return
         if steady(event) and not any(_unsure(guard.kind, guard.value) for guard in event.guards):
             found.extend(
                 sink
@@ -292,7 +298,10 @@ def _kept(event: Event, loop: Loop) -> Iterator[_Sink]:
 
 
 def _keeps(call: Call) -> bool:
-    return call.method in KEEPS and bool(call.receiver) and not call.name.startswith("torch.")
+    if call.method not in KEEPS or not call.receiver or call.node.keywords:
+        return False  # a container takes its element alone: `meter.append(loss, count=8)` is a meter's
+    owner = call.name.rpartition(".")[0]
+    return "." not in owner or owner.startswith(("collections.", "queue."))  # else a library's own class
 
 
 def _adds_to(value: ast.expr, name: str) -> bool:

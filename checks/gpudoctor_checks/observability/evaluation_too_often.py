@@ -1,5 +1,6 @@
 """OBS004: the training stops for an evaluation every few steps."""
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
+from gpudoctor.model.reading.graph import GraphFlow
 from gpudoctor.model.reading.program import bound
 from gpudoctor.model.reading.recordings.blame import Owner
 from gpudoctor.model.reading.recordings.engines import engine_facts
@@ -193,6 +195,8 @@ class EvaluationTooOften(Check):
         if steps is not None and steps / found.period <= self.limit("occasions"):
             return False
         own = found.loop
+        if own is not None and _feeds_the_step(source, loop, own):
+            return False
         home = next((item for item in source.scripts if own and item.path == own.span.path), None)
         batches = bound(home, own) if home is not None and own is not None else None
         return batches is None or batches > self.limit("few_batches")
@@ -250,6 +254,20 @@ def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
             best[id(own)] = _Evaluation(event, span, period, own)
     yield from best.values()
     yield from named  # what was followed to its loop stands at the same place and came first
+
+
+def _feeds_the_step(source: Source, loop: Loop, own: Loop) -> bool:
+    """Whether what an inner loop computes goes into the backward of the pass: it is a part of the forward."""
+    flow = GraphFlow(source, loop)
+    inside = [
+        event for event in loop.events if any(inner is own for inner in event.inner) and not event.no_grad
+    ]
+    # A network that both use is no flow; a sum that the inner loop adds to is.
+    return any(
+        flow.key(ast.unparse(event.node.target), event.via) in flow.upstream
+        for event in inside
+        if isinstance(event.node, ast.AugAssign)
+    )
 
 
 def _trains(event: Event) -> bool:

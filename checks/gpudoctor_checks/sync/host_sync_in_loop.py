@@ -363,7 +363,8 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     """How the event reads the device, `.item()`; None when it does not."""
     call = event.call
     if call is None:
-        test = isinstance(event.node, ast.expr) and tensors.holds(_first(event.node), event)
+        first = _first(event.node) if isinstance(event.node, ast.expr) else None
+        test = first is not None and tensors.holds(first, event) and not _one_of_several(first, event, loop)
         return "if on a tensor" if test else None
     if call.method in _READS and isinstance(call.node.func, ast.Attribute):
         if call.name.startswith(("numpy.", "torch.cuda")):
@@ -380,6 +381,26 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
         return f"a format {_SHOWN}"
     return None
+
+
+def _one_of_several(test: ast.expr, event: Event, loop: Loop) -> bool:
+    """Whether a condition is a bare name that a call gave among others: `loss, logs = model(x)`, `if logs:`.
+
+    It asks whether there is something, a dict or None as a rule: a tensor would be compared.
+    """
+    if not isinstance(test, ast.Name):
+        return False
+    return any(
+        isinstance(item.node, ast.Assign)
+        and item.via == event.via
+        and isinstance(item.node.value, ast.Call)
+        and any(
+            isinstance(target, ast.Tuple | ast.List)
+            and any(isinstance(part, ast.Name) and part.id == test.id for part in target.elts)
+            for target in item.node.targets
+        )
+        for item in loop.events
+    )
 
 
 def _values(event: Event, tensors: DeviceTensors) -> int:

@@ -106,6 +106,7 @@ def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
         return None
     if isinstance(value, ast.Call) and value.args and text.startswith("torch.device"):
         return device_of(script, scope, value.args[0])
+    whole = scope
     while True:
         found = script.devices.get(f"{scope}.{text}" if scope else text)
         if found or not scope:
@@ -113,6 +114,8 @@ def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
         scope = scope.rpartition(".")[0]
     if found:
         return found
+    if isinstance(value, ast.Attribute) and value.attr == "device" and _is_tensor(script, whole, value.value):
+        return None  # where another tensor is, which says nothing new
     option = script.arguments.get(text.rpartition(".")[2]) if isinstance(value, ast.Attribute) else None
     if isinstance(option, Known) and isinstance(option.value, str):
         return option.value.split(":")[0]
@@ -122,6 +125,11 @@ def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
     if isinstance(value, ast.JoinedStr):
         return "cuda" if text[2:].startswith("cuda") else "?"
     return "?" if "dev" in text.lower() or "rank" in text.lower() or "gpu" in text.lower() else None
+
+
+def _is_tensor(script: Script, scope: str, value: ast.expr) -> bool:
+    text = ast.unparse(value)
+    return script.types.get(f"{scope}.{text}" if scope else text) == "torch.Tensor"
 
 
 # Methods whose result is a tensor on the same device, and functions of torch that give no tensor.

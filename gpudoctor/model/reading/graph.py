@@ -34,6 +34,7 @@ PLAIN_PACKAGES = {
 PLAIN_ATTRIBUTES = {"data", "shape", "device", "dtype", "grad", "ndim", "is_cuda", "requires_grad", "indices"}
 
 
+_LOSS = re.compile(r"crit|loss", re.IGNORECASE)
 _KEEPING = {"mean", "sum", "to", "float", "scale"}
 _PAIRS = {"max", "min", "topk", "sort", "median", "mode"}
 """Functions that give values and indices."""
@@ -52,7 +53,12 @@ class GraphFlow:
         self._calls = {event.node: event.call for event in loop.events if event.call is not None}
         self._state: dict[Key, bool] = {}
         self._returned: dict[tuple[Scope, int, int], bool] = {}
+        self._cuts: set[Key] = set()
+        self._parted: dict[tuple[Scope, int, int], list[bool]] = {}
+        """By call site, for each of several results, whether it was cut from the graph."""
         self._components: set[Key] = set()
+        self._numbers: set[Key] = set()
+        self._sites = {site for event in loop.events for site in event.via[-1:]}
         self._last = -1
         self._here = 0
         self.upstream: set[Key] = set()
@@ -173,18 +179,33 @@ class GraphFlow:
             self._returned[place] = self._returned.get(place, False) or self._carries(
                 node.value, event, event.via
             )
+            if isinstance(node.value, ast.Tuple):
+                cut = [
+                    self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
+                    for part in node.value.elts
+                ]
+                before = self._parted.get(place, cut)
+                self._parted[place] = [a and b for a, b in zip(cut, before, strict=False)]
 
     def _bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
             indices = isinstance(value, ast.Call) and _called(value) in _PAIRS
+            loose = self._unread_loss(value)
+            parted = self._parted.get((event.via, value.lineno, value.col_offset + 1), [])
             for number, (part, item) in enumerate(zip(target.elts, values, strict=False)):
-                if indices and number:
+                plain = len(parted) == len(target.elts) and isinstance(value, ast.Call) and parted[number]
+                if plain or (loose and not self._may_be_loss(part, event.via)):
+                    key = self._scopes.key(ast.unparse(part), event.via)
+                    self._state[key] = False
+                    self._numbers.add(key)
+                elif indices and number:
                     self._state[self._scopes.key(ast.unparse(part), event.via)] = False
                 else:
                     self._bind(part, item, event)
             return
         key = self._scopes.key(ast.unparse(target), event.via)
+        (self._cuts.add if self._plain(value) else self._cuts.discard)(key)
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
         self._state[key] = known or (told and self._unread(value))
@@ -197,7 +218,34 @@ class GraphFlow:
 
     def carries(self, node: ast.expr, event: Event) -> bool:
         """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
-        return event.graph or self._carries(node, event, event.via)
+        told = event.graph and not self._number(node, event.via)
+        return told or self._carries(node, event, event.via)
+
+    def _unread_loss(self, value: ast.expr) -> bool:
+        """Whether a loss function gives a value that the reader has not read."""
+        if not isinstance(value, ast.Call) or not _LOSS.search(_called(value)):
+            return False
+        return not any(
+            span.line == value.lineno and span.column == value.col_offset + 1 for span in self._sites
+        )
+
+    def _may_be_loss(self, part: ast.expr, via: Scope) -> bool:
+        """Of several results of a loss function: whether one feeds a backward, or is called a loss."""
+        key = self._scopes.key(ast.unparse(part), via)
+        return _within(key, self.upstream) or bool(_LOSS.search(key[1]))
+
+    def _number(self, node: ast.expr, via: Scope) -> bool:
+        """Whether a value is, or is a part of, what a loss function gave beside the loss: scores, a dict."""
+        while isinstance(node, ast.Subscript | ast.Attribute):
+            if self._scopes.key(ast.unparse(node), via) in self._numbers:
+                return True
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        if self._scopes.key(node.id, via) in self._numbers:
+            return True
+        found = self._scopes.argument(node.id, via) if via else None
+        return found is not None and self._number(*found)
 
     def _carries(self, node: ast.expr, event: Event, via: Scope) -> bool:
         if isinstance(node, ast.Name | ast.Attribute):

@@ -110,6 +110,36 @@ def verb(layers: str) -> str:
     return "work" if " and " in layers or layers.endswith("s") else "works"
 
 
+def loaded_in_eval_mode(source: Source) -> bool:
+    """Whether such layers come in loaded models alone, which are in eval mode until something switches them.
+
+    An adapter's dropout is no exception: what `peft` loads is in eval mode, and a new adapter adds zero.
+    """
+    calls = [call for script in source.scripts for call in script.calls]
+    own = {name for script in source.scripts for name in _mode_layers(script)} - {"from_pretrained", "dropout"}
+    if own or not any(_loads(call) for call in calls) or any(switches_to_train(call) for call in calls):
+        return False
+    return not any(_drops(call) and not call.name.startswith("peft.") for call in calls)
+
+
+def builds_no_graph(source: Source, call: Call) -> bool:
+    """Whether a forward is that of a module of the program without parameters: a spectrogram, a metric."""
+    name = call.receiver_class
+    found = [script for script in source.scripts if name in script.classes]
+    if name is None or len(found) != 1 or found[0].classes[name].bases != ("torch.nn.Module",):
+        return False
+    made = [item for item in found[0].calls if item.function.startswith(f"{name}.")]
+    return bool(made) and not any(_may_hold_parameters(source, item) for item in made)
+
+
+def _may_hold_parameters(source: Source, call: Call) -> bool:
+    if call.name.startswith("torch.nn."):
+        plain = ("torch.nn.functional.", "torch.nn.Module.__init__", "torch.nn.Module.register_buffer")
+        return not call.name.startswith(plain)
+    own = any(call.method in script.classes for script in source.scripts)
+    return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
+
+
 def _has_mode_layers(script: Script) -> bool:
     return bool(_mode_layers(script))
 
@@ -122,11 +152,19 @@ def _mode_layers(script: Script) -> frozenset[str]:
         library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
         if library or (_LAYERS.match(call.name) and not _without_statistics(call)):
             found.add(call.name)
-        if any("dropout" in word and not _zero(value) for word, value in call.keywords.items()):
+        if _drops(call):
             found.add("dropout")
-        if call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name):
+        if _loads(call):
             found.add("from_pretrained")
     return frozenset(found)
+
+
+def _drops(call: Call) -> bool:
+    return any("dropout" in word and not _zero(value) for word, value in call.keywords.items())
+
+
+def _loads(call: Call) -> bool:
+    return call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name) is not None
 
 
 def _without_statistics(call: Call) -> bool:

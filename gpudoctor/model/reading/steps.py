@@ -70,7 +70,14 @@ class Pass:
         self.source = source
         self.loop = loop
         self.scripts = {script.path: script for script in source.scripts}
-        self.moments = tuple(moment for event in loop.events for moment in _moment(event))
+        followed = {site for event in loop.events for site in event.via}
+        self.moments = tuple(
+            moment
+            for event in loop.events
+            for moment in _moment(event)
+            # A method of the program's own that has a clip's name: what runs inside of it tells.
+            if moment.kind is not Kind.CLIP or event.span not in followed
+        )
 
     def of(self, *kinds: Kind) -> tuple[Moment, ...]:
         """The moments of some kinds, in order."""
@@ -78,10 +85,14 @@ class Pass:
 
     def together(self, one: Moment, other: Moment) -> bool:
         """Whether one pass can meet both: they stand in no two branches that exclude each other."""
-        mine, theirs = self._arms(one.event), self._arms(other.event)
+        return self.meet(one.event, other.event)
+
+    def meet(self, one: Event, other: Event) -> bool:
+        """Whether one pass can meet two events of it."""
+        mine, theirs = self._arms(one), self._arms(other)
         if any(place in theirs and theirs[place] != arm for place, arm in mine.items()):
             return False
-        return not _opposed(one.event.guards, other.event.guards)
+        return not _opposed(one.guards, other.guards)
 
     def before(self, moment: Moment, *kinds: Kind) -> Moment | None:
         """The last moment of some kinds before this one; of the pass before when there is none in this."""

@@ -116,7 +116,8 @@ def _result(
         return made
     returned = NOTHING
     if found.callee is not None:
-        given = [found.owner, *args] if found.owner is not None else args
+        # A static method gets no instance, though it is called on one.
+        given = args if found.owner is None or found.callee.static else [found.owner, *args]
         returned = _retold(node, program.invoke(found.callee, given, keywords, open_ended))
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.

@@ -202,6 +202,9 @@ def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
     frame.open_guards(guards.negate(meaning), text, node.lineno)
     other = evaluate(program, frame, node.orelse)
     del frame.marks[height:]
+    written = thing.known and not thing.option and thing.origin == "literal"
+    if written and first.device and other.device:
+        return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
     if joined.known and not same_value(first.value, other.value):
         joined = joined.but(value=MISSING)
@@ -256,6 +259,8 @@ def _subscript(program: Program, frame: Frame, node: ast.Subscript) -> Thing:
     index = evaluate(program, frame, node.slice)
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
+        if found is None and base.type == BATCH:
+            return tensor(base.device, base.graph)
         return found if found is not None else Thing(option=base.option)
     if base.attrs is not None and isinstance(index.value, str):
         return base.attrs.get(index.value, Thing(option=base.option))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from gpudoctor.model.signs.source import GuardKind, Known
+from gpudoctor.vitals.source.batches import collated
 from gpudoctor.vitals.source.kinds import TENSOR_METHODS as TENSOR_METHODS
 from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.tables import (
@@ -27,7 +28,6 @@ from gpudoctor.vitals.source.tensors import (
     paired,
 )
 from gpudoctor.vitals.source.things import (
-    BATCH,
     DEVICE,
     LOADER,
     MODULE,
@@ -92,7 +92,7 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
         elem = None
         attrs = None
         if kind_of(name) == LOADER:
-            elem = Thing(type=BATCH, device="cpu")
+            elem = collated(keywords.get("collate_fn", NOTHING))
         elif name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
             elem = element(
                 args[0] if len(args) == 1 and args[0].type in (None, "list") else Thing(items=tuple(args))

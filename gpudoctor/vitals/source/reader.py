@@ -26,7 +26,7 @@ from gpudoctor.vitals.source.kinds import kind_of
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.reaching import cut_branches, cut_unreached, in_cut
 from gpudoctor.vitals.source.roles import Roles
-from gpudoctor.vitals.source.things import MODULE, Thing
+from gpudoctor.vitals.source.things import DEVICE, MODULE, Thing
 
 
 def read_source(
@@ -271,6 +271,9 @@ class _Builder:
                 types[key] = word
             if thing.device is not None and key not in devices:
                 devices[key] = thing.device
+            for name, part in (thing.attrs or {}).items():  # `args.device = torch.device(...)`
+                if part.type == DEVICE and part.device is not None:
+                    devices.setdefault(f"{key}.{name}", part.device)
 
     def _class(self, klass: Klass) -> ClassInfo:
         bases: list[str] = []

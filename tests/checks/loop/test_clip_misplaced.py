@@ -160,3 +160,36 @@ def test_healthy_clip_where_no_micro_batches_are_gathered():
                 opt_m.step()
     """
     assert examine(ClipMisplaced, script_patient(two)) == []
+
+
+OWN = """
+    import torch
+
+    class Session:
+        def __init__(self):
+            self.model = torch.nn.Linear(8, 1)
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def clip_grad_norm_(self, most):
+            {before}
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), most)
+
+        def fit(self):
+            for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+                self.optimizer.zero_grad()
+                self.scaler.scale(self.model(x).mean()).backward()
+                self.clip_grad_norm_(1.0)
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+
+    Session().fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"), [("self.scaler.unscale_(self.optimizer)", []), ("pass", [12])], ids=["healthy", "sick"]
+)
+def test_a_method_named_like_a_clip_is_judged_by_what_it_runs(before, lines):
+    found = examine(ClipMisplaced, script_patient(OWN.format(before=before)))
+    assert [finding.span.line for finding in found] == lines

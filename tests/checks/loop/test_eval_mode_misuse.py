@@ -190,3 +190,102 @@ SLICED = """
 def test_a_data_set_that_goes_by_in_slices(over, name, call, found):
     text = SLICED.format(over=over, name=name, call=call)
     assert [item.fact("how") for item in examine(EvalModeMisuse, script_patient(text))] == found
+
+
+MEASURED = """
+    import torch
+
+    class Levels(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("edges", torch.linspace(0, 1, 9))
+            self.turn = {part}
+
+        def forward(self, x):
+            return torch.bucketize(x, self.edges)
+
+    levels = Levels().cuda()
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    test_loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    before = []
+    for x in test_loader:
+        before.append(levels(x.cuda()).cpu())
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "found"), [("None", 0), ("torch.nn.Linear(8, 8)", 1)], ids=["healthy", "sick"]
+)
+def test_a_module_without_parameters_builds_no_graph(part, found):
+    assert len(examine(EvalModeMisuse, script_patient(MEASURED.format(part=part)))) == found
+
+
+OLD = """
+    import torch
+    from torch.autograd import Variable
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    test_loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+
+    def test():
+        model.eval()
+        for x in test_loader:
+            out = model(Variable(x{word}))
+
+    for x in loader:
+        loss = model(Variable(x)).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print({read})
+    test()
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "read", "found"),
+    [
+        (", volatile=True", "loss.data[0]", 0),
+        (", volatile=True", "loss.item()", 1),
+        ("", "loss.data[0]", 1),
+    ],
+    ids=["healthy", "sick-new-torch", "sick-no-word"],
+)
+def test_volatile_inputs_of_an_old_program_build_no_graph(word, read, found):
+    assert len(examine(EvalModeMisuse, script_patient(OLD.format(word=word, read=read)))) == found
+
+
+LOADED = """
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForSequenceClassification
+
+    def score(loader, model):
+        for batch in loader:
+            with torch.no_grad():
+                print(model(**batch).loss)
+
+    def fit(loader, model, optimizer):
+        {head}
+        for batch in loader:
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    model = AutoModelForSequenceClassification.from_pretrained("some/model")
+    model = get_peft_model(model, LoraConfig(lora_dropout=0.1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    fit(torch.utils.data.DataLoader([1, 2]), model, optimizer)
+    score(torch.utils.data.DataLoader([1, 2]), model)
+"""
+
+
+@pytest.mark.parametrize(("head", "found"), [("pass", 0), ("model.train()", 1)], ids=["healthy", "sick"])
+def test_a_loaded_model_is_in_eval_mode_until_something_switches_it(head, found):
+    assert len(examine(EvalModeMisuse, script_patient(LOADED.format(head=head)))) == found

@@ -50,3 +50,40 @@ def test_the_edit_cures(path):
     ast.parse(new)
     assert "with torch.no_grad():" in new
     assert mended(new, select="LOOP011") == new
+
+
+OWNED = """
+    import copy
+    import torch
+
+    class Pair(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.student = torch.nn.Linear(8, 4)
+            self.teacher_part = {made}
+
+        def both(self, x):
+            return self.student(x), self.teacher_part(x)
+
+    pair = Pair()
+    optimizer = torch.optim.SGD({given}.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        ours, theirs = pair.both(x)
+        optimizer.zero_grad()
+        (ours - theirs).pow(2).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "found"),
+    [
+        ("torch.nn.Linear(8, 4)", "pair", 0),
+        ("torch.nn.Linear(8, 4)", "pair.student", 1),
+        ("copy.deepcopy(self.student)", "pair", 1),
+    ],
+    ids=["healthy", "sick-held-by-none", "sick-copied"],
+)
+def test_a_new_teacher_of_a_trained_module_learns_with_it(made, given, found):
+    text = OWNED.format(made=made, given=given)
+    assert len([f for f in examine(TeacherTrained, script_patient(text)) if f.fact("how") == "graph"]) == found

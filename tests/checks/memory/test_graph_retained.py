@@ -209,3 +209,131 @@ def test_the_rule_leaves_a_display_to_a_person(statement):
     [remedy] = prescribe(GraphRetainedRule, finding, patient)
     assert remedy.edits == ()
     assert remedy.applicability is Applicability.DISPLAY_ONLY
+
+
+SCORED = """
+    import torch
+    from elsewhere import loader
+
+    class Meter:
+        def __init__(self):
+            self.sums = {{}}
+
+        def update(self, scores):
+            for name in range(3):
+                self.sums[name] += scores[name]
+
+    def run(model, criterion, optimizer):
+        total, meter = 0, Meter()
+        for x, y in loader:
+            optimizer.zero_grad()
+            out, hidden = model(x)
+            loss, aux_loss, scores = criterion(out, y)
+            loss.backward()
+            optimizer.step()
+            {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "findings"),
+    [
+        ("total += scores[0]", 0),
+        ("meter.update(scores)", 0),
+        ("total += scores", 0),
+        ("total += aux_loss", 1),
+        ("total += hidden", 1),
+        ("meter.update(hidden)", 1),
+    ],
+)
+def test_what_a_loss_function_gives_beside_the_loss_may_be_numbers(statement, findings):
+    assert len(examine(GraphRetained, script_patient(SCORED.format(statement=statement)))) == findings
+
+
+@pytest.mark.parametrize(
+    ("made", "keeps", "findings"),
+    [
+        ("Running()", "kept.append(loss)", 0),
+        ("[]", "kept.append(loss, count=x.size(0))", 0),
+        ("[]", "kept.append(loss)", 1),
+        ("collections.deque()", "kept.append(loss)", 1),
+    ],
+)
+def test_an_append_of_a_librarys_own_class_is_its_business(made, keeps, findings):
+    text = (
+        LOOP.format(statement=keeps)
+        .replace("total, kept", "total, other")
+        .replace(
+            "total, other",
+            f"from somelib.meters import Running\n    import collections\n    kept = {made}\n    total, other",
+        )
+    )
+    assert len(examine(GraphRetained, script_patient(text))) == findings
+
+
+ARMS = """
+    import torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def run(loader, train):
+        kept, total = [], 0
+        for x in loader:
+            out = model(x)
+            loss = out.mean()
+            if train:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                {trained}
+            else:
+                {evaluated}
+        return kept
+
+    for epoch in range(10):
+        run(torch.utils.data.DataLoader(torch.randn(1000, 8)), True)
+        run(torch.utils.data.DataLoader(torch.randn(1000, 8)), False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trained", "evaluated", "findings"),
+    [("pass", "kept.append(out)", 0), ("kept.append(out)", "pass", 1)],
+    ids=["healthy", "sick"],
+)
+def test_the_arm_without_a_backward_is_no_training_step(trained, evaluated, findings):
+    text = ARMS.format(trained=trained, evaluated=evaluated)
+    assert len(examine(GraphRetained, script_patient(text))) == findings
+
+
+BOTH = """
+    import torch
+
+    def measure(out, y):
+        errors = (out - y).pow(2).mean(0)
+        shown = {shown}
+        return errors.mean(), shown
+
+    class Sums:
+        def __init__(self):
+            self.all = {{}}
+
+        def update(self, errors):
+            for part in range(4):
+                self.all[part] += errors[part]
+
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sums = Sums()
+    for x, y in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        loss, errors = measure(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        sums.update(errors)
+"""
+
+
+@pytest.mark.parametrize(("shown", "found"), [("errors.cpu().detach().numpy()", 0), ("errors * 2", 1)])
+def test_each_result_of_a_function_is_told_apart(shown, found):
+    assert len(examine(GraphRetained, script_patient(BOTH.format(shown=shown)))) == found

@@ -65,3 +65,34 @@ def test_sick_at_the_users_threshold():
     assert len(examine(EvaluationTooOften, patient, eval_period=1000)) == 1
     patient = script_patient(FOLDER / "healthy_full_batch.py")
     assert len(examine(EvaluationTooOften, patient, few_batches=1)) == 1
+
+
+SEVERAL = """
+    import torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.randn(1000, 8)
+    times = int(input())
+
+    def run(phase):
+        torch.set_grad_enabled(phase == "train")
+        model.train() if phase == "train" else model.eval()
+        for x in torch.utils.data.DataLoader(data):
+            out, other = torch.zeros(1), torch.zeros(1)
+            for turn in range(times):
+                {name} += model(x)
+            loss = (out / times - x).pow(2).mean()
+            if phase == "train":
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+    for epoch in range(100):
+        run("test")
+        run("train")
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("out", 0), ("other", 1)], ids=["healthy", "sick"])
+def test_a_loop_whose_sum_goes_into_the_loss_is_the_forward(name, found):
+    assert len(examine(EvaluationTooOften, script_patient(SEVERAL.format(name=name)))) == found

@@ -270,3 +270,118 @@ def test_of_two_arms_one_reads(other, reads):
     assert [finding.fact("reads") for finding in examine(HostSyncInLoop, script_patient(script))] == (
         [reads] if reads else []
     )
+
+
+STATIC = """
+    import torch
+
+    class Embedder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.width = int(input())
+            self.out = torch.nn.Linear(8, 1)
+
+        @staticmethod
+        def widen(x, width):
+            if {test}:
+                x = torch.cat([x, x], dim=-1)
+            return x
+
+        def forward(self, x):
+            return self.out(self.widen(x, self.width))
+
+    model = Embedder().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("test", "found"), [("width % 2", 0), ("x.max() > 3", 1)], ids=["healthy", "sick"])
+def test_a_static_method_called_on_an_instance_gets_its_arguments_alone(test, found):
+    assert len(examine(HostSyncInLoop, script_patient(STATIC.format(test=test)))) == found
+
+
+SETTINGS = """
+    from types import SimpleNamespace
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.out(x) + torch.zeros(1).to(x.device)
+
+    hp = SimpleNamespace(lr=0.1, gpu={gpu})
+    hp.place = torch.device("cuda:0" if hp.gpu else "cpu")
+    model = Net().to(hp.place)
+    optimizer = torch.optim.SGD(model.parameters(), lr=hp.lr)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        loss = model(x.to(hp.place)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(("gpu", "found"), [("False", 0), ("True", 1)], ids=["healthy", "sick"])
+def test_a_device_that_the_settings_choose(gpu, found):
+    assert len(examine(HostSyncInLoop, script_patient(SETTINGS.format(gpu=gpu)))) == found
+
+
+COLLATED = """
+    import torch
+    from accelerate import Accelerator
+
+    def gather(rows):
+        marks = {marks}
+        return {{"x": torch.stack([row["x"] for row in rows]), "marks": marks}}
+
+    accelerator = Accelerator()
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8), collate_fn=gather)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for batch in loader:
+        kept = [x for x, mark in zip(batch["x"], batch["marks"])]
+        for mark in batch["marks"]:
+            if mark == 1:
+                kept = kept[1:]
+        optimizer.zero_grad()
+        accelerator.backward(model(torch.stack(kept)).mean())
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [('[row["mark"] for row in rows]', 0), ('torch.tensor([row["mark"] for row in rows])', 1)],
+    ids=["healthy", "sick"],
+)
+def test_lists_of_a_collate_function_are_no_tensors(marks, found):
+    assert len(examine(HostSyncInLoop, script_patient(COLLATED.format(marks=marks)))) == found
+
+
+ASKED = """
+    import torch
+    from elsewhere import Policy, record
+    model = Policy().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        loss, extra = model(x.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if {test}:
+            record(extra)
+"""
+
+
+@pytest.mark.parametrize(("test", "found"), [("extra", 0), ("not extra", 0), ("loss > 3", 1)])
+def test_one_of_several_results_as_a_bare_condition_is_asked_for_itself(test, found):
+    assert len(examine(HostSyncInLoop, script_patient(ASKED.format(test=test)))) == found
