@@ -104,6 +104,8 @@ for step in range(STEPS):
     x, y = batch()
     opt.zero_grad()
     loss = nn.functional.cross_entropy(net(x), y)
+    if WORK:
+        vgpu.device.work(WORK, 0)
     loss.backward()
     opt.step()
     AFTER
@@ -117,8 +119,18 @@ def batch():
 
 
 def program(
-    *, kernel: float, steps: int = 160, begin: int = 10, batch: str = READY, after: str = "pass"
+    *,
+    kernel: float = 2e-6,
+    work: float = 0.0,
+    steps: int = 160,
+    begin: int = 10,
+    batch: str = READY,
+    after: str = "pass",
 ) -> str:
-    """A loop on a device with kernels of so many seconds; its truth is of the steps from `begin` on."""
-    loop = LOOP.replace("STEPS", str(steps)).replace("BEGIN", str(begin)).replace("AFTER", after)
+    """A loop on a device with kernels of so many seconds, and in each step one of `work`: the model's own, while
+    what gpudoctor asks for is short, as on a GPU. Its truth is of the steps from `begin` on.
+    """
+    loop = LOOP
+    for name, value in (("STEPS", steps), ("BEGIN", begin), ("WORK", work), ("AFTER", after)):
+        loop = loop.replace(name, str(value))
     return f"{HEAD}\nvgpu.device.set_kernel({kernel})\n{batch}\n{loop}"
