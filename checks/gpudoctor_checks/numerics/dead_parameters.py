@@ -59,9 +59,14 @@ class DeadParameters(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, self.limit("steps"))
-        readings = [item for item in numerics(run.lead.process, "dead") if item.get("steps")]
-        last = readings[-1] if readings else None
-        if last is None or int(last.get("steps")) < self.limit("steps") or not last.get("parameters"):
+        lives = _last_of_each_model(run.lead.process)
+        if not lives or not lives[-1].get("parameters"):
+            return
+        last = lives[-1]
+        # Each fold of a cross-validation makes its model anew, and looks at it for a short time.
+        alike = [item for item in lives if set(item.get("parameters")) == set(last.get("parameters"))]
+        looked = sum(int(item.get("steps")) for item in alike)
+        if looked < self.limit("steps"):
             return
         if last.get("shards") and not _dead_everywhere(last, run.recording):
             return
@@ -94,8 +99,7 @@ class DeadParameters(Check):
         first = f", the first {front} of {of} tensors" if cut_off else ""
         meant = bool(called or resting)
         yield self.finding(
-            f"{names(last)} {how} in {int(last.get('steps'))} steps: {percent(share)} of the trainable "
-            f"elements{first}.{why}",
+            f"{names(last)} {how} in {looked} steps: {percent(share)} of the trainable elements{first}.{why}",
             evidence=(*spans, measured("dead_share", share, "1", run.recording)),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
@@ -107,6 +111,19 @@ class DeadParameters(Check):
                 ("module", modules),
             ),
         )
+
+
+def _last_of_each_model(process: Process) -> list[Record]:
+    """The last reading of each of several models in turn: with a new one its count begins again."""
+    found: list[Record] = []
+    for item in numerics(process, "dead"):
+        if not item.get("steps"):
+            continue
+        if found and int(item.get("steps")) >= int(found[-1].get("steps")):
+            found[-1] = item
+        else:
+            found.append(item)
+    return found
 
 
 def _dead_everywhere(last: Record, recording: Recording) -> bool:
