@@ -143,6 +143,8 @@ class Losses:
     def _paired(self, node: Any) -> None:
         """A loss of torch's: whether its output and its target were both made larger to fit each other."""
         made = [place for place, side in enumerate(node.next_functions) if side[0] is not None]
+        if len(made) == 2 and node._saved_reduction:
+            self._two_made([side[0] for side in node.next_functions])
         if len(made) != 1 or not node._saved_reduction:
             return
         given = node.next_functions[made[0]][0]
@@ -153,6 +155,17 @@ class Losses:
         still, moves = other.stride() if own == (shape[0], 1) else other.stride()[::-1]
         if still == 0 != moves and _crosses(own, shape, given.next_functions[0]):
             self._found(own, shape)
+
+    def _two_made(self, sides: list[Any]) -> None:
+        """Targets that have a graph, too (values of a network that nobody detached): a column meets a row."""
+        if not all(map(_spread, sides)):
+            return
+        owns = [tuple(map(int, side._saved_self_sym_sizes)) for side in sides]
+        many = max(map(max, owns))
+        if {len(own) for own in owns} == {1, 2} and all(
+            _crosses(own, (many, many), side.next_functions[0]) for own, side in zip(owns, sides)
+        ):
+            self._found(owns[0], (many, many))
 
     def _found(self, own: tuple[int, ...], shape: tuple[int, ...]) -> None:
         if len(self._wide) < 16 or (own, shape) in self._wide:

@@ -38,6 +38,8 @@ WIDE = {
     "distance(out, y)": [12, 1],
     "F.mse_loss(out.squeeze(1), y.unsqueeze(1))": [12],
     "((out.flatten() - y[:, None]) ** 2).mean()": [12],
+    "F.smooth_l1_loss(out.squeeze(1), y.unsqueeze(1) + 0.9 * model(rows))": [12],
+    "F.mse_loss(0.9 * model(rows), out.flatten())": [12, 1],
 }
 NOT_WIDE = [
     "F.mse_loss(out.squeeze(1), y)",
@@ -51,6 +53,10 @@ NOT_WIDE = [
     "F.mse_loss(out, y, reduction='none').min(1).values.mean()",
     "(out - y).abs().min(1).values.mean()",
     "F.mse_loss(out.expand(12, 5), torch.ones(12, 5))",
+    "F.mse_loss(out, y.unsqueeze(1) + model(rows))",
+    "F.mse_loss(out[:, 0], y + model(rows)[:, 0])",
+    "F.mse_loss(out[:, 0].unsqueeze(1), model(rows)[:, 0])",
+    "F.mse_loss(out.expand(12, 5), model(rows).expand(12, 5))",
 ]
 
 
