@@ -2,6 +2,7 @@
 
 An evaluation begins with a second loader that no backward pass follows, or with a forward of the trained
 model in eval mode without gradients, and lasts until training goes on. Frameworks that say so are believed.
+With gradients it is known by its first time: no backward pass came before the model was back in training mode.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Evaluation:
 
     def forward(self, module: Any, grad: bool) -> None:
         """The outermost module is about to be called, with or without gradients."""
-        if self._clock.phase == EVALUATION:
+        if grad and not module.training and self._probe.models.evaluates(module):
+            self.begin()
+        elif self._clock.phase == EVALUATION:
             if grad and not self.by_loader:
                 self.finish()
         elif not grad and not module.training and self._clock.phase == OTHER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class Model:
 
     __slots__ = (
         "calls", "eval_calls", "eval_grads", "eval_trainings", "evaluations", "forward_line",
-        "grad_calls", "module", "told",
+        "grad_calls", "module", "open", "told",
     )  # fmt: skip
 
     def __init__(self, module: Any) -> None:
@@ -75,6 +76,8 @@ class Model:
         """Calls with gradients, in training."""
         self.eval_calls = 0
         """Those of them in eval mode."""
+        self.open = 0
+        """Those of these that no backward pass has followed so far."""
         self.evaluations = 0
         """Calls in an evaluation."""
         self.eval_grads = 0
@@ -93,6 +96,12 @@ class Models:
         self._models: dict[int, Model] = {}
         self._optimizers: dict[int, tuple[Any, bool]] = {}
         self._eval_places: dict[int, Place] = {}
+        self._open: dict[int, Model] = {}
+        """Models that were called in eval mode with gradients since the last backward pass."""
+        self._last: Model | None = None
+        """The one of the last such call."""
+        self._guessed: Model | None = None
+        """The one of the last call, where that was taken for an evaluation's by its mode alone."""
         self.autocast: str | None = None
         """The data type of autocast seen in training."""
         self.forwards = 0
@@ -120,12 +129,59 @@ class Models:
             model.evaluations += 1
             model.eval_grads += grad
             model.eval_trainings += module.training
+            self._guessed = model if grad and not module.training else None
         elif grad:
+            self._guessed = None
             if not model.grad_calls:
                 self.version += 1
             model.grad_calls += 1
             if not module.training:
                 model.eval_calls += 1
+                model.open += 1
+                self._open[id(module)] = self._last = model
+            elif self._open:
+                self._take_back(parts(module).values())
+
+    def backward(self) -> None:
+        """A backward pass is over: what was called before it was called in training."""
+        if self._open:
+            self._was_training()
+        model, self._guessed = self._guessed, None
+        if model is not None:
+            model.evaluations -= 1
+            model.eval_grads -= 1
+            model.grad_calls += 1
+            model.eval_calls += 1
+
+    def evaluates(self, module: Any) -> bool:
+        """Whether a module in eval mode with gradients was so far only called to evaluate."""
+        model = self._models.get(id(module))
+        return model is not None and not module.training and model.eval_grads > 0 and not model.eval_calls
+
+    def _was_training(self) -> None:
+        """The last call in eval mode was a training step's; what was called more often may have evaluated."""
+        last = self._last.module() if self._last is not None else None
+        if last is not None:
+            self._take_back(list(parts(last).values())[1:])
+        for model in self._open.values():
+            model.grad_calls -= model.open - 1
+            model.eval_calls -= model.open - 1
+            model.open = 0
+        self._open.clear()
+
+    def _take_back(self, modules: Iterable[Any]) -> None:
+        """A module is called in training mode: what it or a part of it did in eval mode without a backward
+        pass was an evaluation that keeps its graph.
+        """
+        inside = {id(part) for part in modules}
+        for key in [key for key in self._open if key in inside]:
+            model = self._open.pop(key)
+            model.grad_calls -= model.open
+            model.eval_calls -= model.open
+            model.evaluations += model.open
+            model.eval_grads += model.open
+            model.open = 0
+            self.version += 1
 
     def see_autocast(self) -> None:
         """A training forward begins, some steps only."""
@@ -221,8 +277,9 @@ class Models:
                 "affected": _mode_dependent(module),
             }
             if trains[id(module)] and facts["affected"]:
-                if model.eval_calls >= FEW:
-                    self._tell_mode("eval-training", model.eval_calls, model.grad_calls, eval_place, facts)
+                if model.eval_calls - model.open >= FEW:
+                    steps, of = model.eval_calls - model.open, model.grad_calls - model.open
+                    self._tell_mode("eval-training", steps, of, eval_place, facts)
                 if model.eval_trainings >= FEW:
                     self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, place, facts)
             if trains[id(module)] and model.eval_grads >= FEW:

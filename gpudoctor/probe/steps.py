@@ -127,6 +127,7 @@ class Steps:
     def backward_ended(self, frame: FrameType | None) -> None:
         """An outermost backward pass is over."""
         self.backwards += 1
+        self._probe.models.backward()
         self._clock.row[_BACKWARDS] += 1.0
         if self._deferred:
             self._deferred = False

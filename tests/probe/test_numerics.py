@@ -311,6 +311,48 @@ for epoch in range(4):
     assert sum(run.rank.steps("evaluation")) > 0
 
 
+SCORER = """
+class Scorer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5)), nn.Linear(16, 3)
+    def forward(self, x):
+        return self.head(self.body(x))
+    def predict(self, x):
+        return self.head(self.body(x)).argmax(1)
+model = Scorer()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+users = torch.randn(40, 1, 8)
+for epoch in range(4):
+    model.train()
+    for x, y in DataLoader(data(64), batch_size=8):
+        {before}
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    [{call}(user) for user in users]
+"""
+
+
+@pytest.mark.parametrize("call", ["model", "model.predict"])
+def test_an_evaluation_that_keeps_its_graphs(tmp_path, call):
+    """It has no loader, and may call the parts of the model instead of the whole."""
+    run = run_script(tmp_path, SCORER.format(before="pass", call=call))
+    modes = numeric(run.rank, "mode")
+    assert {record["kind_of"] for record in modes} == {"grad-evaluation"}
+    assert sum(run.rank.steps("evaluation")) > 0
+
+
+@pytest.mark.parametrize("call", ["model", "model.predict"])
+def test_a_training_in_eval_mode_beside_such_an_evaluation(tmp_path, call):
+    run = run_script(tmp_path, SCORER.format(before="model.train(epoch == 0)", call=call))
+    modes = numeric(run.rank, "mode")
+    assert "eval-training" in {record["kind_of"] for record in modes}
+    told = [record for record in modes if record["kind_of"] == "eval-training"][-1]
+    assert (told["model"], told["steps"]) == ("Scorer", 24)
+
+
 def test_a_teacher_with_gradients_is_told(tmp_path):
     run = run_script(
         tmp_path,
