@@ -42,23 +42,55 @@ def origin(source: Source, script: Script, node: ast.expr, depth: int = 8) -> st
     return found.pop() if len(found) == 1 else None
 
 
-def construction(script: Script, node: ast.expr) -> Call | None:
-    """The one call that made an object, named in the same function or module, or written in place; None where
-    its name gets another value anywhere, or is a parameter.
+def construction(script: Script, node: ast.expr, depth: int = 4) -> Call | None:
+    """The one call that made an object: named in the same function or module, written in place, or given back
+    by a function of the script (`train, held_out = sets(args)`).
+
+    None where its name gets another value anywhere, or is a parameter.
     """
     if isinstance(node, ast.Call):
         return _by_node(script).get(node)
     if not isinstance(node, ast.Name):
         return None
     home = _home(script, node)
-    places = [home] if home is None else [home, None]
-    for place in places:
-        values = _bound(script).get((place, node.id), [])
+    for place in [home] if home is None else [home, None]:
         stored = _stored(script).get((place, node.id), 0)
         if stored:
-            alone = len(values) == stored == 1 and isinstance(values[0], ast.Call)
-            return _by_node(script).get(values[0]) if alone else None
+            return _bound_to(script, (place, node.id), depth) if stored == 1 else None
     return None
+
+
+def _bound_to(script: Script, name: tuple[ast.AST | None, str], depth: int) -> Call | None:
+    """The call that made the only value of a name of a function."""
+    values = _bound(script).get(name)
+    if values:
+        made = values[0]
+        if not isinstance(made, ast.Call):
+            return None
+        return _given_back(script, made, None, depth) or _by_node(script).get(made)
+    whole, place = _unpacked(script).get(name, (None, 0))
+    return _given_back(script, whole, place, depth) if isinstance(whole, ast.Call) else None
+
+
+def _given_back(script: Script, call: ast.Call, position: int | None, depth: int) -> Call | None:
+    """What made the value that a function of the script returns in its only `return`, or one of several."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    function = next(
+        (item for item in script.tree.body if isinstance(item, ast.FunctionDef) and item.name == name), None
+    )
+    if function is None or depth <= 0:
+        return None
+    returns = [
+        item for item in ast.walk(function) if isinstance(item, ast.Return) and _home(script, item) is function
+    ]
+    value = returns[0].value if len(returns) == 1 else None
+    if value is None:
+        return None
+    if position is not None:
+        if not isinstance(value, ast.Tuple) or position >= len(value.elts):
+            return None
+        value = value.elts[position]
+    return construction(script, value, depth - 1)
 
 
 def _plain(script: Script, call: Call) -> bool:
@@ -92,6 +124,20 @@ def _bound(script: Script) -> Mapping[tuple[ast.AST | None, str], list[ast.expr]
         for target in targets:
             if isinstance(target, ast.Name) and node.value is not None:
                 found.setdefault((_home(script, node), target.id), []).append(node.value)
+    return found
+
+
+@once
+def _unpacked(script: Script) -> Mapping[tuple[ast.AST | None, str], tuple[ast.expr, int]]:
+    """Values that names get a part of, `a, b = value`, and which part."""
+    found: dict[tuple[ast.AST | None, str], tuple[ast.expr, int]] = {}
+    for node in nodes(script, ast.Assign):
+        for target in node.targets:
+            for place, part in enumerate(target.elts if isinstance(target, ast.Tuple | ast.List) else ()):
+                if isinstance(part, ast.Starred):
+                    break
+                if isinstance(part, ast.Name):
+                    found[_home(script, node), part.id] = node.value, place
     return found
 
 

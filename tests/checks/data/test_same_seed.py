@@ -135,3 +135,19 @@ def test_healthy_a_lambda_with_the_workers_number():
     assert look(**given) == []
     given["loader"] = "num_workers=4, worker_init_fn=lambda _: np.random.seed(0)"
     assert len(look(**given)) == 1
+
+
+GIVEN_BACK = """
+    def sets(options):
+        train = {made}
+        return train, options
+    rows, _ = sets(3)
+    loader = DataLoader(rows,"""
+
+
+@pytest.mark.parametrize(("made", "said"), [("Waves(400)", 1), ("torch.load('rows.pt')", 0)])
+def test_a_set_that_a_function_gives_back_beside_another_thing(made, said):
+    text = PROGRAM.format(**{**PARTS, **STARTED, "start": "np.random.seed(11)"})
+    text = text.replace("    loader = DataLoader(Waves(400),", GIVEN_BACK.format(made=made))
+    assert "_ = sets(3)" in text
+    assert len(examine(SameSeed, script_patient(text))) == said
