@@ -242,7 +242,7 @@ class Models:
             optimizer = reference()
             if optimizer is not None and not told:
                 self._optimizers[key] = (reference, True)
-                fields = optimizer_facts(optimizer, modules)
+                fields = optimizer_facts(optimizer, modules, self.optimizers())
                 self._probe.record(
                     "optimizer", {**fields, **_line(self.made.get(id(optimizer), (None, None, None)))}
                 )
@@ -394,9 +394,9 @@ def unwrapped(module: Any) -> Any:
     return module
 
 
-def optimizer_facts(optimizer: Any, modules: list[Any]) -> dict[str, Any]:
-    """What an optimizer is: the `optimizer` record without its line."""
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+def optimizer_facts(optimizer: Any, modules: list[Any], every: list[Any]) -> dict[str, Any]:
+    """What an optimizer is, of every one that makes steps: the `optimizer` record without its line."""
+    held = _held(optimizer)
     first = optimizer.param_groups[0] if optimizer.param_groups else {}
     rates = [_number(group.get("lr")) for group in optimizer.param_groups]
     missing = [
@@ -415,7 +415,12 @@ def optimizer_facts(optimizer: Any, modules: list[Any]) -> dict[str, Any]:
         "fused": first.get("fused"),
         "missing": missing[:64],
         "missing_count": len(missing),
+        "twin": any(other is not optimizer and _held(other) == held for other in every),
     }
+
+
+def _held(optimizer: Any) -> set[int]:
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
 
 
 def _number(value: Any) -> float | None:

@@ -159,7 +159,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "wrapped": text, "compiled": flag, "training": flag,
     },
     "optimizer": {
-        **dict.fromkeys(("groups", "parameters", "missing_count"), whole), "lr": reading,
+        **dict.fromkeys(("groups", "parameters", "missing_count"), whole), "twin": flag, "lr": reading,
         "rates": every(nullable(reading)), "foreach": flag, "fused": flag, "missing": _NAMES,
     },
     "loader": {

@@ -2,11 +2,15 @@ import ast
 
 import pytest
 from mending import gone, mended
+from packages import need
+from probed import run_script
 from recordings import make_process, make_recording, make_steps, record
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
+from gpudoctor.model.reading.recordings.bystanders import forgotten
 from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.numerics.weights_frozen import WeightsFrozenRule
 
@@ -164,3 +168,37 @@ def test_healthy_what_holds_the_old_model_trains_it(after):
 def test_sick_what_the_optimizer_does_not_hold(after, words):
     [finding] = shelled(after)
     assert words in finding.message
+
+
+TWINS = """
+class Noise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 8)
+    def forward(self, z):
+        return self.body(z)
+maker, judge = Noise(), nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+first = torch.optim.Adam(judge.parameters(), 1e-3)
+second = torch.optim.Adam({second}.parameters(), 1e-3)
+target = torch.ones(16, 1)
+for step in range(80):
+    first.zero_grad()
+    F.binary_cross_entropy_with_logits(judge(torch.randn(16, 8)), target).backward()
+    first.step()
+    second.zero_grad()
+    F.binary_cross_entropy_with_logits(judge(maker(torch.randn(16, 4))), target).backward()
+    second.step()
+    if step < 0:
+        maker.load_state_dict(torch.load("maker.pt"))
+"""
+
+
+@pytest.mark.parametrize(("second", "said"), [("judge", 1), ("maker", 0)])
+def test_an_optimizer_that_was_given_another_models_parameters(tmp_path, second, said):
+    """The other model learns with both, so that nothing stands still; the source loads weights somewhere."""
+    need("torch")
+    run = run_script(tmp_path, TWINS.format(second=second))
+    process = open_recording(str(run.folder)).ranks[0]
+    assert [item.get("twin") for item in process.of("optimizer")][-1] is bool(said)
+    found = forgotten(make_patient(recording=make_recording(process)), process, 20)
+    assert [item.get("model") for item in found[-1:]] == ["Noise"] * said

@@ -69,18 +69,19 @@ def inner_teacher(patient: Patient, process: Process) -> Inner | None:
 def forgotten(patient: Patient, process: Process, least: float) -> list[Record]:
     """Those that gradients reach, that are as they were made, and that nothing calls a teacher.
 
-    Without the source nobody can tell: none.
+    Without the source nobody can tell: none, unless two optimizers hold the same parameters: one of them was
+    meant for this model.
     """
     if swapped(process, least):
         return []
-    return [item for item in _bystanders(process, least) if _forgotten(patient, item)]
+    return [item for item in _bystanders(process, least) if _left_out(patient, process, item)]
 
 
 def teachers(patient: Patient, process: Process, least: float) -> list[Record]:
     """The others."""
     if swapped(process, least):
         return []
-    return [item for item in _bystanders(process, least) if not _forgotten(patient, item)]
+    return [item for item in _bystanders(process, least) if not _left_out(patient, process, item)]
 
 
 def swapped(process: Process, least: float) -> list[Record]:
@@ -110,6 +111,16 @@ def _bystanders(process: Process, least: float) -> list[Record]:
         for item in numerics(process, "mode")
         if item.get("kind_of") == "teacher-grad" and int(item.get("steps") or 0) >= least
     ]
+
+
+def _left_out(patient: Patient, process: Process, item: Record) -> bool:
+    return _instead(process, item) or _forgotten(patient, item)
+
+
+def _instead(process: Process, item: Record) -> bool:
+    """Whether an optimizer got another one's parameters instead of those of this model, which trains."""
+    trains = item.get("reached") is True and item.get("training") is not False
+    return trains and any(made.get("twin") and made.get("missing_count") for made in process.of("optimizer"))
 
 
 def _forgotten(patient: Patient, item: Record) -> bool:
