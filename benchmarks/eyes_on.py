@@ -1,0 +1,93 @@
+"""Writes the part of docs/eyes-on.md about code that nobody had looked at, from its data.
+
+    python benchmarks/eyes_on.py
+
+The data, `benchmarks/data/eyes-on-third.json`, hold the projects with their commits, what `gpudoctor check`
+found, and what people who did not know the checks judged of it.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "benchmarks" / "data" / "eyes-on-third.json"
+PAGE = ROOT / "docs" / "eyes-on.md"
+BEGIN, END = "<!-- eyes_on.py begins -->", "<!-- eyes_on.py ends -->"
+SEVERITIES = ("error", "warning", "note")
+VERDICTS = ("right", "wrong", "debatable")
+_HEAD = """{used} projects were chosen from {choice}.
+{mended} were mended with; of the other {scored}, {files} scripts and notebooks were examined once, each by
+itself ({found} findings). Judges who did not know the checks opened the code at every error, at every warning
+and at {notes} notes, chosen by a hash:
+"""
+_READ = """
+Somebody who did not know the tool read ten of the scored scripts from end to end and wrote down {all} ailments
+({sure} of them sure). gpudoctor named {named} of them ({named_sure} of the sure ones):
+
+| of these | sure | named | likely | named |
+|---|--:|--:|--:|--:|"""
+_FOOT = """
+Every judgement with its reason, every ailment of the ten scripts, and the addresses and commits of all {used}
+projects are in [`eyes-on-third.json`](../benchmarks/data/eyes-on-third.json). The figures are of {date},
+{machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was mended afterwards
+where a general rule was found; a figure after that needs other projects, and is not measured."""
+
+
+def section(data: dict[str, Any]) -> str:
+    """The section, as Markdown."""
+    projects = Counter(item["half"] for item in data["projects"].values())
+    found = {(item["severity"], item["code"]): item["found"] for item in data["found"]}
+    judged = Counter((item["severity"], item["code"], item["verdict"]) for item in data["judged"])
+    totals = Counter((item["severity"], item["verdict"]) for item in data["judged"])
+    lines = [
+        _HEAD.format(
+            used=sum(projects.values()), choice=data["choice"].partition(" out of ")[2].partition(";")[0],
+            mended=projects["mended with"], scored=projects["scored"], files=data["files"]["scored"],
+            found=sum(found.values()), notes=sum(totals["note", verdict] for verdict in VERDICTS),
+        ),
+        "| | judged | right | wrong | debatable |", "|---|--:|--:|--:|--:|",
+    ]  # fmt: skip
+    for severity in SEVERITIES:
+        right, wrong, debatable = (totals[severity, verdict] for verdict in VERDICTS)
+        all_ = right + wrong + debatable
+        lines.append(f"| {severity}s | {all_} | {right} | {wrong} ({100 * wrong / all_:.0f} %) | {debatable} |")
+    lines += [
+        "",
+        "| Ailment | severity | found | judged | right | wrong | debatable |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for (severity, code), count in found.items():
+        parts = [judged[severity, code, verdict] for verdict in VERDICTS]
+        lines.append(f"| {code} | {severity} | {count} | {sum(parts)} | {' | '.join(map(str, parts))} |")
+    read = data["read"]
+    named = [item for item in read if item["named"]]
+    sure = [item for item in read if item["sure"]]
+    lines.append(
+        _READ.format(
+            all=len(read), sure=len(sure), named=len(named), named_sure=sum(item["sure"] for item in named)
+        )
+    )
+    for severity in SEVERITIES:
+        cells = []
+        for certain in (True, False):
+            those = [item for item in read if item["severity"] == severity and item["sure"] is certain]
+            cells += [str(len(those)), str(sum(item["named"] for item in those))]
+        lines.append(f"| {severity}s | {' | '.join(cells)} |")
+    missed = Counter(item["code"] or "no code for it" for item in read if not item["named"])
+    words = ", ".join(f"{code} {count}" for code, count in missed.most_common())
+    lines += ["", f"Not named: {words}.", _FOOT.format(used=sum(projects.values()), **data["measured"])]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Put the section into the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    made = section(json.loads(DATA.read_text(encoding="utf-8")))
+    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
