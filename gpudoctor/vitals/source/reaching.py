@@ -531,7 +531,7 @@ def _of_module(module: Module, name: str) -> str:
 
 
 def _bare_names(node: ast.AST) -> Iterator[str]:
-    """Names that code reads. A name that is a whole statement, `set_seeds` without its parentheses, calls nothing."""
+    """Names that code reads. A whole statement of one name, `set_seeds` without parentheses, calls nothing."""
     shown = {
         id(part.value) for part in walk(node) if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)
     }
