@@ -13,6 +13,7 @@ from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrong
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 from gpudoctor_checks.performance.compile_off import _torch
+from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
 from gpudoctor_rules.environment.package_conflict import PackageConflictRule
 
 TORCH = "import torch\nvalues, vectors = torch.symeig(torch.eye(3), eigenvectors=True)\n"
@@ -127,6 +128,33 @@ def test_healthy_a_removed_call_that_the_torch_of_the_readme_has_is_a_note(proje
 )
 def test_sick_a_readme_that_lets_a_newer_torch_run_excuses_nothing(project, files):
     assert severities(DeprecatedApi, project(TORCH, files)) == [Severity.ERROR]
+
+
+LOOPED = """import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 2)).cuda()
+optimizer = torch.optim.RMSprop(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=8):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"requirements.txt": "torch==1.7.1\n"}, 1),
+        ({"Dockerfile": "FROM pytorch/pytorch:1.8.0-cuda11.1\n", "requirements.txt": "torch\n"}, 1),
+        ({"Dockerfile": "FROM pytorch/pytorch:1.8.0-cuda11.1\n", "README.md": "Needs PyTorch >= 1.8\n"}, 0),
+        ({"requirements.txt": "torch>=1.8\n", "requirements-old.txt": "torch>=1.8,<2.0\n"}, 0),
+        ({"requirements.txt": "torch<3\n"}, 0),
+    ],
+)
+def test_an_optimizer_of_an_old_torch_is_slow_only_where_no_line_admits_a_newer_one(project, files, count):
+    found = examine(OptimizerUnfused, project(LOOPED, files))
+    assert len(found) == count
+    assert all("asks for torch==1." in item.message for item in found)
 
 
 EARLY = """import torch

@@ -68,6 +68,15 @@ def told_version(patient: Patient, name: str, path: str) -> Meant | None:
     return Meant(version=named.newest, asked=named) if named is not None else None
 
 
+def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
+    """Whether any line of the project that bounds a package, a README's too, admits a release."""
+    try:
+        told = patient.project_versions.told(path, name)
+    except Unavailable:
+        return False
+    return any(item.wanted and item.admits(version) for item in (*_asked(patient, name, path), *told))
+
+
 def older_admitted(patient: Patient, name: str, path: str, version: str) -> Asked | None:
     """The project's line that lets a file run with a package older than a version; None where none says so.
 
