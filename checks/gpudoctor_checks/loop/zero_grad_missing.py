@@ -18,12 +18,14 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
+from gpudoctor.model.reading.optimizers import assignments_to
 from gpudoctor.model.reading.places import line_at
-from gpudoctor.model.reading.program import enclosing, steady
+from gpudoctor.model.reading.program import enclosing, loop_node, steady
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import judged, measured, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.saves import saves_of
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
@@ -53,6 +55,27 @@ OURS = (
 _SPEED = re.compile(r"^tests?_|(^|_)(bench\w*|profil\w*|speed|timing|latency|throughput|time_it)(_|$)")
 """Functions that repeat a step to measure it."""
 
+_MEASURES = frozenset(
+    {
+        "time.time",
+        "time.perf_counter",
+        "time.monotonic",
+        "time.process_time",
+        "time.perf_counter_ns",
+        "timeit.default_timer",
+        "torch.cuda.Event",
+        "torch.cuda.max_memory_allocated",
+    }
+)
+"""Calls that read a clock or the memory."""
+
+_DRAWS = frozenset(
+    {"torch.rand", "torch.randn", "torch.randint", "torch.rand_like", "torch.randn_like", "torch.randint_like"}
+)
+
+_MOVES = frozenset({"to", "cuda", "cpu", "float", "long", "half"})
+"""Methods that leave random numbers random."""
+
 
 class ZeroGradMissing(Check):
     """Gradients are never cleared between optimizer steps.
@@ -71,7 +94,8 @@ class ZeroGradMissing(Check):
         Gradient accumulation (cleared where the optimizer steps) is no finding. Engines and wrappers that
         clear by themselves (DeepSpeed, Lightning, HF Trainer) are left alone, and so is a loop that hands its
         optimizer to a function that could not be read. A loop over a range in a function that measures speed
-        or memory is a note: nobody keeps what it trains.
+        or memory is a note, and so is one that reads a clock or the memory and draws its targets at random:
+        nobody keeps what it trains.
     Remedies:
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:
@@ -130,7 +154,7 @@ class ZeroGradMissing(Check):
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[ast.AST] = set()
         local = frozenset().union(*(_functions_that_clear(script) for script in source.scripts))
-        for _, loop in source.training_loops:
+        for script, loop in source.training_loops:
             if loop.engine is not None:
                 continue
             steps = _steps(loop)
@@ -139,9 +163,9 @@ class ZeroGradMissing(Check):
             for name, step in _uncleared(loop, steps).items():
                 if step.node not in said:
                     said.add(step.node)
-                    yield self._found(loop, name, step)
+                    yield self._found(source, script, loop, name, step)
 
-    def _found(self, loop: Loop, name: str, step: Event) -> Finding:
+    def _found(self, source: Source, script: Script, loop: Loop, name: str, step: Event) -> Finding:
         evidence: tuple[Evidence, ...] = (
             step.span,
             *step.via,
@@ -156,7 +180,7 @@ class ZeroGradMissing(Check):
         broken = Cost(
             breaks="each update adds the gradients of all earlier steps, so training goes wrong silently"
         )
-        measures = _measures_speed(loop)
+        measures = _measures_speed(loop) or _measures_on_noise(source, script, loop)
         return self.finding(
             f"{name} steps on gradients that are never cleared: the loop at {line_at(loop.span, step.span)} "
             "calls backward() and step(), and nothing in it clears them.",
@@ -173,6 +197,47 @@ def _measures_speed(loop: Loop) -> bool:
     """Whether a loop repeats one step for its duration or its memory: nothing that it trains is kept."""
     counts = loop.iterates.startswith(("range(", "trange(", "tqdm(range("))
     return counts and bool(_SPEED.search(loop.function.rpartition(".")[2]))
+
+
+def _measures_on_noise(source: Source, script: Script, loop: Loop) -> bool:
+    """Whether a loop reads a clock or the memory while it fits targets that each pass draws anew.
+
+    Nothing can be learnt from them. Noise that a pass uses twice is what a model of diffusion learns to find,
+    and weights that are saved or evaluated are kept.
+    """
+    node = loop_node(script, loop)
+    if node is None or not any(
+        event.call is not None and event.call.name in _MEASURES for event in loop.events
+    ):
+        return False
+    evaluated = any(call.method == "eval" and call.span.line > loop.end_line for call in script.calls)
+    if evaluated or any(saves_of(other) for other in source.scripts):
+        return False
+    drawn = {event.node for event in loop.events if event.call is not None and event.call.name in _DRAWS}
+    read = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
+    names = {event.node: event.call.name for event in loop.events if event.call is not None}
+    # Only of torch's own losses is the second argument known to be the target: points drawn at random for a
+    # loss of the program's own may be what it learns from.
+    given = [
+        argument.id
+        for event in _backwards(loop)
+        if event.call is not None
+        for _, loss in assignments_to(node, event.call.receiver)
+        if isinstance(loss, ast.Call) and names.get(loss, "").startswith("torch.nn.")
+        for argument in (*loss.args[1:2], *(item.value for item in loss.keywords if item.arg == "target"))
+        if isinstance(argument, ast.Name)
+    ]
+    return any(
+        read.count(name) == 1 and any(_drawn(value) in drawn for _, value in assignments_to(node, name))
+        for name in given
+    )
+
+
+def _drawn(value: ast.expr) -> ast.expr:
+    """`torch.rand(8)` of `torch.rand(8).to(device)`."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _MOVES:
+        value = value.func.value
+    return value
 
 
 def _backwards(loop: Loop) -> list[Event]:

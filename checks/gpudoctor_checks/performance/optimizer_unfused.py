@@ -15,7 +15,7 @@ from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
 from gpudoctor.model.reading.recordings.judged import judged, percent, ran_on_cpu, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.versions import meant_version
+from gpudoctor.model.reading.versions import Meant, a_line_admits, meant_version
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
@@ -26,7 +26,7 @@ _OLD = re.compile(r"transformers\.(AdamW|optimization\.AdamW)$")
 _WORDS = {
     "old": "transformers' {optimizer} goes over the parameters one by one ({where}).",
     "foreach": "{optimizer} is told to go over the parameters one by one (foreach=False, {where}).",
-    "version": "{optimizer} of this torch goes over the parameters one by one ({where}).",
+    "version": "{optimizer} of torch before 2.0 goes over the parameters one by one ({where}; {origin}).",
 }
 _FEW = 4
 """Tensors that are updated in so few launches that fusing them saves nothing."""
@@ -45,9 +45,10 @@ class OptimizerUnfused(Check):
         of some microseconds each, every step. The foreach form does them in a few launches for all tensors
         together, the fused form in one pass.
     How it knows:
-        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is no finding. On
-        the CPU one by one is the default; there only a run says what it costs. An optimizer of a few tensors
-        by name (`Adam([image])`) has nothing to fuse and is silent.
+        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is no finding. Of a
+        project that pins an older torch in one file and admits 2.0 in another it says nothing either. On the
+        CPU one by one is the default; there only a run says what it costs. An optimizer of a few tensors by
+        name (`Adam([image])`) has nothing to fuse and is silent.
     False alarms:
         Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries,
         which may be why it was switched off.
@@ -126,7 +127,7 @@ class OptimizerUnfused(Check):
     def _suspected(self, patient: Patient, *, cpu: bool) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
-            old = _torch(patient, program.entry.path) < self.limit("torch")
+            old = _old(patient, program.entry.path, self.limit("torch"))
             if not cpu and program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._optimizers(program, old), *self._classes(program), *self._by_hand(program)):
@@ -136,18 +137,18 @@ class OptimizerUnfused(Check):
                     seen.add(place)
                     yield finding
 
-    def _optimizers(self, program: Program, old: bool) -> Iterator[Finding]:
+    def _optimizers(self, program: Program, old: Meant | None) -> Iterator[Finding]:
         """Optimizers of libraries, those of one kind in one script together."""
         for script in program.scripts:
             kinds: dict[tuple[str, str], list[Call]] = {}
             for call in _candidates(script):
-                kind = _kind(call, old)
+                kind = _kind(call, old is not None)
                 if kind is not None:
                     kinds.setdefault((kind, call.method), []).append(call)
             for (kind, optimizer), calls in kinds.items():
                 where = lines_at((call.span for call in calls), script.path)
                 yield self.finding(
-                    _WORDS[kind].format(optimizer=optimizer, where=where),
+                    _WORDS[kind].format(optimizer=optimizer, where=where, origin=old.origin if old else ""),
                     evidence=(*(call.span for call in calls), next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{min(call.span.line for call in calls)}",
@@ -219,10 +220,14 @@ def _kind(call: Call, old: bool) -> str | None:
     return "version" if old and not call.open_ended else None
 
 
-def _torch(patient: Patient, path: str) -> float:
-    """The major version of torch that a script is written for; infinite when nothing names it."""
-    version = numbers(meant_version(patient, "torch", path).version or "")
-    return float(version[0]) if version else float("inf")
+def _old(patient: Patient, path: str, first: float) -> Meant | None:
+    """The torch before a major version that a script is written for; None where a newer one may run it."""
+    meant = meant_version(patient, "torch", path)
+    version = numbers(meant.version or "")
+    if not version or version[0] >= first:
+        return None
+    # Of two statements of the project, one may admit the newer torch: then which one runs cannot be told.
+    return None if meant.asked is not None and a_line_admits(patient, "torch", path, f"{first:g}.0") else meant
 
 
 @by_script

@@ -61,7 +61,7 @@ def saving(program: Program) -> Saved:
     engines = [loop for loop in loops if loop.engine is not None]
     if engines:
         return _engine_saving(program, engines)
-    calls = tuple((script, call) for script in program.scripts for call in _saves_of(script))
+    calls = tuple((script, call) for script in program.scripts for call in saves_of(script))
     if any(_has_keeper(script) for script in program.scripts):
         return Saved(how=Saving.RESUMABLE, calls=calls)
     if not calls:
@@ -79,7 +79,7 @@ def _engine_saving(program: Program, engines: list[Loop]) -> Saved:
     saves = any(
         "model" in call.method or call.method == "save_checkpoint"
         for script in program.scripts
-        for call in _saves_of(script)
+        for call in saves_of(script)
     )
     if not told or not all((loop.engine or "").startswith(SAVING_ENGINES) for loop in engines):
         return Saved(how=Saving.RESUMABLE)
@@ -98,7 +98,8 @@ def _told_off(script: Script) -> tuple[Call, ...]:
 
 
 @once
-def _saves_of(script: Script) -> tuple[Call, ...]:
+def saves_of(script: Script) -> tuple[Call, ...]:
+    """The calls of a script that save progress."""
     return tuple(call for call in script.calls if _is_save(call))
 
 

@@ -25,6 +25,10 @@ class Meant:
     @property
     def origin(self) -> str:
         """Why this version counts: `2.13.0 is installed`, `requirements.txt:3 asks for torch==1.7.1`."""
+        if self.asked is not None and self.asked.prose:
+            return (
+                f"{self.asked.path}:{self.asked.line} names {self.asked.name} {self.asked.wanted.strip('=.*')}"
+            )
         if self.asked is not None and self.asked.own:
             return f"{self.asked.path}:{self.asked.line} is the project's own {self.asked.name} {self.version}"
         if self.asked is not None:
@@ -45,6 +49,32 @@ def meant_version(patient: Patient, name: str, path: str) -> Meant:
         return Meant(version=barred.newest if barred is not None else have, asked=barred)
     bounds = [(item.newest, item) for item in asked if item.newest is not None]
     return Meant(version=bounds[0][0], asked=bounds[0][1]) if bounds else Meant(version=None)
+
+
+def told_version(patient: Patient, name: str, path: str) -> Meant | None:
+    """The release that a README names in a sentence, where it is not the installed one.
+
+    It counts where no file for a tool bounds the package. It shows what the project means, and bars nothing: a
+    finding that does not hold for that release is a note.
+    """
+    have = installed_version(patient, name)
+    if have is None or _runs(patient) or any(item.wanted for item in _asked(patient, name, path)):
+        return None
+    try:
+        told = patient.project_versions.told(path, name)
+    except Unavailable:
+        return None
+    named = next((item for item in told if not item.admits(have)), None)
+    return Meant(version=named.newest, asked=named) if named is not None else None
+
+
+def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
+    """Whether any line of the project that bounds a package, a README's too, admits a release."""
+    try:
+        told = patient.project_versions.told(path, name)
+    except Unavailable:
+        return False
+    return any(item.wanted and item.admits(version) for item in (*_asked(patient, name, path), *told))
 
 
 def older_admitted(patient: Patient, name: str, path: str, version: str) -> Asked | None:

@@ -30,6 +30,8 @@ class Asked:
     """The project's folder: the file's own, or the one above `requirements/`."""
     own: bool = False
     """Whether the project carries the package itself: `src/transformers` beside its examples."""
+    prose: bool = False
+    """Whether a README says so in a sentence: what the project means, and no rule for a tool."""
 
     def admits(self, version: str) -> bool:
         """Whether a release meets the specifiers; local parts and pre-release letters do not count."""
@@ -58,7 +60,15 @@ class ProjectVersions:
 
     def of(self, path: str, name: str) -> tuple[Asked, ...]:
         """The lines about one package that count for a file: those of the nearest folder that has any."""
-        found = [asked for asked in self.folders.get(os.path.dirname(path), ()) if asked.name == name]
+        return self._nearest(path, name, prose=False)
+
+    def told(self, path: str, name: str) -> tuple[Asked, ...]:
+        """What the READMEs' sentences say about one package: those of the nearest folder that has any."""
+        return self._nearest(path, name, prose=True)
+
+    def _nearest(self, path: str, name: str, *, prose: bool) -> tuple[Asked, ...]:
+        lines = self.folders.get(os.path.dirname(path), ())
+        found = [asked for asked in lines if asked.name == name and asked.prose is prose]
         return tuple(asked for asked in found if asked.folder == found[0].folder)
 
 

@@ -18,6 +18,8 @@ class Found:
     """Version specifiers (PEP 440)."""
     line: int
     """1-based."""
+    prose: bool = False
+    """Whether a sentence of a README says so."""
 
 
 Reader = Callable[[str], Iterator[Found]]
@@ -32,6 +34,22 @@ _TYPED = re.compile(
     r"(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;`\n]+)"
 )
 """A command that a manual tells its reader to type: `$ pip install torch==1.7.1`."""
+_NUMBER = r"\d+(?:\.\d+)*\.(?:\d+|[xX](?!\w))"
+_SENTENCE = re.compile(
+    r"(?<![\w.-])(?:py)?torch(?P<between>[\s*_`\[\](){}:,~|=<>≥≤!-]{0,12}(?:versions?|ver\.)?[\s*_`(:>=<≥≤]{0,6}v?)"
+    rf"(?P<first>{_NUMBER})(?P<more>(?:\s?(?:/|-|\u2013|~|and|or|to)\s?v?{_NUMBER})*)(?P<after>\s?\+(?!cu|cpu|rocm))?",
+    re.IGNORECASE,
+)
+"""PyTorch and a release of it in a sentence: `PyTorch 0.3`, `torch >= 0.4.1`, `PyTorch (0.4.0/1.0.0)`."""
+_NEEDED = re.compile(
+    r"\b(requir|install|test|depend|prerequisit|need|environment|built|develop|implement|support|us(e|es|ed|ing)\b|"
+    r"run|python|cuda)",
+    re.IGNORECASE,
+)
+_UPWARDS = re.compile(
+    r"\b(at least|minim\w+|newer|higher|later|greater|above|upwards?|latest|more recent)\b|이상|以上", re.I
+)
+_DENIED = re.compile(r"\b(not|cannot|no longer)\b|n't\b", re.IGNORECASE)
 
 
 def formats(path: str) -> Reader | None:
@@ -156,6 +174,44 @@ def manual(text: str) -> Iterator[Found]:
     for items in found.values():
         if items[0].wanted.startswith("==") and len({item.wanted for item in items}) == 1:
             yield items[0]
+    yield from _sentences(text)
+
+
+def _sentences(text: str) -> Iterator[Found]:
+    """The newest torch that a README's sentences name; where one is a lower bound, only that bound."""
+    told: list[tuple[tuple[int, ...], Found]] = []
+    lines = text.splitlines()
+    least = any("minim" in line.lower() for line in lines if line.lstrip().startswith("|"))
+    for number, line in enumerate(lines, 1):
+        if _TYPED.match(line):
+            continue
+        bare = re.sub(r"https?://[^\s)\]>]*", "", line).lstrip(" \t#*-+>|`[")
+        for match in _SENTENCE.finditer(bare):
+            if match.start() and not _NEEDED.search(bare):
+                continue  # a sentence about a release of PyTorch, not about what the project needs
+            between = match["between"]
+            upwards = (
+                match["after"]
+                or re.search(r"[>≥]", between)
+                or (_UPWARDS.search(bare) and not _DENIED.search(bare))
+                or (least and line.lstrip().startswith("|"))
+            )
+            if re.search(r"[<≤!]", between):
+                continue
+            named = [match["first"], *re.findall(_NUMBER, match["more"])]
+            parts = {
+                word: tuple(int(part) for part in word.lower().split(".") if part != "x") for word in named
+            }
+            newest = max(named, key=parts.__getitem__)
+            release = ".".join(str(part) for part in parts[newest])
+            # `0.3` and `1.x` are all releases that begin so, `0.4.0` is one.
+            wanted = f">={release}" if upwards else f"=={release}" + (".*" if len(parts[newest]) < 3 else "")
+            told.append((parts[newest], Found(name="torch", wanted=wanted, line=number, prose=True)))
+    bounds = [item for _, item in told if item.wanted.startswith(">")]
+    if bounds:
+        yield bounds[0]
+    elif told:
+        yield max(told, key=lambda pair: pair[0])[1]
 
 
 def _filled(line: str, values: Mapping[str, str]) -> str:

@@ -83,9 +83,11 @@ def _asked_in(folder: str) -> list[Asked]:
     for path in sorted(wanted[:_ENOUGH_FILES], key=is_manual):
         named = {item.name for item in found if item.wanted} if is_manual(path) else set()
         found += [
-            Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=folder)
+            Asked(
+                name=item.name, wanted=item.wanted, path=path, line=item.line, folder=folder, prose=item.prose
+            )
             for item in _read(path)
-            if item.name not in named
+            if item.prose or item.name not in named
         ]
     return found
 

@@ -531,8 +531,12 @@ def _of_module(module: Module, name: str) -> str:
 
 
 def _bare_names(node: ast.AST) -> Iterator[str]:
+    """Names that code reads. A whole statement of one name, `set_seeds` without parentheses, calls nothing."""
+    shown = {
+        id(part.value) for part in walk(node) if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)
+    }
     for part in walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in shown:
             yield part.id
 
 

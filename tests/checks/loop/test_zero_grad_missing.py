@@ -110,7 +110,66 @@ SPEED = """
         ("benchmark_layer", "x in data", Severity.ERROR),
     ],
 )
-def test_a_loop_that_measures_trains_nothing(name, loop, severity):
+def test_a_loop_in_a_function_that_measures_trains_nothing(name, loop, severity):
     [finding] = examine(ZeroGradMissing, script_patient(SPEED.format(name=name, loop=loop)))
     assert finding.severity is severity
     assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)
+
+
+NOISE = """
+    import time, torch
+    def look(layer, data, table, physics):
+        criterion = torch.nn.CrossEntropyLoss()
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        for size in range(8, 512, 8):
+            begin = {clock}
+            inputs = torch.ones(size, 8).cuda()
+            {target}
+            cost = {cost}
+            cost.backward()
+            optimizer.step()
+            table[size] = {clock} - begin
+        {after}
+    look(torch.nn.Linear(8, 3).cuda(), [], {{}}, None)
+"""
+COST = "criterion(layer(inputs), wanted)"
+CLOCK, TARGET = "time.perf_counter()", "wanted = torch.randint(0, 3, (size,)).cuda()"
+
+
+@pytest.mark.parametrize(
+    ("clock", "target", "after", "severity"),
+    [
+        (CLOCK, TARGET, "print(table)", Severity.NOTE),
+        (
+            "torch.cuda.max_memory_allocated()",
+            "wanted = torch.rand(size, 3, device='cuda')",
+            "pass",
+            Severity.NOTE,
+        ),
+        ("len(data)", TARGET, "pass", Severity.ERROR),
+        (CLOCK, "wanted = data[size].cuda()", "pass", Severity.ERROR),
+        (CLOCK, TARGET, "torch.save(layer.state_dict(), 'x.pt')", Severity.ERROR),
+        (CLOCK, TARGET, "layer.eval(); print(layer(inputs))", Severity.ERROR),
+        (CLOCK, "wanted = torch.randn(size, 8).cuda(); inputs = inputs + wanted", "pass", Severity.ERROR),
+    ],
+)
+def test_a_loop_that_measures_on_random_targets_trains_nothing(clock, target, after, severity):
+    [finding] = examine(
+        ZeroGradMissing, script_patient(NOISE.format(clock=clock, target=target, after=after, cost=COST))
+    )
+    assert finding.severity is severity
+    assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("cost", "severity"),
+    [
+        ("torch.nn.functional.cross_entropy(layer(inputs), target=wanted)", Severity.NOTE),
+        ("physics(layer, wanted)", Severity.ERROR),
+        ("criterion(layer(wanted), inputs)", Severity.ERROR),
+    ],
+)
+def test_points_drawn_at_random_for_another_loss_may_train(cost, severity):
+    script = NOISE.format(clock=CLOCK, target=TARGET, after="pass", cost=cost)
+    [finding] = examine(ZeroGradMissing, script_patient(script))
+    assert finding.severity is severity

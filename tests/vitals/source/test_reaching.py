@@ -45,6 +45,8 @@ UNREACHED = [
     "DEBUG = False\nif DEBUG and model is not None:\n    torch.save(1, 'x')\n",
     "FAST = True\nif FAST:\n    pass\nelse:\n    torch.save(1, 'x')\n",
     "def stop():\n    return 3\n    torch.save(1, 'x')\nstop()\n",
+    "def settle():\n    torch.save(1, 'x')\nsettle\n",
+    "def settle():\n    torch.save(1, 'x')\ndef go():\n    settle\n    return 3\ngo()\n",
 ]
 
 
@@ -66,6 +68,7 @@ REACHED = [
     "def made():\n    torch.save(1, 'x')\nglobals()['ma' + 'de']()\n",
     "class Used:\n    def never(self):\n        torch.save(1, 'x')\ngetattr(Used(), input())()\n",
     "def made():\n    torch.save(1, 'x')\nKINDS = {'x': made}\n",
+    "def made():\n    torch.save(1, 'x')\nmade\nready = made\nready()\n",
     "def made():\n    torch.save(1, 'x')\nKINDS = ['made']\n",
     "def outer():\n    def inner():\n        torch.save(1, 'x')\n    return inner\nouter()()\n",
     "DEBUG = False\ndef on():\n    global DEBUG\n    DEBUG = True\non()\nif DEBUG:\n    torch.save(1, 'x')\n",
@@ -134,6 +137,16 @@ def test_an_imported_module_keeps_what_its_importer_reaches(names):
     assert defined == {"train", "used"}
     _, both = names(files, ("train.py", "helper.py"))
     assert both == {"train", "used", "unused"}
+
+
+def test_a_name_that_is_only_imported_and_shown_is_not_called(names):
+    files = {
+        "train.py": "from help import *\nfrom help import fix, seed\n" + TRAIN + "fix\nseed()\ntrain()\n",
+        "help.py": "import torch\ndef fix():\n    torch.load('x')\ndef seed():\n    torch.save(1, 'x')\n",
+    }
+    calls, _ = names(files)
+    assert "torch.save" in calls
+    assert "torch.load" not in calls
 
 
 def test_a_program_that_does_not_train_keeps_everything(names):
