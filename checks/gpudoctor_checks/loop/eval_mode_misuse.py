@@ -15,6 +15,7 @@ from gpudoctor.model.reading.modes import (
     mode_layers,
     model_of,
     named_layers,
+    only_inputs_are_trained,
     resolved,
     speaks_of_eval,
     switches_to_eval,
@@ -164,7 +165,7 @@ class EvalModeMisuse(Check):
         for script in source.scripts:
             for loop in script.loops:
                 yield from self._evaluation(source, script, loop, said, layers=layers)
-        for left in _left(source):
+        for left in () if only_inputs_are_trained(source) else _left(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
                 yield self._training(source, left, layers)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.optimizers import optimizers
 from gpudoctor.model.reading.program import calls_function, enclosing
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
@@ -120,6 +121,20 @@ def loaded_in_eval_mode(source: Source) -> bool:
     if own or not any(_loads(call) for call in calls) or any(switches_to_train(call) for call in calls):
         return False
     return not any(_drops(call) and not call.name.startswith("peft.") for call in calls)
+
+
+def only_inputs_are_trained(source: Source) -> bool:
+    """Whether a program's optimizers hold tensors by name and no network: codes, images, a prompt.
+
+    The network is fixed then, and eval mode is where it belongs.
+    """
+    given = [one.given for one in optimizers(source)]
+    return bool(given) and all(
+        isinstance(item, ast.List | ast.Tuple)
+        and bool(item.elts)
+        and all(isinstance(part, ast.Name | ast.Attribute) for part in item.elts)
+        for item in given
+    )
 
 
 def builds_no_graph(source: Source, call: Call) -> bool:
