@@ -8,11 +8,13 @@ from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.optimizers import optimizers
 from gpudoctor.model.reading.program import calls_function, enclosing
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
     r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
 )
+_DROPOUT = re.compile(r"torch\.nn\.\w*Dropout\w*$")
 _KINDS = {
     "dropout": re.compile(r"dropout|\.Transformer", re.IGNORECASE),
     "batch norm": re.compile(r"BatchNorm"),
@@ -91,13 +93,12 @@ def _a_model(call: Call) -> bool:
 def mode_layers(source: Source) -> bool:
     """Whether the program builds layers that behave differently in eval mode: dropout, batch norm, or a
     library's model that has them."""
-    return any(_has_mode_layers(script) for script in source.scripts)
+    return any(_layers_in(source, script) for script in source.scripts)
 
 
 def named_layers(source: Source) -> str:
     """Those layers in words: `dropout`, `dropout and batch norm`; of a library's model nobody knows which."""
-    kinds = {kind for script in source.scripts for kind in _mode_layers(script)}
-    return layer_words(kinds)
+    return layer_words({kind for script in source.scripts for kind in _layers_in(source, script)})
 
 
 def layer_words(names: Iterable[str]) -> str:
@@ -155,15 +156,94 @@ def _may_hold_parameters(source: Source, call: Call) -> bool:
     return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
 
 
-def _has_mode_layers(script: Script) -> bool:
-    return bool(_mode_layers(script))
+def _layers_in(source: Source, script: Script) -> frozenset[str]:
+    """Names of what builds such layers, but for dropout that is 0 in this program."""
+    found = _mode_layers(script)
+    if not any(re.search("dropout", name, re.IGNORECASE) for name in found):
+        return found
+    return _mode_layers(
+        script, frozenset(id(call) for call in script.calls if _drops_nothing(source, script, call))
+    )
+
+
+def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
+    """Whether all that a call says of dropout is a probability of 0."""
+    if call.name.startswith(_LIBRARIES) or _loads(call):
+        return False  # other layers come with it
+    given = [item.value for item in call.node.keywords if item.arg and "dropout" in item.arg]
+    if _DROPOUT.match(call.name):
+        rate = next((item.value for item in call.node.keywords if item.arg == "p"), None)
+        given += [rate] if rate is not None else call.node.args[:1]
+    return bool(given) and all(_is_zero(source, script, call.function, item) for item in given)
+
+
+def _is_zero(source: Source, script: Script, function: str, value: ast.expr, depth: int = 4) -> bool:
+    """Whether a value is 0: written so, or a parameter with that default for which nobody gives another value."""
+    if isinstance(value, ast.Constant):
+        return not value.value and value.value is not None
+    owner, _, last = function.rpartition(".")
+    made = script.classes.get(owner)
+    node = made.methods.get(last) if made is not None and last == "__init__" else None
+    if not isinstance(value, ast.Name) or node is None or depth == 0:
+        return False
+    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
+    defaults: dict[str, ast.expr | None] = dict(
+        zip(reversed(names), reversed(node.args.defaults), strict=False)
+    )
+    defaults |= {
+        item.arg: given for item, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    }
+    default = defaults.get(value.id)
+    if not isinstance(default, ast.Constant) or default.value is None or default.value:
+        return False
+    if any(isinstance(item, ast.Name) and item.id == value.id and isinstance(item.ctx, ast.Store)
+           for item in ast.walk(node)):  # fmt: skip
+        return False
+    return _called_by_name_alone(source, owner) and all(
+        _gives_zero(source, other, site, value.id, names, depth)
+        for other in source.scripts
+        for site in other.calls
+        if site.method == owner
+    )
+
+
+def _gives_zero(source: Source, script: Script, site: Call, name: str, names: list[str], depth: int) -> bool:
+    """Whether a call that makes an object leaves a parameter at its default of 0, or gives 0."""
+    if any(item.arg is None for item in site.node.keywords) or any(
+        isinstance(item, ast.Starred) for item in site.node.args
+    ):
+        return False
+    given = next((item.value for item in site.node.keywords if item.arg == name), None)
+    at = names.index(name) - 1 if name in names else len(site.node.args)
+    if given is None and at < len(site.node.args):
+        given = site.node.args[at]
+    return given is None or _is_zero(source, script, site.function, given, depth - 1)
 
 
 @once
-def _mode_layers(script: Script) -> frozenset[str]:
-    """Names of classes and functions that build such layers."""
+def _called_by_name_alone(source: Source, name: str) -> bool:
+    """Whether a class of the program is only called: not handed on, registered, extended or looked up."""
+    for script in source.scripts:
+        called = {id(call.func) for call in nodes(script, ast.Call)}
+        named: list[ast.expr] = [node for node in nodes(script, ast.Name) if node.id == name]
+        named += [node for node in nodes(script, ast.Attribute) if node.attr == name]
+        if any(id(node) not in called for node in named):
+            return False
+        for definition in nodes(script, ast.ClassDef):
+            if definition.name == name and definition.decorator_list:
+                return False
+        if any(item.value == name for item in nodes(script, ast.Constant)):
+            return False
+    return True
+
+
+@once
+def _mode_layers(script: Script, idle: frozenset[int] = frozenset()) -> frozenset[str]:
+    """Names of classes and functions that build such layers, but for some calls that drop nothing."""
     found: set[str] = set()
     for call in script.calls:
+        if id(call) in idle:
+            continue
         library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
         if library or (_LAYERS.match(call.name) and not _without_statistics(call)):
             found.add(call.name)

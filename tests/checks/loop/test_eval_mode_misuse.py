@@ -317,3 +317,56 @@ FITTED = """
 )
 def test_a_network_that_is_fixed_belongs_in_eval_mode(given, found):
     assert len(examine(EvalModeMisuse, script_patient(FITTED.format(given=given)))) == found
+
+
+BLOCKS = """
+    import torch
+
+    class Block(torch.nn.Module):
+        def __init__(self, width, rate={default}):
+            super().__init__()
+            self.map = torch.nn.Linear(width, width)
+            self.off = torch.nn.Dropout(rate)
+
+        def forward(self, x):
+            return self.off(self.map(x))
+
+    class Net(torch.nn.Module):
+        def __init__(self, width, rate=0.0):
+            super().__init__()
+            self.blocks = torch.nn.Sequential({block})
+
+        def forward(self, x):
+            return self.blocks(x)
+
+    def validate(net, val_loader):
+        with torch.no_grad():
+            for x in val_loader:
+                print(net(x).sum())
+
+    net = {net}
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    validate(net, torch.utils.data.DataLoader(torch.randn(100, 8)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "block", "net", "found"),
+    [
+        ("0.0", "Block(width)", "Net(8)", 0),
+        ("0.0", "Block(width, rate)", "Net(8)", 0),
+        ("0.0", "Block(width, rate=rate)", "Net(8, rate=0.0)", 0),
+        ("0.5", "Block(width)", "Net(8)", 1),
+        ("0.0", "Block(width, 0.1)", "Net(8)", 1),
+        ("0.0", "Block(width, rate)", "Net(8, 0.1)", 1),
+        ("0.0", "Block(width, rate)", "Net(**torch.load('how.pt'))", 1),
+        ("0.0", "Block(width, rate)", "globals()['Net'](8, 0.1)", 1),
+    ],
+)
+def test_a_dropout_that_is_0_in_this_program_is_none(default, block, net, found):
+    text = BLOCKS.format(default=default, block=block, net=net)
+    assert len(examine(EvalModeMisuse, script_patient(text))) == found
