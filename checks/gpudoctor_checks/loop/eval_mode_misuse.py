@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.earlier_modes import left_in_eval_mode
 from gpudoctor.model.reading.modes import (
     builds_no_graph,
     callers,
@@ -196,6 +197,8 @@ class EvalModeMisuse(Check):
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
+        if mode and left_in_eval_mode(source, script, loop.function, node, model):
+            mode = False  # a training that ends with an evaluation ran before
         lacks = {
             "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
             "mode": f"without {model}.eval(): its {layers} {verb(layers)} as in training",

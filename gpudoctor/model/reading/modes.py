@@ -178,7 +178,7 @@ def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
 
 
 def _is_zero(source: Source, script: Script, function: str, value: ast.expr, depth: int = 4) -> bool:
-    """Whether a value is 0: written so, or a parameter with that default for which nobody gives another value."""
+    """Whether a value is 0: written so, or a parameter with that default, and nobody gives another."""
     if isinstance(value, ast.Constant):
         return not value.value and value.value is not None
     owner, _, last = function.rpartition(".")

@@ -370,3 +370,60 @@ BLOCKS = """
 def test_a_dropout_that_is_0_in_this_program_is_none(default, block, net, found):
     text = BLOCKS.format(default=default, block=block, net=net)
     assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+AFTERWARDS = """
+    import torch
+
+    def measure(net, loader):
+        {measure}
+        with torch.no_grad():
+            return sum(net(x).sum() for x in loader)
+
+    def fit(net, loader, optimizer):
+        for epoch in range(9):
+            net.train()
+            for x in loader:
+                optimizer.zero_grad()
+                net(x).mean().backward()
+                optimizer.step()
+            {end}
+
+    def confusion(model, test_loader):
+        found = []
+        with torch.no_grad():
+            for x in test_loader:
+                found.append(model(x))
+        return found
+
+    first = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
+    other = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    {before}
+    fit(first, loader, torch.optim.SGD(first.parameters(), lr=0.1))
+    {after}
+    confusion(model={whose}, test_loader=loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"end": "measure(net, loader)", "measure": "net.eval()"}, 0),
+        ({"end": "net.train(False)"}, 0),
+        ({"end": "pass"}, 1),
+        ({"end": "if epoch > 3: net.eval()"}, 1),
+        ({"end": "if epoch > 3: measure(net, loader)", "measure": "net.eval()"}, 1),
+        ({"end": "measure(net, loader)", "measure": "pass"}, 1),
+        ({"whose": "other"}, 1),
+        ({"after": "first.train()"}, 1),
+        ({"after": "fit(other, loader, torch.optim.SGD(other.parameters(), lr=0.1))"}, 0),
+        ({"before": "confusion(first, loader)"}, 1),  # before the training, too
+    ],
+)
+def test_a_training_may_leave_the_model_in_eval_mode(change, found):
+    parts = {"measure": "pass", "end": "net.eval()", "whose": "first", "before": "pass", "after": "pass"}
+    findings = examine(EvalModeMisuse, script_patient(AFTERWARDS.format(**parts | change)))
+    lines = [item for item in findings if item.fact("how") == "mode" and "test_loader" in item.span.text]
+    assert len(lines) == found
