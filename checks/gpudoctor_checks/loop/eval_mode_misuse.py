@@ -13,6 +13,7 @@ from gpudoctor.model.reading.modes import (
     forwards,
     in_eval_mode,
     loaded_in_eval_mode,
+    made_by_loading,
     mode_layers,
     model_of,
     named_layers,
@@ -197,6 +198,8 @@ class EvalModeMisuse(Check):
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
+        if mode and made_by_loading(source, script, model):
+            mode = False
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
             mode = False  # a training that ends with an evaluation ran before
         lacks = {

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.optimizers import optimizers
+from gpudoctor.model.reading.optimizers import assignments_to, function_of, optimizers
 from gpudoctor.model.reading.program import calls_function, enclosing
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
 from gpudoctor.model.reading.syntax import nodes
@@ -122,6 +122,58 @@ def loaded_in_eval_mode(source: Source) -> bool:
     if own or not any(_loads(call) for call in calls) or any(switches_to_train(call) for call in calls):
         return False
     return not any(_drops(call) and not call.name.startswith("peft.") for call in calls)
+
+
+def made_by_loading(source: Source, script: Script, model: str) -> bool:
+    """Whether an attribute of an object holds a loaded model alone, through wrappers, that nothing switches.
+
+    A parameter or a name may be another model elsewhere; an attribute is followed in its own script.
+    """
+    last = model.rpartition(".")[2]
+    switched = {
+        model_of(call).rpartition(".")[2] if "." in call.receiver else ""
+        for other in source.scripts
+        for call in other.calls
+        if switches_to_train(call)
+    }
+    if not model.startswith("self.") or {last, ""} & switched:
+        return False
+    by_node = {call.node: call for call in script.calls}
+    values = [value for _, value in assignments_to(script.tree, model)]
+    return bool(values) and all(_loaded(script, by_node, value) for value in values)
+
+
+def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, depth: int = 6) -> bool:
+    """Whether a value is a loaded model, as it is or wrapped."""
+    if depth == 0:
+        return False
+    if isinstance(value, ast.Name):
+        scope = function_of(script, value)
+        # what a wrapper makes of a name has that name inside of it: the first value is the one to tell
+        given = [
+            item
+            for _, item in assignments_to(scope, value.id)
+            if not any(isinstance(part, ast.Name) and part.id == value.id for part in ast.walk(item))
+        ]
+        return bool(given) and all(_loaded(script, calls, item, depth - 1) for item in given)
+    call = calls.get(value) if isinstance(value, ast.Call) else None
+    if call is None:
+        return False
+    if _loads(call):
+        return True
+    if call.receiver == "self":
+        owner = script.classes.get(call.function.partition(".")[0])
+        method = owner.methods.get(call.method) if owner is not None else None
+        backs = (
+            [node.value for node in ast.walk(method) if isinstance(node, ast.Return)]
+            if method is not None
+            else []
+        )
+        return bool(backs) and all(
+            item is not None and _loaded(script, calls, item, depth - 1) for item in backs
+        )
+    wraps = call.name.startswith(("torch.nn.parallel.", "torch.distributed.")) and call.node.args
+    return bool(wraps) and _loaded(script, calls, call.node.args[0], depth - 1)
 
 
 def only_inputs_are_trained(source: Source) -> bool:

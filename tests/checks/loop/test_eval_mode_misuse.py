@@ -427,3 +427,54 @@ def test_a_training_may_leave_the_model_in_eval_mode(change, found):
     findings = examine(EvalModeMisuse, script_patient(AFTERWARDS.format(**parts | change)))
     lines = [item for item in findings if item.fact("how") == "mode" and "test_loader" in item.span.text]
     assert len(lines) == found
+
+
+JUDGE = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    class Grader:
+        def __init__(self, rank):
+            self.policy = AutoModelForCausalLM.from_pretrained("some/model")
+            self.optimizer = torch.optim.AdamW(self.policy.parameters())
+            {held}
+
+        def _build(self, rank):
+            judge = {made}
+            judge = DistributedDataParallel(judge, device_ids=[rank])
+            return judge
+
+        def grade(self, eval_loader):
+            with torch.no_grad():
+                for batch in eval_loader:
+                    print(self.judge(**batch).logits)
+
+        def fit(self, loader):
+            {switch}
+            for batch in loader:
+                self.optimizer.zero_grad()
+                self.policy(**batch).loss.backward()
+                self.optimizer.step()
+
+    grader = Grader(0)
+    grader.fit(torch.utils.data.DataLoader([1, 2]))
+    grader.grade(torch.utils.data.DataLoader([1, 2]))
+"""
+_LOAD = "AutoModelForSequenceClassification.from_pretrained('some/judge')"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"held": f"self.judge = {_LOAD}"}, 0),
+        ({"switch": "self.judge.train()"}, 1),
+        ({"switch": "for model in (self.policy, self.judge): model.train()"}, 1),
+        ({"made": "torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))"}, 1),
+    ],
+)
+def test_a_loaded_model_beside_the_one_that_trains_stays_in_eval_mode(change, found):
+    parts = {"held": "self.judge = self._build(rank)", "made": _LOAD, "switch": "self.policy.train()"}
+    findings = examine(EvalModeMisuse, script_patient(JUDGE.format(**parts | change)))
+    assert len([item for item in findings if item.fact("how") == "mode"]) == found
