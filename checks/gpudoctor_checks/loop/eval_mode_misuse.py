@@ -6,15 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.earlier_modes import left_in_eval_mode
 from gpudoctor.model.reading.modes import (
     builds_no_graph,
     callers,
     forwards,
     in_eval_mode,
     loaded_in_eval_mode,
+    made_by_loading,
     mode_layers,
     model_of,
     named_layers,
+    only_inputs_are_trained,
     resolved,
     speaks_of_eval,
     switches_to_eval,
@@ -164,7 +167,7 @@ class EvalModeMisuse(Check):
         for script in source.scripts:
             for loop in script.loops:
                 yield from self._evaluation(source, script, loop, said, layers=layers)
-        for left in _left(source):
+        for left in () if only_inputs_are_trained(source) else _left(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
                 yield self._training(source, left, layers)
@@ -195,6 +198,10 @@ class EvalModeMisuse(Check):
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
+        if mode and made_by_loading(source, script, model):
+            mode = False
+        if mode and left_in_eval_mode(source, script, loop.function, node, model):
+            mode = False  # a training that ends with an evaluation ran before
         lacks = {
             "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
             "mode": f"without {model}.eval(): its {layers} {verb(layers)} as in training",

@@ -30,6 +30,7 @@ from gpudoctor.model.reading.recordings.judged import LEAST_STEPS, Run, judged, 
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.recordings.steady import counts
 from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.trained import adapted, trained_models
 from gpudoctor.model.reading.written import Written, as_number, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
@@ -58,9 +59,14 @@ OTHERS = (
 """Words of optimizers that have adam in their name and rates of their own."""
 
 REINFORCED = re.compile(
-    r"\b(DPO|ORPO|KTO|CPO|PPO|GRPO|RLOO|Reward|PRM|GKD|XPO|BCO|NashMD|OnlineDPO)\w*Trainer\b"
+    r"\b(DPO|ORPO|KTO|CPO|PPO|GRPO|RLOO|Reward|PRM|GKD|XPO|BCO|NashMD|OnlineDPO)\w*(?:Trainer|Config)\b"
 )
 """Trainers of preference and reinforcement learning, whose rates are ten times smaller."""
+
+
+_PREFERRED = re.compile(r"(?:^|_|\b)(?:chosen|preferred|accepted|winner)(?:$|_|\b)")
+_REFUSED = re.compile(r"(?:^|_|\b)(?:reject(?:ed)?|dispreferred|loser)(?:$|_|\b)")
+"""What a training on preferences compares: the two answers to one prompt."""
 
 
 _NOTHING = "nothing is learned"
@@ -82,6 +88,8 @@ class Rate:
     """`lora`, `full`, or "" when nobody says."""
     small: Network | None = None
     """The network that it trains, where every layer of it was counted."""
+    preference: bool = False
+    """Whether the training is on preferences or rewards: it changes little of what is learned already."""
     used: bool = False
     """Whether steps were made with it: a declared rate of 0 is often a placeholder."""
 
@@ -105,7 +113,8 @@ class LearningRateOutOfBand(Check):
     False alarms:
         Small networks, embeddings or images optimised directly with a large rate; reinforcement learning,
         where rates are ten times smaller (it is left out where the config says so). Schedules that end at zero
-        are below 1e-7 for about one percent of their steps.
+        are below 1e-7 for about one percent of their steps. A training on preferences (DPO, ORPO, PPO) keeps
+        its rate small and forgets little: there only rates below 1e-8 are found.
     Remedies:
         A rate from the middle of the band: 1e-4 to 1e-3 from scratch, 1e-5 to 5e-5 for full fine-tuning, 1e-4
         to 3e-4 for LoRA. A schedule that is as long as the training.
@@ -146,6 +155,13 @@ class LearningRateOutOfBand(Check):
             unit="1",
             source="UMLAUT (CHI 2021): below 1e-7; float32 resolves 6e-8 of a weight",
             meaning="A rate below this is a finding; a declared zero is a placeholder.",
+        ),
+        Threshold(
+            name="preference_low",
+            default=1e-8,
+            unit="1",
+            source="computed: float32 resolves 2e-9 at a weight of 0.02; recipes of DPO use 1e-6 to 5e-7",
+            meaning="On preferences or rewards a rate below this is a finding.",
         ),
         Threshold(
             name="full_high",
@@ -199,14 +215,15 @@ class LearningRateOutOfBand(Check):
             method="",
             tunes=False,
             place=place,
+            preference=_compares(optional(lambda: patient.source)),
             used=run.lead.steps >= LEAST_STEPS,
         )
         found = self.judge(rate)
         spans = [*([place] if where is not None else []), *_schedules(patient)]
-        if found is None and (spent := _spent(run, self.limit("low"))) is not None:
+        if found is None and (spent := _spent(run, self._low(rate))) is not None:
             share = spent.steps / max(1, spent.all)
             if share >= self.limit("spent_share") and spent.steps >= self.limit("spent_steps"):
-                yield self._fell(run, suspected, name, used, spent, spans)
+                yield self._fell(run, suspected, name, rate, spent, spans)
                 return
         if found is None:
             # what is judged by the method of fine-tuning is not told by a rate alone
@@ -230,7 +247,7 @@ class LearningRateOutOfBand(Check):
         run: Run,
         suspected: list[Finding],
         name: str,
-        used: float,
+        rate: Rate,
         spent: "_Spent",
         spans: list[SourceSpan],
     ) -> Finding:
@@ -238,8 +255,8 @@ class LearningRateOutOfBand(Check):
         return confirmed(
             self,
             suspected,
-            f"The learning rate of {name} fell from {used:g} to {spent.rate:.2g}. It is below "
-            f"{self.limit('low'):g} since step {spent.since}, in {spent.steps} of {spent.all} steps: "
+            f"The learning rate of {name} fell from {rate.value:g} to {spent.rate:.2g}. It is below "
+            f"{self._low(rate):g} since step {spent.since}, in {spent.steps} of {spent.all} steps: "
             "nothing is learned.",
             share=None,
             spans=spans,
@@ -274,10 +291,8 @@ class LearningRateOutOfBand(Check):
                 "adam",
                 Severity.WARNING if far else Severity.NOTE,
             )
-        if 0 < value < self.limit("low") or (value == 0 and rate.used):
-            return self._found(
-                rate, f"below {self.limit('low'):g}: nothing is learned", "low", Severity.WARNING
-            )
+        if 0 < value < self._low(rate) or (value == 0 and rate.used):
+            return self._found(rate, f"below {self._low(rate):g}: nothing is learned", "low", Severity.WARNING)
         if rate.method == "full" and rate.adam and value > self.limit("full_high"):
             return self._found(
                 rate,
@@ -290,6 +305,10 @@ class LearningRateOutOfBand(Check):
                 rate, f"on LoRA, which needs {self.limit('lora_low'):g} or more", "lora", Severity.NOTE
             )
         return None
+
+    def _low(self, rate: Rate) -> float:
+        """The lower end of the band of a rate's training."""
+        return self.limit("preference_low" if rate.preference else "low")
 
     def _toy(self, small: Network | None) -> bool:
         """Whether a network is so small that Adam learns with large rates, too."""
@@ -373,6 +392,7 @@ def _from_source(source: Source | None) -> Iterator[Rate]:
                         key="lr",
                         adam=call.method in ADAMS,
                         small=_counted(source, script),
+                        preference=_compares(source, script),
                     )
     for script, call in argument_calls(source):
         item = from_keyword(script, call, "learning_rate")
@@ -384,7 +404,30 @@ def _from_source(source: Source | None) -> Iterator[Rate]:
                 adam=_is_adam(from_keyword(script, call, "optim")),
                 tunes=True,
                 method=_method(source, call),
+                preference=_compares(source, script),
             )
+
+
+def _compares(source: Source | None, home: Script | None = None) -> bool:
+    """Whether a program trains on preferences or rewards: by its trainer, or as it compares two answers."""
+    scripts = source.scripts if source is not None else ()
+    if source is not None and home is not None:
+        programs = [program for program in training_programs(source) if home in program.scripts]
+        scripts = programs[0].scripts if len(programs) == 1 else (home,)
+    return any(
+        REINFORCED.search(script.text) or (_names_any(script, _PREFERRED) and _names_any(script, _REFUSED))
+        for script in scripts
+    )
+
+
+def _names_any(script: Script, pattern: re.Pattern[str]) -> bool:
+    """Whether a variable or a key of a script has such a name."""
+    return any(pattern.search(node.id) for node in nodes(script, ast.Name)) or any(
+        isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+        and pattern.search(node.slice.value) is not None
+        for node in nodes(script, ast.Subscript)
+    )
 
 
 def _counted(source: Source, script: Script) -> Network | None:
@@ -457,6 +500,7 @@ def _from_configs(files: tuple[ConfigFile, ...]) -> Iterator[Rate]:
                     adam=_config_adam(file, item),
                     tunes=file.kind in HF_KINDS,
                     method=_config_method(file),
+                    preference=_config_compares(file),
                 )
 
 
@@ -470,13 +514,22 @@ def _config_adam(file: ConfigFile, rate: Meaning) -> bool:
     return bool(chosen) and all(_adam_word(str(item.value)) for item in chosen)
 
 
+def _config_compares(file: ConfigFile) -> bool:
+    """Whether a config is one of a training on preferences or rewards."""
+    if file.kind is ConfigKind.LLAMA_FACTORY:
+        return file.value("stage") in {"rm", "ppo", "dpo", "kto"}
+    if file.kind is ConfigKind.AXOLOTL:
+        return bool(file.value("rl") or file.value("reward_model"))
+    return file.kind is ConfigKind.HUGGINGFACE and (file.has("beta") or file.has("loss_type"))
+
+
 def _config_method(file: ConfigFile) -> str:
     if file.kind is ConfigKind.LLAMA_FACTORY:
         supervised = file.value("stage") in {"sft", "pt", None}
         method = str(file.value("finetuning_type"))
         return {"lora": "lora", "full": "full"}.get(method, "") if supervised else ""
     if file.kind is ConfigKind.AXOLOTL:
-        if file.value("rl") or file.value("reward_model"):
+        if _config_compares(file):
             return ""
         adapter = file.value("adapter")
         if adapter in {"lora", "qlora"}:
@@ -484,5 +537,5 @@ def _config_method(file: ConfigFile) -> str:
         base = str(file.value("base_model") or "")
         return "full" if adapter in {None, ""} and family(base) is not None else ""
     if file.kind is ConfigKind.HUGGINGFACE and file.value("use_peft") is True:
-        return "lora" if not file.has("beta") and not file.has("loss_type") else ""
+        return "lora" if not _config_compares(file) else ""
     return ""

@@ -17,6 +17,11 @@ _NO_METRICS = frozenset(
 _SAMPLES = re.compile(
     r"pred|label|target|output|logit|sample|batch|input|mask|image|img|score|prob|caption|sentence|token|answer"
 )
+_FEW = re.compile(
+    r"(?:^|_)(?:criteri(?:a|ons?)|(?:loss|metric|objective)_?(?:fns?|funcs?|functions?|modules?|names?)|meters|metrics"
+    r"|param(?:eter)?_?groups|optimi[sz]ers|schedulers|tasks|heads)$"
+)
+"""Names of what a program has a few of, one for each loss, metric or group of parameters."""
 _BATCH_SIZE = re.compile(r"(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|batch_len)$")
 
 
@@ -42,12 +47,20 @@ def samples_around(script: Script, loop: Loop, event: Event) -> str | None:
 def _over_samples(node: ast.expr, event: Event) -> bool:
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
+        if name == "zip" and any(_few(item) for item in node.args):
+            return False  # the shortest ends it: values of the whole batch, one for each loss
         if name in {"enumerate", "tqdm", "zip"}:
             return any(_over_samples(item, event) for item in node.args)
         if name == "range" and node.args:
             return _counts_samples(node.args[-1] if len(node.args) < 3 else node.args[1], event)
         return False
     return isinstance(node, ast.Name | ast.Attribute) and event.types.get(ast.unparse(node)) == "torch.Tensor"
+
+
+def _few(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and bool(
+        _FEW.search(ast.unparse(node).rpartition(".")[2].lower())
+    )
 
 
 def _counts_samples(node: ast.expr, event: Event) -> bool:

@@ -5,13 +5,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.model.reading.once import once
+from gpudoctor.model.reading.optimizers import assignments_to, function_of, optimizers
 from gpudoctor.model.reading.program import calls_function, enclosing
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
     r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
 )
+_DROPOUT = re.compile(r"torch\.nn\.\w*Dropout\w*$")
 _KINDS = {
     "dropout": re.compile(r"dropout|\.Transformer", re.IGNORECASE),
     "batch norm": re.compile(r"BatchNorm"),
@@ -90,13 +93,12 @@ def _a_model(call: Call) -> bool:
 def mode_layers(source: Source) -> bool:
     """Whether the program builds layers that behave differently in eval mode: dropout, batch norm, or a
     library's model that has them."""
-    return any(_has_mode_layers(script) for script in source.scripts)
+    return any(_layers_in(source, script) for script in source.scripts)
 
 
 def named_layers(source: Source) -> str:
     """Those layers in words: `dropout`, `dropout and batch norm`; of a library's model nobody knows which."""
-    kinds = {kind for script in source.scripts for kind in _mode_layers(script)}
-    return layer_words(kinds)
+    return layer_words({kind for script in source.scripts for kind in _layers_in(source, script)})
 
 
 def layer_words(names: Iterable[str]) -> str:
@@ -122,6 +124,72 @@ def loaded_in_eval_mode(source: Source) -> bool:
     return not any(_drops(call) and not call.name.startswith("peft.") for call in calls)
 
 
+def made_by_loading(source: Source, script: Script, model: str) -> bool:
+    """Whether an attribute of an object holds a loaded model alone, through wrappers, that nothing switches.
+
+    A parameter or a name may be another model elsewhere; an attribute is followed in its own script.
+    """
+    last = model.rpartition(".")[2]
+    switched = {
+        model_of(call).rpartition(".")[2] if "." in call.receiver else ""
+        for other in source.scripts
+        for call in other.calls
+        if switches_to_train(call)
+    }
+    if not model.startswith("self.") or {last, ""} & switched:
+        return False
+    by_node = {call.node: call for call in script.calls}
+    values = [value for _, value in assignments_to(script.tree, model)]
+    return bool(values) and all(_loaded(script, by_node, value) for value in values)
+
+
+def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, depth: int = 6) -> bool:
+    """Whether a value is a loaded model, as it is or wrapped."""
+    if depth == 0:
+        return False
+    if isinstance(value, ast.Name):
+        scope = function_of(script, value)
+        # what a wrapper makes of a name has that name inside of it: the first value is the one to tell
+        given = [
+            item
+            for _, item in assignments_to(scope, value.id)
+            if not any(isinstance(part, ast.Name) and part.id == value.id for part in ast.walk(item))
+        ]
+        return bool(given) and all(_loaded(script, calls, item, depth - 1) for item in given)
+    call = calls.get(value) if isinstance(value, ast.Call) else None
+    if call is None:
+        return False
+    if _loads(call):
+        return True
+    if call.receiver == "self":
+        owner = script.classes.get(call.function.partition(".")[0])
+        method = owner.methods.get(call.method) if owner is not None else None
+        backs = (
+            [node.value for node in ast.walk(method) if isinstance(node, ast.Return)]
+            if method is not None
+            else []
+        )
+        return bool(backs) and all(
+            item is not None and _loaded(script, calls, item, depth - 1) for item in backs
+        )
+    wraps = call.name.startswith(("torch.nn.parallel.", "torch.distributed.")) and call.node.args
+    return bool(wraps) and _loaded(script, calls, call.node.args[0], depth - 1)
+
+
+def only_inputs_are_trained(source: Source) -> bool:
+    """Whether a program's optimizers hold tensors by name and no network: codes, images, a prompt.
+
+    The network is fixed then, and eval mode is where it belongs.
+    """
+    given = [one.given for one in optimizers(source)]
+    return bool(given) and all(
+        isinstance(item, ast.List | ast.Tuple)
+        and bool(item.elts)
+        and all(isinstance(part, ast.Name | ast.Attribute) for part in item.elts)
+        for item in given
+    )
+
+
 def builds_no_graph(source: Source, call: Call) -> bool:
     """Whether a forward is that of a module of the program without parameters: a spectrogram, a metric."""
     name = call.receiver_class
@@ -140,15 +208,94 @@ def _may_hold_parameters(source: Source, call: Call) -> bool:
     return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
 
 
-def _has_mode_layers(script: Script) -> bool:
-    return bool(_mode_layers(script))
+def _layers_in(source: Source, script: Script) -> frozenset[str]:
+    """Names of what builds such layers, but for dropout that is 0 in this program."""
+    found = _mode_layers(script)
+    if not any(re.search("dropout", name, re.IGNORECASE) for name in found):
+        return found
+    return _mode_layers(
+        script, frozenset(id(call) for call in script.calls if _drops_nothing(source, script, call))
+    )
+
+
+def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
+    """Whether all that a call says of dropout is a probability of 0."""
+    if call.name.startswith(_LIBRARIES) or _loads(call):
+        return False  # other layers come with it
+    given = [item.value for item in call.node.keywords if item.arg and "dropout" in item.arg]
+    if _DROPOUT.match(call.name):
+        rate = next((item.value for item in call.node.keywords if item.arg == "p"), None)
+        given += [rate] if rate is not None else call.node.args[:1]
+    return bool(given) and all(_is_zero(source, script, call.function, item) for item in given)
+
+
+def _is_zero(source: Source, script: Script, function: str, value: ast.expr, depth: int = 4) -> bool:
+    """Whether a value is 0: written so, or a parameter with that default, and nobody gives another."""
+    if isinstance(value, ast.Constant):
+        return not value.value and value.value is not None
+    owner, _, last = function.rpartition(".")
+    made = script.classes.get(owner)
+    node = made.methods.get(last) if made is not None and last == "__init__" else None
+    if not isinstance(value, ast.Name) or node is None or depth == 0:
+        return False
+    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
+    defaults: dict[str, ast.expr | None] = dict(
+        zip(reversed(names), reversed(node.args.defaults), strict=False)
+    )
+    defaults |= {
+        item.arg: given for item, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    }
+    default = defaults.get(value.id)
+    if not isinstance(default, ast.Constant) or default.value is None or default.value:
+        return False
+    if any(isinstance(item, ast.Name) and item.id == value.id and isinstance(item.ctx, ast.Store)
+           for item in ast.walk(node)):  # fmt: skip
+        return False
+    return _called_by_name_alone(source, owner) and all(
+        _gives_zero(source, other, site, value.id, names, depth)
+        for other in source.scripts
+        for site in other.calls
+        if site.method == owner
+    )
+
+
+def _gives_zero(source: Source, script: Script, site: Call, name: str, names: list[str], depth: int) -> bool:
+    """Whether a call that makes an object leaves a parameter at its default of 0, or gives 0."""
+    if any(item.arg is None for item in site.node.keywords) or any(
+        isinstance(item, ast.Starred) for item in site.node.args
+    ):
+        return False
+    given = next((item.value for item in site.node.keywords if item.arg == name), None)
+    at = names.index(name) - 1 if name in names else len(site.node.args)
+    if given is None and at < len(site.node.args):
+        given = site.node.args[at]
+    return given is None or _is_zero(source, script, site.function, given, depth - 1)
 
 
 @once
-def _mode_layers(script: Script) -> frozenset[str]:
-    """Names of classes and functions that build such layers."""
+def _called_by_name_alone(source: Source, name: str) -> bool:
+    """Whether a class of the program is only called: not handed on, registered, extended or looked up."""
+    for script in source.scripts:
+        called = {id(call.func) for call in nodes(script, ast.Call)}
+        named: list[ast.expr] = [node for node in nodes(script, ast.Name) if node.id == name]
+        named += [node for node in nodes(script, ast.Attribute) if node.attr == name]
+        if any(id(node) not in called for node in named):
+            return False
+        for definition in nodes(script, ast.ClassDef):
+            if definition.name == name and definition.decorator_list:
+                return False
+        if any(item.value == name for item in nodes(script, ast.Constant)):
+            return False
+    return True
+
+
+@once
+def _mode_layers(script: Script, idle: frozenset[int] = frozenset()) -> frozenset[str]:
+    """Names of classes and functions that build such layers, but for some calls that drop nothing."""
     found: set[str] = set()
     for call in script.calls:
+        if id(call) in idle:
+            continue
         library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
         if library or (_LAYERS.match(call.name) and not _without_statistics(call)):
             found.add(call.name)

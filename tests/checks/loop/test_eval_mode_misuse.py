@@ -289,3 +289,192 @@ LOADED = """
 @pytest.mark.parametrize(("head", "found"), [("pass", 0), ("model.train()", 1)], ids=["healthy", "sick"])
 def test_a_loaded_model_is_in_eval_mode_until_something_switches_it(head, found):
     assert len(examine(EvalModeMisuse, script_patient(LOADED.format(head=head)))) == found
+
+
+FITTED = """
+    import torch
+    generator = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
+    noise = torch.randn(1, 8, requires_grad=True)
+    optimizer = torch.optim.LBFGS({given}, lr=0.1)
+    for target in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        generator.eval()
+        loss = (generator(noise) - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("[noise]", 0),
+        ("(noise, )", 0),
+        ("generator.parameters()", 1),
+        ("[noise, *generator.parameters()]", 1),
+        ("list_of_all", 1),
+    ],
+)
+def test_a_network_that_is_fixed_belongs_in_eval_mode(given, found):
+    assert len(examine(EvalModeMisuse, script_patient(FITTED.format(given=given)))) == found
+
+
+BLOCKS = """
+    import torch
+
+    class Block(torch.nn.Module):
+        def __init__(self, width, rate={default}):
+            super().__init__()
+            self.map = torch.nn.Linear(width, width)
+            self.off = torch.nn.Dropout(rate)
+
+        def forward(self, x):
+            return self.off(self.map(x))
+
+    class Net(torch.nn.Module):
+        def __init__(self, width, rate=0.0):
+            super().__init__()
+            self.blocks = torch.nn.Sequential({block})
+
+        def forward(self, x):
+            return self.blocks(x)
+
+    def validate(net, val_loader):
+        with torch.no_grad():
+            for x in val_loader:
+                print(net(x).sum())
+
+    net = {net}
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    validate(net, torch.utils.data.DataLoader(torch.randn(100, 8)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "block", "net", "found"),
+    [
+        ("0.0", "Block(width)", "Net(8)", 0),
+        ("0.0", "Block(width, rate)", "Net(8)", 0),
+        ("0.0", "Block(width, rate=rate)", "Net(8, rate=0.0)", 0),
+        ("0.5", "Block(width)", "Net(8)", 1),
+        ("0.0", "Block(width, 0.1)", "Net(8)", 1),
+        ("0.0", "Block(width, rate)", "Net(8, 0.1)", 1),
+        ("0.0", "Block(width, rate)", "Net(**torch.load('how.pt'))", 1),
+        ("0.0", "Block(width, rate)", "globals()['Net'](8, 0.1)", 1),
+    ],
+)
+def test_a_dropout_that_is_0_in_this_program_is_none(default, block, net, found):
+    text = BLOCKS.format(default=default, block=block, net=net)
+    assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+AFTERWARDS = """
+    import torch
+
+    def measure(net, loader):
+        {measure}
+        with torch.no_grad():
+            return sum(net(x).sum() for x in loader)
+
+    def fit(net, loader, optimizer):
+        for epoch in range(9):
+            net.train()
+            for x in loader:
+                optimizer.zero_grad()
+                net(x).mean().backward()
+                optimizer.step()
+            {end}
+
+    def confusion(model, test_loader):
+        found = []
+        with torch.no_grad():
+            for x in test_loader:
+                found.append(model(x))
+        return found
+
+    first = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
+    other = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    {before}
+    fit(first, loader, torch.optim.SGD(first.parameters(), lr=0.1))
+    {after}
+    confusion(model={whose}, test_loader=loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"end": "measure(net, loader)", "measure": "net.eval()"}, 0),
+        ({"end": "net.train(False)"}, 0),
+        ({"end": "pass"}, 1),
+        ({"end": "if epoch > 3: net.eval()"}, 1),
+        ({"end": "if epoch > 3: measure(net, loader)", "measure": "net.eval()"}, 1),
+        ({"end": "measure(net, loader)", "measure": "pass"}, 1),
+        ({"whose": "other"}, 1),
+        ({"after": "first.train()"}, 1),
+        ({"after": "fit(other, loader, torch.optim.SGD(other.parameters(), lr=0.1))"}, 0),
+        ({"before": "confusion(first, loader)"}, 1),  # before the training, too
+    ],
+)
+def test_a_training_may_leave_the_model_in_eval_mode(change, found):
+    parts = {"measure": "pass", "end": "net.eval()", "whose": "first", "before": "pass", "after": "pass"}
+    findings = examine(EvalModeMisuse, script_patient(AFTERWARDS.format(**parts | change)))
+    lines = [item for item in findings if item.fact("how") == "mode" and "test_loader" in item.span.text]
+    assert len(lines) == found
+
+
+JUDGE = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    class Grader:
+        def __init__(self, rank):
+            self.policy = AutoModelForCausalLM.from_pretrained("some/model")
+            self.optimizer = torch.optim.AdamW(self.policy.parameters())
+            {held}
+
+        def _build(self, rank):
+            judge = {made}
+            judge = DistributedDataParallel(judge, device_ids=[rank])
+            return judge
+
+        def grade(self, eval_loader):
+            with torch.no_grad():
+                for batch in eval_loader:
+                    print(self.judge(**batch).logits)
+
+        def fit(self, loader):
+            {switch}
+            for batch in loader:
+                self.optimizer.zero_grad()
+                self.policy(**batch).loss.backward()
+                self.optimizer.step()
+
+    grader = Grader(0)
+    grader.fit(torch.utils.data.DataLoader([1, 2]))
+    grader.grade(torch.utils.data.DataLoader([1, 2]))
+"""
+_LOAD = "AutoModelForSequenceClassification.from_pretrained('some/judge')"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"held": f"self.judge = {_LOAD}"}, 0),
+        ({"switch": "self.judge.train()"}, 1),
+        ({"switch": "for model in (self.policy, self.judge): model.train()"}, 1),
+        ({"made": "torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))"}, 1),
+    ],
+)
+def test_a_loaded_model_beside_the_one_that_trains_stays_in_eval_mode(change, found):
+    parts = {"held": "self.judge = self._build(rank)", "made": _LOAD, "switch": "self.policy.train()"}
+    findings = examine(EvalModeMisuse, script_patient(JUDGE.format(**parts | change)))
+    assert len([item for item in findings if item.fact("how") == "mode"]) == found

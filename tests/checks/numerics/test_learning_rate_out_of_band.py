@@ -166,3 +166,48 @@ SEQUENCE = """
 def test_a_network_of_some_hundred_weights_learns_with_a_large_rate(letters, hidden, optimizer, rate, said):
     text = SEQUENCE.format(letters=letters, hidden=hidden, optimizer=optimizer, rate=rate)
     assert len(examine(LearningRateOutOfBand, script_patient(text))) == said
+
+
+PAIRS = """
+    import torch
+    model, fixed = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr={rate})
+    for batch in torch.utils.data.DataLoader([]):
+        better, worse = model(batch["{better}"]), model(batch["{worse}"])
+        optimizer.zero_grad()
+        (-torch.nn.functional.logsigmoid(better - worse)).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "rate", "found"),
+    [
+        ("chosen", "rejected", "5e-8", 0),
+        ("ids_preferred", "ids_dispreferred", "2e-8", 0),
+        ("chosen", "rejected", "5e-9", 1),  # too small even for that
+        ("image", "label", "5e-8", 1),
+        ("chosen", "label", "5e-8", 1),
+    ],
+)
+def test_a_training_on_preferences_has_a_band_that_begins_lower(better, worse, rate, found):
+    text = PAIRS.format(better=better, worse=worse, rate=rate)
+    findings = examine(LearningRateOutOfBand, script_patient(text))
+    assert len(findings) == found
+    assert all("below 1e-08" in item.message for item in findings if better != "image" and worse != "label")
+
+
+@pytest.mark.parametrize(("trainer", "found"), [("DPO", 0), ("SFT", 1)], ids=["healthy", "sick"])
+def test_the_trainer_says_what_is_trained(trainer, found):
+    text = f"""
+        from trl import {trainer}Config, {trainer}Trainer
+        args = {trainer}Config(output_dir="out", learning_rate=5e-8)
+        {trainer}Trainer(model="some/model", args=args).train()
+    """
+    assert len(examine(LearningRateOutOfBand, script_patient(text))) == found
+
+
+@pytest.mark.parametrize(("stage", "found"), [("dpo", 0), ("sft", 1)], ids=["healthy", "sick"])
+def test_the_config_says_what_is_trained(stage, found):
+    text = f"stage: {stage}\nfinetuning_type: lora\ntemplate: llama3\nmodel_name_or_path: some/model\nlearning_rate: 5.0e-8\n"
+    assert len(examine(LearningRateOutOfBand, patient_of({"train.yaml": text}))) == found

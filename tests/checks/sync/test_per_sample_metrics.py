@@ -48,3 +48,37 @@ def test_sick_sample_loop_is_answered_with_a_batch():
 def test_sick_at_the_users_threshold():
     patient = script_patient(FOLDER / "healthy_seldom.py")
     assert len(examine(PerSampleMetrics, patient, metric_period=100)) == 1
+
+
+ZIPPED = """
+    import torch
+
+    model = torch.nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    criteria = [torch.nn.CrossEntropyLoss(), torch.nn.MultiMarginLoss()]
+    meters = [[], []]
+    for x, y in torch.utils.data.DataLoader([]):
+        x, y = x.cuda(), y.cuda()
+        out = model(x)
+        values = torch.stack([criterion(out, y) for criterion in criteria])
+        optimizer.zero_grad()
+        values.sum().backward()
+        optimizer.step()
+        for {names} in {over}:
+            meters[0].append(value.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "over", "found"),
+    [
+        ("meter, value", "zip(meters, values)", 0),
+        ("i, (value, _)", "enumerate(zip(values, criteria))", 0),
+        ("value, _", "zip(values, optimizer.param_groups)", 0),
+        ("value, target", "zip(out, y)", 1),
+        ("i, (value, target)", "enumerate(zip(out, y))", 1),
+    ],
+)
+def test_a_loop_over_losses_or_groups_is_no_loop_over_samples(names, over, found):
+    text = ZIPPED.format(names=names, over=over)
+    assert len(examine(PerSampleMetrics, script_patient(text))) == found
