@@ -30,8 +30,8 @@ _CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torc
 _IMAGE = re.compile(r"(?:\s|/)pytorch/pytorch:v?(\d+(?:\.\d+)+)")
 _INSTALL = re.compile(r"\b(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;\n]+)")
 _TYPED = re.compile(
-    r"\s*(?:[-*+$>%!#]\s*|\d+\.\s+)*`{0,3}[$!]?\s*(?:sudo\s+)?(?:python3?\s+-m\s+)?"
-    r"(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;`\n]+)"
+    r"(?:(?:[-*+$>%!#]|\d{1,3}\.)\s{0,8}){0,4}`{0,3}[$!]?\s{0,8}(?:sudo\s{1,8})?(?:python3?\s{1,8}-m\s{1,8})?"
+    r"(pip3?|conda|mamba|micromamba)\s{1,8}install\s{1,8}([^&|;`\n]+)"
 )
 """A command that a manual tells its reader to type: `$ pip install torch==1.7.1`."""
 _NUMBER = r"\d+(?:\.\d+)*\.(?:\d+|[xX](?!\w))"
@@ -164,7 +164,7 @@ def manual(text: str) -> Iterator[Found]:
     """The one release of a package that a README's install commands name; two of them are a choice."""
     found: dict[str, list[Found]] = {}
     for number, line in _joined(text, comments=True):
-        typed = _TYPED.match(line)
+        typed = _TYPED.match(line.lstrip())
         read = _pip if typed is not None and typed[1].startswith("pip") else _conda
         for word in typed[2].split() if typed is not None else ():
             if not word.startswith(("-", "$", ".", "/", "<", "[", "http")):
@@ -183,7 +183,7 @@ def _sentences(text: str) -> Iterator[Found]:
     lines = text.splitlines()
     least = any("minim" in line.lower() for line in lines if line.lstrip().startswith("|"))
     for number, line in enumerate(lines, 1):
-        if _TYPED.match(line):
+        if _TYPED.match(line.lstrip()):
             continue
         bare = re.sub(r"https?://[^\s)\]>]*", "", line).lstrip(" \t#*-+>|`[")
         for match in _SENTENCE.finditer(bare):
