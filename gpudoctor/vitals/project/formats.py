@@ -34,10 +34,10 @@ _TYPED = re.compile(
     r"(pip3?|conda|mamba|micromamba)\s{1,8}install\s{1,8}([^&|;`\n]+)"
 )
 """A command that a manual tells its reader to type: `$ pip install torch==1.7.1`."""
-_NUMBER = r"\d+(?:\.\d+)*\.(?:\d+|[xX](?!\w))"
+_NUMBER = r"(?<!\d)\d{1,3}(?:\.\d{1,3}){0,3}\.(?:\d{1,4}|[xX](?!\w))"
 _SENTENCE = re.compile(
     r"(?<![\w.-])(?:py)?torch(?P<between>[\s*_`\[\](){}:,~|=<>≥≤!-]{0,12}(?:versions?|ver\.)?[\s*_`(:>=<≥≤]{0,6}v?)"
-    rf"(?P<first>{_NUMBER})(?P<more>(?:\s?(?:/|-|\u2013|~|and|or|to)\s?v?{_NUMBER})*)(?P<after>\s?\+(?!cu|cpu|rocm))?",
+    rf"(?P<first>{_NUMBER})(?P<more>(?:\s?(?:/|-|\u2013|~|and|or|to)\s?v?{_NUMBER}){{0,6}})(?P<after>\s?\+(?!cu|cpu|rocm))?",
     re.IGNORECASE,
 )
 """PyTorch and a release of it in a sentence: `PyTorch 0.3`, `torch >= 0.4.1`, `PyTorch (0.4.0/1.0.0)`."""
