@@ -1,3 +1,4 @@
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -303,3 +304,47 @@ def test_the_default_of_an_engine_is_named_after_its_arguments():
     [finding] = examine(LoaderBound, script_patient(text))
     assert "num_workers=0 (default of TrainingArguments)" in finding.message
     assert "the training process itself calls a processor for every item" in finding.message
+
+
+IMAGES = """
+    from PIL import Image
+    from torch.utils.data import Dataset
+    from transformers import Trainer, TrainingArguments
+
+    class Pictures(Dataset):
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return {"x": Image.open(f"{i}.jpg").convert("RGB")}
+
+    def see(model):
+        arguments = TrainingArguments("out", dataloader_num_workers=8)
+        Trainer(model=model, args=arguments, train_dataset=Pictures()).train()
+"""
+WORDS = """
+    import sys
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+    from pictures import Pictures, see
+
+    model = AutoModelForCausalLM.from_pretrained("some/model")
+    if len(sys.argv) > 1:
+        see(model)
+    arguments = TrainingArguments("out")
+    {rows}
+    trainer = Trainer(model=model, args=arguments, train_dataset=rows)
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [("rows = load_dataset('json', data_files='pairs.json')['train']", 0), ("rows = Pictures()", 1)],
+    ids=["healthy", "sick"],
+)
+def test_an_engine_draws_from_the_data_that_its_own_script_gives_it(tmp_path, rows, found):
+    (tmp_path / "pictures.py").write_text(textwrap.dedent(IMAGES))
+    path = tmp_path / "run.py"
+    path.write_text(textwrap.dedent(WORDS.format(rows=rows)))
+    assert len(examine(LoaderBound, script_patient(path))) == found
