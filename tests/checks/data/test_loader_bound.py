@@ -348,3 +348,58 @@ def test_an_engine_draws_from_the_data_that_its_own_script_gives_it(tmp_path, ro
     path = tmp_path / "run.py"
     path.write_text(textwrap.dedent(WORDS.format(rows=rows)))
     assert len(examine(LoaderBound, script_patient(path))) == found
+
+
+BRANCHES = """
+    import torch
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    class Pictures(Dataset):
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return torch.tensor(list(Image.open(f"{{i}}.jpg").getdata()))
+
+    def make(size, held_out=None):
+        rows = Pictures()
+        {before}
+        if held_out is {test}:
+            train_loader = DataLoader(rows, batch_size=size, {one})
+        else:
+            train_loader = DataLoader(rows, batch_size=size, {two})
+        return train_loader
+
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in make({given}):
+        optimizer.zero_grad()
+        model(x.float()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"given": "32, held_out=0.1"}, 0),
+        ({"given": "32"}, 1),
+        ({"given": "32, None"}, 1),
+        ({"given": "32, torch.load('how.pt')"}, 1),
+        ({"before": "held_out = held_out or None"}, 1),
+        ({"test": "None", "one": "num_workers=0", "two": "num_workers=8"}, 0),
+        ({"test": "None", "one": "num_workers=0", "two": "num_workers=8", "given": "32"}, 1),
+        ({"test": "None", "one": "num_workers=8", "two": "num_workers=0"}, 1),
+    ],
+)
+def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
+    parts = {
+        "before": "pass",
+        "test": "not None",
+        "one": "num_workers=8",
+        "two": "num_workers=0",
+        "given": "32, 0.1",
+    }
+    assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found
