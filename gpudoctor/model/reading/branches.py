@@ -57,9 +57,24 @@ def _is_none(
     if last == "__init__":
         found = [(script, call) for script in source.scripts for call in script.calls if call.method == owner]
     else:
-        found = list(callers(source, qualified))
+        found = [
+            (script, site)
+            for script, site in callers(source, qualified)
+            if not _of_another_class(script, site, owner, last)
+        ]
     told = {_given(source, script, site, function, name, depth) for script, site in found}
     return told.pop() if len(told) == 1 else None
+
+
+def _of_another_class(script: Script, site: Call, owner: str, method: str) -> bool:
+    """Whether a call on `self` stands in another class, which has a method of that name itself."""
+    own = site.function.partition(".")[0]
+    return (
+        site.receiver == "self"
+        and own != owner
+        and own in script.classes
+        and method in script.classes[own].methods
+    )
 
 
 def _given(
@@ -89,6 +104,8 @@ def _value_is_none(source: Source, script: Script, site: Call, value: ast.expr, 
     scope = function_of(script, site.node)
     if not isinstance(value, ast.Name) or depth == 0:
         return None
+    if _read_from(scope, value):
+        return False
     assigned = [item for _, item in assignments_to(scope, value.id)]
     if assigned:
         told = {_value_is_none(source, script, site, item, depth - 1) for item in assigned}
@@ -96,3 +113,18 @@ def _value_is_none(source: Source, script: Script, site: Call, value: ast.expr, 
     if not isinstance(scope, _Function):
         return None
     return _is_none(source, scope, site.function, value.id, depth - 1)
+
+
+def _read_from(scope: ast.AST, name: ast.Name) -> bool:
+    """Whether a function reads attributes of what it hands over, and never asks whether it is None."""
+    inside = list(ast.walk(scope))
+    asked = any(isinstance(node, ast.Compare) and ast.unparse(node.left) == name.id for node in inside) or any(
+        isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == name.id for node in inside
+    )
+    return not asked and any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name.id
+        and node.lineno < name.lineno
+        for node in inside
+    )

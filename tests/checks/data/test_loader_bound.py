@@ -371,6 +371,7 @@ BRANCHES = """
             train_loader = DataLoader(rows, batch_size=size, {two})
         return train_loader
 
+    {setup}
     model = torch.nn.Linear(8, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x in make({given}):
@@ -389,6 +390,9 @@ BRANCHES = """
         ({"given": "32, None"}, 1),
         ({"given": "32, torch.load('how.pt')"}, 1),
         ({"before": "held_out = held_out or None"}, 1),
+        ({"given": "32, plan", "setup": "plan = torch.load('how.pt')"}, 1),
+        ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size)"}, 0),
+        ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size if plan else 0)"}, 1),
         ({"test": "None", "one": "num_workers=0", "two": "num_workers=8"}, 0),
         ({"test": "None", "one": "num_workers=0", "two": "num_workers=8", "given": "32"}, 1),
         ({"test": "None", "one": "num_workers=8", "two": "num_workers=0"}, 1),
@@ -397,9 +401,38 @@ BRANCHES = """
 def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
     parts = {
         "before": "pass",
+        "setup": "pass",
         "test": "not None",
         "one": "num_workers=8",
         "two": "num_workers=0",
         "given": "32, 0.1",
     }
     assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found
+
+
+def test_a_method_of_the_same_name_in_another_class_is_no_caller():
+    text = BRANCHES.format(before="pass", setup="pass", test="not None", one="num_workers=8",
+                           two="num_workers=0", given="32, 0.1")  # fmt: skip
+    text = textwrap.dedent(text).replace("for x in make(32, 0.1):", "for x in First().data():")
+    text = text.replace("model = torch", CLASSES + "model = torch", 1)
+    assert examine(LoaderBound, script_patient(text)) == []
+    text = text.replace("return self.build(0.1)", "return self.build(None)")
+    assert len(examine(LoaderBound, script_patient(text))) == 1
+
+
+CLASSES = """
+class First:
+    def data(self):
+        return self.build(0.1)
+
+    def build(self, part):
+        return make(32, part)
+
+class Second:
+    def data(self):
+        return self.build()
+
+    def build(self, part=None):
+        return [part]
+
+"""
