@@ -435,4 +435,5 @@ class Second:
     def build(self, part=None):
         return [part]
 
+print(Second().data())
 """
