@@ -84,8 +84,8 @@ class _Reader:
         self._names: set[tuple[str, str, str]] = set()
 
     def work(self, loader: Loader) -> tuple[ItemWork, ...]:
-        """The work of one loader, found once; the engines of a program all draw from its one training set."""
-        key = 0 if loader.engine else id(loader.call.node)
+        """The work of one loader, found once; the engines of a script all draw from the same training sets."""
+        key = id(loader.script) if loader.engine else id(loader.call.node)
         if key not in self._known:
             self._seen, self._names = set(), set()
             self._known[key] = self.loader(loader)
@@ -95,7 +95,7 @@ class _Reader:
         found: list[ItemWork] = []
         script, scope = loader.script, loader.call.function
         if loader.engine:
-            for other in self.source.scripts:
+            for other in self._hands(script):
                 for call in other.calls:
                     for keyword in call.node.keywords:
                         if keyword.arg == "train_dataset":
@@ -109,6 +109,11 @@ class _Reader:
                     found += self.function(script, scope, keyword.value, collate=True)
         unique = {(work.span.path, work.span.line, work.what): work for work in found}
         return tuple(unique.values())
+
+    def _hands(self, script: Script) -> tuple[Script, ...]:
+        """The scripts whose data an engine gets that a script sets up: its own where that hands any over."""
+        own = any(item.arg == "train_dataset" for call in script.calls for item in call.node.keywords)
+        return (script,) if own else self.source.scripts
 
     def dataset(self, script: Script, scope: str, value: ast.expr, depth: int = 6) -> list[ItemWork]:
         """Work of a dataset expression."""

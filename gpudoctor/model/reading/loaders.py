@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gpudoctor.model.reading.branches import never_taken
 from gpudoctor.model.reading.loader_flow import ARGUMENT_CLASSES, Flow
 from gpudoctor.model.reading.programs import in_a_training
 from gpudoctor.model.reading.written import is_literal
@@ -144,7 +145,12 @@ _LAST: list[tuple[Source, tuple[Loader, ...]]] = []
 
 def loaders(source: Source) -> tuple[Loader, ...]:
     """The loaders of programs that train, in order of script and line."""
-    return tuple(loader for loader in every_loader(source) if in_a_training(source, loader.script))
+    return tuple(loader for loader in every_loader(source) if made_to_train(source, loader))
+
+
+def made_to_train(source: Source, loader: Loader) -> bool:
+    """Whether a loader stands in a program that trains, and where its calls come by."""
+    return in_a_training(source, loader.script) and not never_taken(source, loader.script, loader.call)
 
 
 def every_loader(source: Source) -> tuple[Loader, ...]:

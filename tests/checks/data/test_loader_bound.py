@@ -1,3 +1,4 @@
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -303,3 +304,136 @@ def test_the_default_of_an_engine_is_named_after_its_arguments():
     [finding] = examine(LoaderBound, script_patient(text))
     assert "num_workers=0 (default of TrainingArguments)" in finding.message
     assert "the training process itself calls a processor for every item" in finding.message
+
+
+IMAGES = """
+    from PIL import Image
+    from torch.utils.data import Dataset
+    from transformers import Trainer, TrainingArguments
+
+    class Pictures(Dataset):
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return {"x": Image.open(f"{i}.jpg").convert("RGB")}
+
+    def see(model):
+        arguments = TrainingArguments("out", dataloader_num_workers=8)
+        Trainer(model=model, args=arguments, train_dataset=Pictures()).train()
+"""
+WORDS = """
+    import sys
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+    from pictures import Pictures, see
+
+    model = AutoModelForCausalLM.from_pretrained("some/model")
+    if len(sys.argv) > 1:
+        see(model)
+    arguments = TrainingArguments("out")
+    {rows}
+    trainer = Trainer(model=model, args=arguments, train_dataset=rows)
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [("rows = load_dataset('json', data_files='pairs.json')['train']", 0), ("rows = Pictures()", 1)],
+    ids=["healthy", "sick"],
+)
+def test_an_engine_draws_from_the_data_that_its_own_script_gives_it(tmp_path, rows, found):
+    (tmp_path / "pictures.py").write_text(textwrap.dedent(IMAGES))
+    path = tmp_path / "run.py"
+    path.write_text(textwrap.dedent(WORDS.format(rows=rows)))
+    assert len(examine(LoaderBound, script_patient(path))) == found
+
+
+BRANCHES = """
+    import torch
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    class Pictures(Dataset):
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return torch.tensor(list(Image.open(f"{{i}}.jpg").getdata()))
+
+    def make(size, held_out=None):
+        rows = Pictures()
+        {before}
+        if held_out is {test}:
+            train_loader = DataLoader(rows, batch_size=size, {one})
+        else:
+            train_loader = DataLoader(rows, batch_size=size, {two})
+        return train_loader
+
+    {setup}
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in make({given}):
+        optimizer.zero_grad()
+        model(x.float()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"given": "32, held_out=0.1"}, 0),
+        ({"given": "32"}, 1),
+        ({"given": "32, None"}, 1),
+        ({"given": "32, torch.load('how.pt')"}, 1),
+        ({"before": "held_out = held_out or None"}, 1),
+        ({"given": "32, plan", "setup": "plan = torch.load('how.pt')"}, 1),
+        ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size)"}, 0),
+        ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size if plan else 0)"}, 1),
+        ({"test": "None", "one": "num_workers=0", "two": "num_workers=8"}, 0),
+        ({"test": "None", "one": "num_workers=0", "two": "num_workers=8", "given": "32"}, 1),
+        ({"test": "None", "one": "num_workers=8", "two": "num_workers=0"}, 1),
+    ],
+)
+def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
+    parts = {
+        "before": "pass",
+        "setup": "pass",
+        "test": "not None",
+        "one": "num_workers=8",
+        "two": "num_workers=0",
+        "given": "32, 0.1",
+    }
+    assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found
+
+
+def test_a_method_of_the_same_name_in_another_class_is_no_caller():
+    text = BRANCHES.format(before="pass", setup="pass", test="not None", one="num_workers=8",
+                           two="num_workers=0", given="32, 0.1")  # fmt: skip
+    text = textwrap.dedent(text).replace("for x in make(32, 0.1):", "for x in First().data():")
+    text = text.replace("model = torch", CLASSES + "model = torch", 1)
+    assert examine(LoaderBound, script_patient(text)) == []
+    text = text.replace("return self.build(0.1)", "return self.build(None)")
+    assert len(examine(LoaderBound, script_patient(text))) == 1
+
+
+CLASSES = """
+class First:
+    def data(self):
+        return self.build(0.1)
+
+    def build(self, part):
+        return make(32, part)
+
+class Second:
+    def data(self):
+        return self.build()
+
+    def build(self, part=None):
+        return [part]
+
+print(Second().data())
+"""

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.reading.loaders import Loader, every_loader
-from gpudoctor.model.reading.programs import in_a_training
+from gpudoctor.model.reading.loaders import Loader, every_loader, made_to_train
 from gpudoctor.model.reading.recordings.costs import Place, place_of
 from gpudoctor.model.reading.recordings.judged import processes, script_at, source_of, spot
 from gpudoctor.model.signs.recording import Record
@@ -46,7 +45,7 @@ def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
 def training_loaders(patient: Patient) -> tuple[Loader, ...]:
     """The loaders of programs that train, as they ran; what ran need not be told from the source."""
     found = loaders_as_run(patient)
-    return tuple(item for item in found if item.ran is not None or in_a_training(patient.source, item.script))
+    return tuple(item for item in found if item.ran is not None or made_to_train(patient.source, item))
 
 
 def _arguments(item: Record | None) -> dict[str, Value]:
