@@ -101,6 +101,8 @@ UNPACKED_RATIO = 50
 
 TRACE = Limit(32 * _GIB, "a profiler trace, unpacked")
 """It is read event by event; a GiB takes about half a minute."""
+TRACE_EVENTS, TRACE_EVENT = 1 << 20, 16
+"""Events beyond which they have so many bytes on average: real ones have hundreds, a bomb's three."""
 TRACE_HEAD = Limit(64 * _MIB, "what stands before the events of a trace")
 TRACE_VALUE = Limit(16 * _MIB, "one event or setting of a trace")
 """An event has hundreds of bytes; one with all its shapes and stacks has a few thousand."""

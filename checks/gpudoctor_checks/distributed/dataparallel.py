@@ -22,7 +22,7 @@ from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor.model.visible import entries
 
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
-_SEVERAL = re.compile(r"gpu\w*\)? > 1$|device_count\(\) > 1$")
+_SEVERAL = re.compile(r"gpu\w{0,40}\)? > 1$|device_count\(\) > 1$")
 _OF_MANY = re.compile(
     r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b",
     re.IGNORECASE,

@@ -11,7 +11,7 @@ from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script, Source
 
 _NEEDED = re.compile(
-    r"#.*\b(race|must|required|needed|on purpose|deliberate(ly)?|wait (for|until)|(do not|don't) remove)\b",
+    r"#[^#]*\b(race|must|required|needed|on purpose|deliberate(ly)?|wait (for|until)|(do not|don't) remove)\b",
     re.IGNORECASE,
 )
 """Comments that say that a wait is meant."""

@@ -13,7 +13,14 @@ from typing import IO, Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.doors import Refused, is_packed, open_unpacked, unpacked_most
-from gpudoctor.model.limits import TRACE, TRACE_HEAD, TRACE_VALUE, UNPACKED_RATIO
+from gpudoctor.model.limits import (
+    TRACE,
+    TRACE_EVENT,
+    TRACE_EVENTS,
+    TRACE_HEAD,
+    TRACE_VALUE,
+    UNPACKED_RATIO,
+)
 from gpudoctor.model.unavailable import Unavailable
 
 Event = Mapping[str, Any]
@@ -117,7 +124,11 @@ class _Text:
         return found
 
     def _list(self, take: Callable[[Event], None]) -> None:
+        count = 0
         while (mark := self._next(_BETWEEN)) != "]":
+            count += 1
+            if count > TRACE_EVENTS and count * TRACE_EVENT > self._most - self._left:
+                raise Refused("it is no profiler trace: there is hardly anything in its events")
             if not mark:
                 raise ValueError("it ends before its events do")
             event = self._value()

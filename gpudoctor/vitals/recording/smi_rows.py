@@ -187,10 +187,13 @@ def _take_listed(row: Row, section: str, key: str, value: str) -> None:
         row[column] = hex(int(row.get(column, "0x0"), 16) | bit)
 
 
-_TABLE_GPU = re.compile(r"\|\s+(\d{1,4})\s+(\S.*?)\s{2,}(?:\S+\s+)?\|\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)")
+_TABLE_GPU = re.compile(
+    r"\|\s{1,40}(\d{1,4})\s{1,40}(\S[^|]{0,80}?)\s{2,40}(?:\S{1,40}\s{1,40})?\|\s{0,40}([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]{1,40})"
+)
 _TABLE_READINGS = re.compile(
-    r"\|\s*(?:\S+\s+)?(?P<temperature>\d+)C\s+\S+\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|"
-    r"\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|\s*(?P<util>\S+)"
+    r"\|\s{0,40}(?:[^\s|]{1,12}\s{1,40})?(?P<temperature>\d{1,4})C\s{1,40}[^\s|]{1,12}\s{1,40}"
+    r"(?P<power>[^\s|/]{1,12}|N/A)\s{0,40}/\s{0,40}(?P<limit>[^\s|]{1,12})\s{0,40}\|"
+    r"\s{0,40}(?P<used>\d{1,9})MiB\s{0,40}/\s{0,40}(?P<total>\d{1,9})MiB\s{0,40}\|\s{0,40}(?P<util>[^\s|]{1,12})"
 )
 
 

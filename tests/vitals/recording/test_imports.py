@@ -222,3 +222,11 @@ def test_intervals_agree_with_counting_points():
         assert sum(b - a for a, b in left) == len(in_one - in_two)
         assert covered(first, 20.0, 60.0) == len([p for p in in_one if 20 <= p < 60])
         assert left == sorted(left) and all(a < b for a, b in left)
+
+
+@pytest.mark.parametrize("nothing", [b"{},", b"[],", b"1,"])
+def test_a_trace_of_millions_of_empty_events_is_refused_soon(tmp_path, nothing):
+    bomb = tmp_path / "bomb.json"
+    bomb.write_bytes(b'{"schemaVersion": 1, "traceEvents": [' + nothing * (4 << 20) + b"{}]}")
+    with pytest.raises(UsageError, match="hardly anything in its events"):
+        open_recording(str(bomb))
