@@ -1,7 +1,7 @@
 """The events of one trace, kept as intervals by thread and device while they are read."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpudoctor.vitals.recording.chrome import Event
@@ -243,9 +243,11 @@ class Trace:
         """Spans of the training thread by phase, none counted twice; what comes first owns its inside."""
         found = {name: spans.union() for name, spans in home.phases.items()}
         passes = self.backward_threads()
-        if "forward" in home.phases:
-            found["forward"] = home.phases["forward"].union(_GAP)
-        found["backward"] = union((span for thread in passes for span in thread.backward.union()), _GAP)
+        found["backward"] = union(span for thread in passes for span in thread.backward.union())
+        # Steps of tiny models are closer than the parts of one: a pass ends where another phase begins.
+        walls = sorted(begin for name in ("data_wait", "optimizer") for begin, _ in found.get(name, ()))
+        for name in ("forward", "backward"):
+            found[name] = _closed(found.get(name, []), walls)
         waits = [
             wait
             for thread in _once(home, *passes)
@@ -260,6 +262,17 @@ class Trace:
             exclusive[name] = without(spans, taken)
             taken = union([*taken, *spans])
         return exclusive
+
+
+def _closed(spans: Intervals, walls: Sequence[float]) -> Intervals:
+    """The spans with the gaps closed that are short and hold no wall (sorted)."""
+    merged: Intervals = []
+    for begin, end in spans:
+        if merged and begin <= merged[-1][1] + _GAP and not inside(walls, merged[-1][1], begin):
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((begin, end))
+    return merged
 
 
 def _within(spans: Intervals, moment: float) -> bool:

@@ -376,3 +376,21 @@ def test_a_large_trace_is_read_in_little_memory(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert path.stat().st_size > 80 << 20
     assert int(done.stdout) * 1024 < 80 << 20
+
+
+def test_passes_of_steps_that_are_close_to_each_other_are_two(tmp_path):
+    """A step of 240 us: from one backward pass to the next there are 130."""
+    tiny: Events = []
+    for number in range(6):
+        at = number * 240.0
+        tiny += [
+            event(f"ProfilerStep#{number}", at, 240, "user_annotation"),
+            event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, 40, "user_annotation"),
+            event("aten::linear", at + 50, 30, "cpu_op"),
+            event("autograd::engine::evaluate_function: AddmmBackward0", at + 90, 30, "cpu_op"),
+            event("autograd::engine::evaluate_function: AccumulateGrad", at + 170, 20, "cpu_op"),
+            event("Optimizer.step#SGD.step", at + 200, 30, "user_annotation"),
+        ]
+    steps = process(tmp_path, tiny).steps
+    for name, length in (("data_wait", 40), ("forward", 30), ("backward", 100), ("optimizer", 30)):
+        assert [round(value * 1e6) for value in steps.column(name)] == [length] * 6
