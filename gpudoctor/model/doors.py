@@ -112,19 +112,6 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             raise Damaged(f"its packing is damaged: {error}") from error
 
 
-def read_unpacked(path: str | os.PathLike[str], limit: Limit) -> bytes:
-    """All bytes of a file, unpacked where gzip has packed it. Raises `OSError`."""
-    size = os.stat(path).st_size
-    most = unpacked_most(size, limit) if is_packed(path) else limit.most
-    with open_unpacked(path) as stream:
-        data = stream.read(most + 1)
-    if len(data) <= most:
-        return data
-    if most < limit.most:
-        raise Refused(f"it unpacks to more than {UNPACKED_RATIO} times its size, as no file of this kind does")
-    raise Refused(f"it is {limit.words}")
-
-
 def load_json(text: str | bytes, *, deepest: int = JSON_DEPTH.most) -> Any:
     """JSON from outside. Raises `ValueError` for everything that it is not, nesting included."""
     try:

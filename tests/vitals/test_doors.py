@@ -19,11 +19,12 @@ from recordings import MAGIC, column_frames, frame, make_process, make_recording
 from gpudoctor.cli import main
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import Damaged, Refused, load_json, read_file, read_unpacked
+from gpudoctor.model.doors import Damaged, Refused, load_json, open_unpacked, read_file, unpacked_most
 from gpudoctor.model.limits import Limit
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.job import read_job
 from gpudoctor.vitals.recording import open_recording, read_recording
+from gpudoctor.vitals.recording.chrome import read_events
 from gpudoctor.vitals.recording.fields import judged
 from gpudoctor.vitals.recording.process import read_frames
 from gpudoctor.vitals.recording.sound import sound
@@ -84,14 +85,16 @@ def test_a_file_beyond_its_budget_is_refused_before_it_is_read(tmp_path):
 
 def test_a_packed_file_is_unpacked_to_fifty_times_its_size(tmp_path):
     path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(bytes(200 << 20)))
-    with pytest.raises(Refused, match="unpacks to more than 50 times its size"):
-        read_unpacked(path, Limit(1 << 30, "a test"))
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20)))
+    assert unpacked_most(path.stat().st_size, Limit(1 << 30, "a test")) < 100 << 20
+    with pytest.raises(UsageError, match="unpacks to more than 50 times its size"):
+        read_events(str(path), lambda event: None)
     path.write_bytes(gzip.compress(b"hello")[:-3])
-    with pytest.raises(Damaged):
-        read_unpacked(path, SMALL)
+    with pytest.raises(Damaged), open_unpacked(path) as stream:
+        stream.read()
     path.write_bytes(gzip.compress(b"hello"))
-    assert read_unpacked(path, SMALL) == b"hello"
+    with open_unpacked(path) as stream:
+        assert stream.read() == b"hello"
 
 
 @pytest.mark.parametrize(
