@@ -9,6 +9,8 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .interrupts import interrupts
+
 if TYPE_CHECKING:
     from .probe import Probe
 
@@ -24,7 +26,9 @@ def beyond(probe: Probe, error: BaseException) -> dict[str, Any] | None:
     try:
         found = _in_frames(probe.torch, error.__traceback__)
         return found if found is not None else probe.numerics.losses.beyond()
-    except Exception:
+    except Exception as failed:
+        if interrupts(failed):
+            raise
         return None
 
 

@@ -15,6 +15,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .census import held
+from .interrupts import interrupts
 from .models import parts
 from .places import Place
 
@@ -176,7 +177,9 @@ def own_attributes(value: Any) -> Any:
     """The dict of an object's attributes, without running code of its class; None without one."""
     try:
         return object.__getattribute__(value, "__dict__")
-    except Exception:
+    except Exception as error:
+        if interrupts(error):
+            raise
         return None
 
 
@@ -186,7 +189,9 @@ def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
         last = container[-1] if isinstance(container, (list, deque)) else next(reversed(list(container)))
         if isinstance(container, dict):
             last = container[last]
-    except Exception:  # it changes in another thread, or a class of its own
+    except Exception as error:  # it changes in another thread, or a class of its own
+        if interrupts(error):
+            raise
         return "", 0, False
     what = f", {type(container).__name__} of "
     if type(last) is tensor:

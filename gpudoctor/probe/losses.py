@@ -17,6 +17,7 @@ from .beyond import told
 from .budget import Budget
 from .devices import capturing
 from .graphs import behind
+from .interrupts import interrupts
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -93,7 +94,9 @@ class Losses:
             parts: Any = batch.values() if isinstance(batch, Mapping) else batch
             if isinstance(batch, (list, tuple, Mapping)):
                 self._fresh = [found for found in map(self._row, islice(parts, 8)) if found is not None]
-        except Exception:  # a mapping of the program's own
+        except Exception as error:  # a mapping of the program's own
+            if interrupts(error):
+                raise
             self._works = False
         self._cost = perf_counter() - began
 
@@ -113,7 +116,9 @@ class Losses:
         began = perf_counter()
         try:
             self._look(root)
-        except Exception:  # a node that keeps other things than it does today
+        except Exception as error:  # a node that keeps other things than it does today
+            if interrupts(error):
+                raise
             self._works = False
         self._budget.charge(self._cost + perf_counter() - began)
         self._cost = 0.0

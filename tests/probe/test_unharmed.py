@@ -1,5 +1,6 @@
 """A training under the probe is what it is without: numbers, random state, files, words; whatever fails in us."""
 
+import ast
 import json
 import os
 import random
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from probed import Run, run_script, run_without
 
+import gpudoctor.probe
 from gpudoctor.vitals.recording import read_recording
 
 torch = pytest.importorskip("torch")
@@ -252,3 +254,30 @@ def test_a_small_file_system_that_is_full(tmp_path):
         assert read_recording(str(folder)).ranks
     finally:
         subprocess.run(["umount", str(folder)], check=False)
+
+
+QUIETLY = {
+    "boot.py": "it begins before any handler of the program's",
+    "guard.py": "hooks are put in while torch is imported",
+    "files.py": "hooks are put in while torch is imported",
+    "sitecustomize.py": "it begins before any handler of the program's",
+    "overrides": "an arm of a trial, no run of the user's",
+    "replay": "a replay of one step, no run of the user's",
+    "standin.py": "a finalizer, which hands the exception on by itself",
+}
+"""Where an exception may be dropped without a question whose it is, and why."""
+
+
+def test_an_exception_of_a_signal_handler_is_never_dropped_as_ours():
+    """A program's handler may raise between any two of our instructions."""
+    probe = Path(gpudoctor.probe.__file__).parent
+    for file in sorted(probe.rglob("*.py")):
+        if any(part in QUIETLY for part in file.relative_to(probe).parts):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler) and ast.unparse(node.type or ast.Name("")) in _ANY:
+                raised = [part for part in ast.walk(node) if isinstance(part, ast.Raise)]
+                assert raised, f"{file.name}:{node.lineno} drops what a signal handler of the program raises"
+
+
+_ANY = ("", "Exception", "BaseException")

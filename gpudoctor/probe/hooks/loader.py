@@ -247,7 +247,9 @@ def _length(loader: Any) -> int | None:
         parts.append(parts[-1].indices)
     try:
         return len(loader) if all(map(_foreign, parts)) else None
-    except Exception:
+    except Exception as error:
+        if interrupts(error):
+            raise
         return None
 
 
