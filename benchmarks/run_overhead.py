@@ -177,7 +177,8 @@ def ours(before):
     tools = {BARE: bare, AGAIN: bare, "gpudoctor": ([*run, sys.executable, "JOB"], [])}
     if before:
         compileall.compile_dir(before / "gpudoctor", quiet=2, workers=1)
-        tools[BEFORE] = (["env", f"PYTHONPATH={before.resolve()}", *run, sys.executable, "JOB"], [])
+        places = os.pathsep.join(map(str, (before.resolve() / part for part in ("", "checks", "rules"))))
+        tools[BEFORE] = (["env", f"PYTHONPATH={places}", *run, sys.executable, "JOB"], [])
     return tools
 
 
