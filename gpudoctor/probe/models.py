@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,7 @@ class Model:
 
     __slots__ = (
         "calls", "eval_calls", "eval_grads", "eval_trainings", "evaluations", "forward_line",
-        "grad_calls", "module", "open", "told",
+        "grad_calls", "inside", "module", "open", "told",
     )  # fmt: skip
 
     def __init__(self, module: Any) -> None:
@@ -86,6 +85,15 @@ class Model:
         """Those of them in training mode."""
         self.forward_line: Place = (None, None, None)
         self.told = False
+        self.inside: set[int] | None = None
+        """Ids of the modules in it, once they were asked for: a large tree takes long to walk."""
+
+    def holds(self, key: int) -> bool:
+        """Whether another module, by its id, is a part of this one."""
+        module = self.module()
+        if self.inside is None and module is not None:
+            self.inside = {id(part) for part in list(parts(module).values())[1:]}
+        return self.inside is not None and key in self.inside
 
 
 class Models:
@@ -140,7 +148,7 @@ class Models:
                 model.open += 1
                 self._open[id(module)] = self._last = model
             elif self._open:
-                self._take_back(parts(module).values())
+                self._take_back([key for key in self._open if key == id(module) or model.holds(key)])
 
     def backward(self) -> None:
         """A backward pass is over: what was called before it was called in training."""
@@ -160,21 +168,20 @@ class Models:
 
     def _was_training(self) -> None:
         """The last call in eval mode was a training step's; what was called more often may have evaluated."""
-        last = self._last.module() if self._last is not None else None
-        if last is not None:
-            self._take_back(list(parts(last).values())[1:])
+        last = self._last
+        if last is not None and len(self._open) > 1:
+            self._take_back([key for key in self._open if last.holds(key)])
         for model in self._open.values():
             model.grad_calls -= model.open - 1
             model.eval_calls -= model.open - 1
             model.open = 0
         self._open.clear()
 
-    def _take_back(self, modules: Iterable[Any]) -> None:
-        """A module is called in training mode: what it or a part of it did in eval mode without a backward
-        pass was an evaluation that keeps its graph.
+    def _take_back(self, keys: list[int]) -> None:
+        """What these did in eval mode without a backward pass was an evaluation that keeps its graph: they, or
+        the module that they are a part of, were called in a training step.
         """
-        inside = {id(part) for part in modules}
-        for key in [key for key in self._open if key in inside]:
+        for key in keys:
             model = self._open.pop(key)
             model.grad_calls -= model.open
             model.eval_calls -= model.open

@@ -9,7 +9,6 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.reading.earlier_modes import left_in_eval_mode
 from gpudoctor.model.reading.modes import (
     builds_no_graph,
-    callers,
     forwards,
     in_eval_mode,
     loaded_in_eval_mode,
@@ -27,7 +26,7 @@ from gpudoctor.model.reading.modes import (
     without_gradient,
 )
 from gpudoctor.model.reading.places import line_at, place
-from gpudoctor.model.reading.program import FUNCTIONS, enclosing, loop_node
+from gpudoctor.model.reading.program import FUNCTIONS, callers, enclosing, loop_node
 from gpudoctor.model.reading.programs import training_programs
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
@@ -197,7 +196,7 @@ class EvalModeMisuse(Check):
             mode = False  # a function that the loop calls switches, before each forward
         run = runs[0]
         model = model_of(run.call) if run.call is not None else "the model"
-        if _handed_in(script, node, model) and next(callers(source, loop.function), None) is None:
+        if _handed_in(script, node, model) and not callers(source, loop.function):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
         if mode and made_by_loading(source, script, model):
             mode = False

@@ -3,9 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.model.reading.modes import callers
 from gpudoctor.model.reading.optimizers import assignments_to, function_of
-from gpudoctor.model.reading.program import FUNCTIONS, enclosing
+from gpudoctor.model.reading.program import FUNCTIONS, callers, enclosing
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _DEPTH = 3
@@ -19,9 +18,9 @@ def never_taken(source: Source, script: Script, call: Call) -> bool:
     for above in enclosing(script, call.node):
         if isinstance(above, FUNCTIONS):
             return isinstance(above, _Function) and any(
-                _is_none(source, above, call.function, name) is not none and not _set_before(above, name, head)
+                _is_none(source, above, call.function, name) is (not none)
+                and not _set_before(above, name, head)
                 for head, name, none in asked
-                if _is_none(source, above, call.function, name) is not None
             )
         if isinstance(above, ast.If):
             asked += _asks(above, holds=inside in above.body)

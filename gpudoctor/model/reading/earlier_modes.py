@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Mapping
 
-from gpudoctor.model.reading.modes import callers, model_of, switches_to_eval, switches_to_train
+from gpudoctor.model.reading.modes import model_of, switches_to_eval, switches_to_train
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.optimizers import follows
-from gpudoctor.model.reading.program import calls_function
+from gpudoctor.model.reading.program import callers, calls_function
 from gpudoctor.model.reading.scopes import parameters
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -24,7 +24,7 @@ def left_in_eval_mode(
             mode = _leaves(source, call, model, depth)
             if mode is not None:
                 return mode == "eval" and follows(script, node, call.node)
-    sites = list(callers(source, function)) if depth else []
+    sites = callers(source, function) if depth else []
     given = [_argument(source, function, site, model) for _, site in sites]
     return bool(sites) and all(
         text is not None and left_in_eval_mode(source, other, site.function, site.node, text, depth - 1)

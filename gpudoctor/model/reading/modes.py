@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.optimizers import assignments_to, function_of, optimizers
-from gpudoctor.model.reading.program import calls_function, enclosing
+from gpudoctor.model.reading.program import callers, enclosing
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
@@ -324,22 +324,6 @@ def _without_statistics(call: Call) -> bool:
 
 def _zero(value: object) -> bool:
     return isinstance(value, Known) and not value.value
-
-
-def callers(source: Source, function: str) -> Iterator[tuple[Script, Call]]:
-    """Calls of a function of the program."""
-    for script, call in _by_method(source).get(function.rpartition(".")[2], ()) if function else ():
-        if call.function != function and calls_function(call, function):
-            yield script, call
-
-
-@once
-def _by_method(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
-    found: dict[str, list[tuple[Script, Call]]] = {}
-    for script in source.scripts:
-        for call in script.calls:
-            found.setdefault(call.method, []).append((script, call))
-    return found
 
 
 @once

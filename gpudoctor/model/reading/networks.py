@@ -199,7 +199,7 @@ def _trains_until(program: Program) -> float:
     waiting = list(functions)
     while waiting:
         function = waiting.pop()
-        for call in callers(program.source, function) if function else ():
+        for _, call in callers(program.source, function):
             if not call.function and call.span.path == entry.path:
                 around = [node for node in enclosing(entry, call.node) if isinstance(node, ast.For | ast.While)]
                 lines.append(max((node.end_lineno or 0 for node in around), default=call.span.line))

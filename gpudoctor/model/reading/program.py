@@ -100,12 +100,12 @@ def _training_functions(source: Source) -> Mapping[str, Mapping[str, tuple[Scrip
 
 
 @once
-def _calls_by_method(source: Source) -> Mapping[str, list[Call]]:
+def _calls_by_method(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
     """Every call of a program by the last part of its name."""
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[tuple[Script, Call]]] = {}
     for script in source.scripts:
         for call in script.calls:
-            found.setdefault(call.method, []).append(call)
+            found.setdefault(call.method, []).append((script, call))
     return found
 
 
@@ -141,15 +141,15 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
 def _behind_switches(source: Source, function: str, depth: int) -> bool:
     """Whether a function is called, and only behind switches."""
     sites = callers(source, function)
-    return bool(sites) and all(switched_off(source, other, depth - 1) for other in sites)
+    return bool(sites) and all(switched_off(source, other, depth - 1) for _, other in sites)
 
 
 @once
-def callers(source: Source, function: str) -> list[Call]:
+def callers(source: Source, function: str) -> list[tuple[Script, Call]]:
     """The calls of a function of the program from its other functions, as far as names tell."""
     return [
-        other
-        for other in _calls_by_method(source).get(function.rpartition(".")[2], ())
+        (script, other)
+        for script, other in (_calls_by_method(source).get(function.rpartition(".")[2], ()) if function else ())
         if other.function != function and calls_function(other, function)
     ]
 
@@ -161,7 +161,7 @@ def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
     if not call.function or depth == 0:
         return False
     sites = callers(source, call.function)
-    return bool(sites) and all(never_runs(source, other, depth - 1) for other in sites)
+    return bool(sites) and all(never_runs(source, other, depth - 1) for _, other in sites)
 
 
 def rarely(guard: Guard) -> bool:
