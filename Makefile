@@ -26,16 +26,16 @@ snapshots: dev ## accept the text reports as they are now
 
 BASE ?= HEAD
 TESTS ?= tests/checks tests/report tests/watch tests/estimate
-TREE = $(CURDIR)/.golden/tree
+TREE = $(CURDIR)/build/golden/tree
 
 golden: dev ## compare all findings, remedies and texts of the tests with those of BASE (a commit)
-	rm -rf .golden && git worktree prune && git worktree add --detach $(TREE) $(BASE)
+	rm -rf build/golden && git worktree prune && git worktree add --detach $(TREE) $(BASE)
 	cd $(TREE) && PYTHONPATH=$(TREE):$(TREE)/checks:$(TREE)/rules $(CURDIR)/$(BIN)/pytest -q -n auto -p golden --golden ../before $(TESTS)
-	$(BIN)/pytest -q -n auto -p golden --golden .golden/now $(TESTS)
-	$(BIN)/python tests/helpers/golden.py .golden/before .golden/now
+	$(BIN)/pytest -q -n auto -p golden --golden build/golden/now $(TESTS)
+	$(BIN)/python tests/helpers/golden.py build/golden/before build/golden/now
 
 bench: dev ## speed of the command line beside its neighbours
 	$(BIN)/python benchmarks/cli_speed.py
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .golden .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache dist
