@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HELPER = Path(__file__).parent / "helpers" / "golden.py"
-TESTS = '''
+TESTS = """
 from gpudoctor.model import Code, Confidence, Finding, Measurement, Severity
 
 
@@ -29,7 +29,7 @@ def test_command(capsys):
     from gpudoctor.cli import main
 
     main(["explain", "DATA001"])
-'''
+"""
 
 
 @pytest.fixture
@@ -58,7 +58,11 @@ def compare(before: Path, now: Path, *more: str) -> subprocess.CompletedProcess[
 
 
 def test_a_changed_message_is_seen_and_an_inner_fact_is_not(snapshot):
-    before, moved, changed = snapshot("a", "It waits.", 1), snapshot("b", "It waits.", 2), snapshot("c", "It idles.", 1)
+    before, moved, changed = (
+        snapshot("a", "It waits.", 1),
+        snapshot("b", "It waits.", 2),
+        snapshot("c", "It idles.", 1),
+    )
     assert "It waits." in "".join(path.read_text() for path in before.glob("*.txt"))
     assert "loader-bound" in "".join(path.read_text() for path in before.glob("*.txt"))
     assert (compare(before, moved).returncode, compare(before, moved).stdout) == (0, "")
