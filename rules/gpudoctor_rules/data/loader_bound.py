@@ -37,8 +37,8 @@ class LoaderBoundRule(Rule):
     def _more(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         """Workers, or less work for them."""
         workers, why = workers_for(patient)
-        if finding.fact("workers") == 0 and finding.cost.step_share is not None:
-            workers, why = _as_measured(patient, finding.cost.step_share, workers, why)
+        if finding.fact("workers") == 0 and finding.cost.share is not None:
+            workers, why = _as_measured(patient, finding.cost.share, workers, why)
         if workers > int(finding.fact("workers") or 0):
             yield self._workers(finding, workers, why, _gain(finding, patient, workers))
         yield Remedy(
