@@ -27,7 +27,8 @@ _PAIRED = frozenset({"MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBack
 _CLASSES = "NllLossBackward0"
 _LIKELIHOODS = frozenset({_CLASSES, "NllLoss2DBackward0"})
 """Losses that take log-probabilities of classes, over their second dimension."""
-_SCORED = _PAIRED | {_CLASSES, "BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"}
+_BINARY = frozenset({"BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"})
+_SCORED = _PAIRED | _BINARY | {_CLASSES}
 """Losses that keep outputs and targets."""
 _DISTANCES = frozenset({"PowBackward0", "AbsBackward0", "MulBackward0"})
 """Of a difference: a loss that the program wrote itself, and torch's `l1_loss`."""
@@ -83,6 +84,8 @@ class Losses:
         self._matched = self._single = self._elements = self._classes = 0
         self._strange = 0
         """Losses whose labels are not those of the batch."""
+        self._by: set[str] = set()
+        """Losses whose labels were once those of the batch."""
         self._loader: int | None = None
         self._likely = 0
         self._unnormal: dict[str, int] = {}
@@ -112,11 +115,13 @@ class Losses:
 
     def _row(self, part: Any) -> tuple[int, ...] | None:
         torch = self._torch
-        if type(part) is not torch.Tensor or part.dim() != 1 or part.dtype is not torch.int64:
+        if type(part) is not torch.Tensor or not part.is_cpu or not _SAMPLES <= part.numel() <= _LABELS:
             return None
-        if not part.is_cpu or not _SAMPLES <= part.numel() <= _LABELS:
+        if part.dim() != 1 or part.dtype not in (torch.int64, torch.float32):
             return None
         low, high = part.aminmax()
+        if part.dtype is torch.float32 and (float(low) not in (0.0, 1.0) or float(high) not in (0.0, 1.0)):
+            return None  # not the labels of two classes
         return part.numel(), int(low), int(high), int(part.sum())
 
     def look(self, root: Any) -> None:
@@ -266,17 +271,19 @@ class Losses:
         given, target = self._kept(node, "self"), self._kept(node, "target")
         if given is None or target is None or not given.dim() or given.shape[0] < _SAMPLES:
             return
-        classes = type(node).__name__ == _CLASSES
+        name = type(node).__name__
+        classes = name == _CLASSES
         width = int(given.shape[1]) if classes and given.dim() > 1 else 0
         if target.shape[:1] != given.shape[:1] or (not classes and 0 in (*given.stride(), *target.stride())):
             return
         outputs = given[:_ROWS].reshape(min(_ROWS, given.shape[0]), -1)[:, :_COLUMNS]
         targets = target[:_ROWS].reshape(outputs.shape[0], -1)[:, :_COLUMNS]
         numbers = [(outputs.amax(0) - outputs.amin(0)).amax(), (targets.amax(0) - targets.amin(0)).amax()]
-        if classes:
+        if name in _BINARY:
+            width = 2
+        if width or classes:
             numbers += [*target.aminmax(), target.sum()]
-        step, fresh, name = self._steps.index, self._fresh, type(node).__name__
-        count = target.numel()
+        step, fresh, count = self._steps.index, self._fresh, target.numel()
         vector = torch.stack([number.to(torch.float32) for number in numbers])
         self._hand(vector, lambda values: self._note(values, step, name, count, width, fresh))
 
@@ -290,13 +297,14 @@ class Losses:
         else:
             self._alike = 0
         self._last = step
-        if len(values) < 5 or values[2] < 0:  # places to ignore
+        if len(values) < 5 or values[2] < 0 or values[2] % 1 or values[3] % 1:  # places to ignore, soft labels
             return
         low, high = int(values[2]), int(values[3])
         # The sum of many labels has more digits than a float: equal but for its last ones.
         if any((row[0], row[1], row[2]) == (count, low, high) and abs(row[3] - values[4]) < 1 + 1e-6 * row[3]
                for row in fresh):  # fmt: skip
             self._matched += 1
+            self._by.add(name)
             self._loader = self._probe.loaders.last.number
             self._elements += count
             self._classes = width
@@ -304,7 +312,7 @@ class Losses:
             self._single += low == high
             if key in self._labels or len(self._labels) < _KNOWN:
                 self._labels[key] = self._labels.get(key, 0) + 1
-        elif fresh:
+        elif fresh and (name not in _BINARY or name in self._by):  # a GAN's own, beside the classes
             self._strange += 1
 
     def _kept(self, node: Any, name: str) -> Any:

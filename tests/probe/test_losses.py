@@ -146,6 +146,35 @@ def test_labels_that_are_not_the_loaders(tmp_path, case):
     assert labels_of(tmp_path, **case)[0] == []
 
 
+ONES = "labels = torch.ones(count, dtype=torch.long)"
+
+
+@pytest.mark.parametrize(
+    ("data", "loss"),
+    [
+        (ONES, "F.binary_cross_entropy_with_logits(out[:, 0], y.float())"),
+        (ONES, "nn.BCELoss()(out[:, :1].sigmoid(), y[:, None].double().to(out.dtype))"),
+        ("labels = torch.ones(count)", "F.binary_cross_entropy_with_logits(out[:, 0], y)"),
+    ],
+)
+def test_labels_of_two_classes(tmp_path, data, loss):
+    [*_, last], _ = labels_of(tmp_path, data, loss=loss)
+    assert (last["losses"], last["found"], last["classes"], last["labels"]) == (30, 30, 2, [[1, 30]])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.binary_cross_entropy_with_logits(out[:, 0], torch.zeros(len(x)))",
+        "F.binary_cross_entropy_with_logits(out[:, 0], 0.9 * y)",
+        "F.mse_loss(out[:, 0], y)",
+    ],
+)
+def test_labels_of_two_classes_that_the_program_makes(tmp_path, loss):
+    """Fakes of a GAN, soft labels, a regression."""
+    assert labels_of(tmp_path, "labels = torch.ones(count)", loss=loss)[0] == []
+
+
 DEAD = """
 from torch import nn
 import torch.nn.functional as F

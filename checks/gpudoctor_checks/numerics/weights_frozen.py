@@ -95,6 +95,9 @@ class WeightsFrozen(Check):
         if trained := swapped(process, self.limit("steps")):
             yield self._swapped(patient, run, trained, suspected)
             return
+        for item in numerics(process, "idle"):
+            if int(item.get("steps") or 0) >= self.limit("steps"):
+                yield self._idle(patient, run, item)
         for item in forgotten(patient, process, self.limit("steps")):
             yield self._forgotten(patient, run, item)
         readings = [
@@ -145,6 +148,27 @@ class WeightsFrozen(Check):
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             facts=(("how", "forgotten"), ("text", name)),
             breaks=f"{name} does not learn",
+        )
+
+    def _idle(self, patient: Patient, run: Run, item: Record) -> Finding:
+        """The steps of one of several optimizers find nothing to apply."""
+        name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
+        spans = [spot(patient, where)] if where is not None else []
+        whose = f" of {name}" if name else ""
+        meant = not item.get("called")  # a part that only runs without gradients: fixed, perhaps on purpose
+        return confirmed(
+            self,
+            (),
+            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were looked at"
+            f"{at(spans)}: the steps change nothing. What its loss is made of was detached, or the gradients were "
+            "cleared before the step.",
+            share=None,
+            spans=spans,
+            severity=Severity.WARNING if meant else Severity.ERROR,
+            run=run,
+            numbers=(measured("steps_without_gradients", steps, "{steps}", run.recording),),
+            facts=(("how", "idle"), ("text", name)),
+            breaks=None if meant else f"{name or 'a part of the model'} does not learn",
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:
