@@ -159,9 +159,11 @@ def counted(workers):
     text = PROGRAM.format(init="pass", noise="0", first="pass", draw="np.random.rand()", start="np.random.seed(7)",
                           loader="num_workers=os.cpu_count(), worker_init_fn=start")  # fmt: skip
     line = next(n for n, row in enumerate(text.splitlines(), 1) if "DataLoader(Waves" in row)
-    made = record("loader", 1.0, id=1, workers=workers, role="training", path="/job/train.py", line=line)
+    source = script_patient(text).source
+    path = source.scripts[0].path
+    made = record("loader", 1.0, id=1, workers=workers, role="training", path=path, line=line)
     recording = make_recording(make_process(make_steps(50), records=[made]))
-    return examine(SameSeed, script_patient(text, recording=recording))
+    return examine(SameSeed, make_patient(source=source, recording=recording))
 
 
 def test_sick_workers_that_a_recording_counts():
