@@ -1,7 +1,7 @@
-"""Optimizers whose steps find no gradient: cleared in between, or cut off by `detach()`, while another one learns.
+"""Optimizers whose steps find no gradient (it was cleared, or cut off by `detach()`), while another one learns.
 
-Such a step does nothing and says nothing. Only a program with another optimizer that finds gradients is told of:
-where all find none, they are kept elsewhere (sharded optimizers, engines).
+Such a step does nothing and says nothing. Only a program with another optimizer that finds gradients is told
+of: where all find none, they are kept elsewhere (sharded optimizers, engines).
 """
 
 from __future__ import annotations

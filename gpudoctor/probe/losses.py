@@ -40,8 +40,9 @@ _SAMPLES = 8
 _SUMMED, _PLACES = 1 << 16, 4
 """Log-probabilities of a batch that are added up, and places of an image at each side."""
 _OFF, _EXACT = 0.1, 0.01
-"""The logarithm of a sum of probabilities from which on they are none; half precision loses less. How near to one
-the sum of probabilities is that were meant as such."""
+"""The logarithm of a sum of probabilities from which on they are none (half precision loses less), and how near
+to one the sum of probabilities is that were meant as such.
+"""
 _SHARE = 0.0005
 """Share of the time for these readings."""
 BURST = 64

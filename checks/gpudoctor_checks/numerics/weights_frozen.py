@@ -159,9 +159,9 @@ class WeightsFrozen(Check):
         return confirmed(
             self,
             (),
-            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were looked at"
-            f"{at(spans)}: the steps change nothing. What its loss is made of was detached, or the gradients were "
-            "cleared before the step.",
+            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were looked "
+            f"at{at(spans)}: the steps change nothing. What its loss is made of was detached, or the gradients "
+            "were cleared before the step.",
             share=None,
             spans=spans,
             severity=Severity.WARNING if meant else Severity.ERROR,

@@ -194,7 +194,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Batches that processes of the program's own put into a queue, more slowly than the training takes them."""
+    """Batches that processes of the program's own put into a queue, too slowly."""
     workers, why = workers_for(patient)
     where = str(finding.fact("feeder"))
     yield Remedy(

@@ -25,7 +25,7 @@ _FALLBACK = 4
 
 
 class UnexplainedTimeRule(Rule):
-    """By what is known of it: engine, experience, one rank, processes that feed, a Python loop, or lines alone."""
+    """By what is known of it: engine, experience, one rank, feeding processes, a Python loop, lines alone."""
 
     answers = Code("PERF014")
 

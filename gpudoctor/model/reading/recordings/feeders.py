@@ -15,7 +15,7 @@ from gpudoctor.model.signs.source import Script, Source
 _TAKES = frozenset({"get", "recv", "recv_bytes"})
 """Methods of queues and pipes that wait until there is something."""
 _QUEUES = frozenset({"Queue", "SimpleQueue", "JoinableQueue", "PriorityQueue", "Pipe"})
-"""What makes one, by the last part of its name: `multiprocessing`, its contexts, `torch.multiprocessing`, `queue`."""
+"""What makes one, by the last part of its name: of `multiprocessing`, its contexts, `queue`."""
 _STARTS = frozenset({"Process", "Thread"})
 
 
@@ -45,7 +45,8 @@ def _takes(patient: Patient, place: SourceSpan) -> bool:
     if script is None or whole is None:
         return False
     return any(
-        call.method in _TAKES and bool(call.receiver) and not _keyed(call.node) for call in calls_on(script, whole)
+        call.method in _TAKES and bool(call.receiver) and not _keyed(call.node)
+        for call in calls_on(script, whole)
     )
 
 
@@ -62,7 +63,7 @@ def _queued(source: Source) -> bool:
 
 
 def _functions(source: Source, target: ast.expr) -> Iterable[SourceSpan]:
-    name = target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
+    name = _last(target)
     for script in source.scripts:
         for node in ast.walk(script.tree):
             if isinstance(node, ast.FunctionDef) and node.name == name:
