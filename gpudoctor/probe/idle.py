@@ -18,6 +18,8 @@ _MANY = 512
 """Parameters of an optimizer that are asked; one with a gradient among the first ends the search."""
 FEW = 20
 """Steps that must have been looked at."""
+_TOLD = frozenset({FEW, 50, 200, 1000})
+"""Steps without a gradient after which that is told: a run may be killed before its end."""
 _MOST = 16
 """Optimizers that are followed."""
 
@@ -35,7 +37,7 @@ class Idle:
         if known is None or known[0]() is not optimizer:
             if len(self._seen) >= _MOST:
                 return
-            known = self._seen[id(optimizer)] = weakref.ref(optimizer), [0, 0]
+            known = self._seen[id(optimizer)] = weakref.ref(optimizer), [0, 0, 0]
         counts = known[1]
         if counts[0] > counts[1] and counts[0] >= FEW:
             return  # it has found some: believed
@@ -43,30 +45,39 @@ class Idle:
         if asked:
             counts[0] += 1
             counts[1] += not given
+            if given and counts[2]:  # it was told too soon
+                counts[2] = 0
+                self._record(optimizer, 0)
+            elif counts[0] == counts[1] and counts[0] in _TOLD:
+                self.tell()
 
     def tell(self) -> None:
         """Write down the optimizers that never found a gradient, where another one has."""
-        if not any(steps > empty for _, (steps, empty) in self._seen.values()):
+        if not any(steps > empty for _, (steps, empty, _) in self._seen.values()):
             return
-        for key, (reference, (steps, empty)) in self._seen.items():
-            optimizer = reference()
-            if optimizer is None or empty < max(FEW, steps):
-                continue
-            held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"][:_MANY]}
-            models = self._probe.models
-            found = [
-                (module, model)
-                for module, model in models.all()
-                if held & {id(parameter) for parameter in parameters(module).values()}
-            ]
-            path, line, function = models.made.get(key, (None, None, None))
-            fields = {
-                "kind": "idle", "step": self._probe.steps.index, "steps": steps,
-                "model": class_name(found[0][0]) if found else "",
-                "called": any(model.grad_calls for _, model in found),
-                "path": path, "line": line, "function": function,
-            }  # fmt: skip
-            self._probe.record("numeric", fields)
+        for reference, counts in self._seen.values():
+            optimizer, (steps, empty, told) = reference(), counts
+            if optimizer is not None and empty >= max(FEW, steps) and steps > told:
+                counts[2] = steps
+                self._record(optimizer, steps)
+
+    def _record(self, optimizer: Any, steps: int) -> None:
+        """So many steps without a gradient; 0: it has found one after all."""
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"][:_MANY]}
+        models = self._probe.models
+        found = [
+            (module, model)
+            for module, model in models.all()
+            if held & {id(parameter) for parameter in parameters(module).values()}
+        ]
+        path, line, function = models.made.get(id(optimizer), (None, None, None))
+        fields = {
+            "kind": "idle", "step": self._probe.steps.index, "steps": steps,
+            "model": class_name(found[0][0]) if found else "",
+            "called": any(model.grad_calls for _, model in found),
+            "path": path, "line": line, "function": function,
+        }  # fmt: skip
+        self._probe.record("numeric", fields)
 
 
 def _gradient(optimizer: Any) -> tuple[bool, bool]:

@@ -441,8 +441,14 @@ def test_one_of_two_optimizers_that_finds_no_gradient(tmp_path, update, told):
     found = numeric(run.rank, "idle")
     assert bool(found) is told
     if told:
-        assert (found[0]["steps"], found[0]["model"], found[0]["called"]) == (30, "Linear", True)
-        assert found[0]["line"] == run.line("here")
+        assert [item["steps"] for item in found] == [20, 30]
+        assert (found[0]["model"], found[0]["called"], found[0]["line"]) == ("Linear", True, run.line("here"))
+
+
+def test_an_optimizer_whose_part_joins_late_is_taken_back(tmp_path):
+    update = "(-critic(fake if step > 24 else fake.detach())).mean().backward(); first.step()"
+    run = run_script(tmp_path, TWO.format(update=update))
+    assert [item["steps"] for item in numeric(run.rank, "idle")] == [20, 0]
 
 
 def test_a_single_optimizer_without_gradients_keeps_them_elsewhere(tmp_path):

@@ -95,7 +95,8 @@ class WeightsFrozen(Check):
         if trained := swapped(process, self.limit("steps")):
             yield self._swapped(patient, run, trained, suspected)
             return
-        for item in numerics(process, "idle"):
+        last = {(item.get("path"), item.get("line")): item for item in numerics(process, "idle")}
+        for item in last.values():
             if int(item.get("steps") or 0) >= self.limit("steps"):
                 yield self._idle(patient, run, item)
         for item in forgotten(patient, process, self.limit("steps")):

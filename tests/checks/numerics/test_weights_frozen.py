@@ -219,5 +219,12 @@ def test_sick_steps_that_find_no_gradient():
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
 
 
+def test_healthy_gradients_that_came_after_all():
+    both = [record("numeric", 3.0, kind="idle", step=step, steps=steps, model="Maker", called=True, line=11,
+                   path="/job/train.py") for step, steps in ((30, 20), (60, 0))]  # fmt: skip
+    recording = make_recording(make_process(make_steps(100), records=both))
+    assert examine(WeightsFrozen, make_patient(recording=recording)) == []
+
+
 def test_healthy_few_steps_without_a_gradient():
     assert idle(12, True) == []
