@@ -6,6 +6,7 @@ from statistics import median
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole
+from gpudoctor.model.reading.recordings.feeders import feeders
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged_by_share, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.recordings.statements import calling, heads_loop
@@ -23,9 +24,10 @@ from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known
 
-WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
+WHOLE, CHEAP, DEAR, OWN, FED = "whole", "cheap", "dear", "own", "fed"
 """What setting a number of workers would not mend: items that are only indexed one by one, batches that are
-cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's."""
+cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's, batches that
+processes of the program's own put into a queue."""
 _CHEAP = 0.5
 """Part of the wait that making a batch takes at most where the training had better make it itself."""
 _HOT = 0.1
@@ -158,13 +160,17 @@ class LoaderBound(Check):
         made_at = loader.place if loader is not None else None
         spans = loader_spans(patient, made_at)
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
+        filling = feeders(patient, spans) if handed == OWN else []
+        handed = FED if filling else handed
         spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
+        whose = f"; processes of the program's own do not keep up{at(filling)}" if filling else ""
+        spans += filling
         yield confirmed(
             self,
             suspected,
             f"The training waits for its next batch {percent(share)} of the time, "
             f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
-            f"{_how(loader, busy)}{at(spans[1:])}.",
+            f"{_how(loader, busy)}{whose or at(spans[1:])}.",
             share=worth,
             spans=list(dict.fromkeys(spans)),
             severity=severity,
@@ -176,6 +182,7 @@ class LoaderBound(Check):
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),
                 ("handed", handed),
+                ("feeder", f"{filling[0].path.rpartition('/')[2]}:{filling[0].line}" if filling else ""),
                 ("iterable", loader is not None and loader.iterable),
                 ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
             ),
