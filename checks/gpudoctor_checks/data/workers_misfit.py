@@ -199,8 +199,7 @@ class WorkersMisfit(Check):
             return
         said = "" if origin == "literal" else f" ({origin})"
         yield self.finding(
-            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs "
-            f"({words}).",
+            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
             evidence=(
                 loader.call.span,
                 Measurement(

@@ -17,8 +17,10 @@ COMMAND_LINE = FOLDER / "healthy_command_line.py"
 @pytest.mark.parametrize("path", sick_scripts("DATA001"), ids=lambda path: path.stem)
 def test_sick_script(path):
     [finding] = examine(LoaderBound, script_patient(path))
-    assert finding.severity is Severity.WARNING
+    unpriced = path.stem in {"sick_argparse_default", "sick_python_loop"}  # array files, a loop of short passes
+    assert finding.severity is (Severity.NOTE if unpriced else Severity.WARNING)
     assert finding.confidence is Confidence.SUSPECTED
+    assert ("only a run tells" in finding.message) is unpriced
 
 
 @pytest.mark.parametrize(
@@ -437,3 +439,68 @@ class Second:
 
 print(Second().data())
 """
+
+
+TWO_SETS = """
+    import torch
+    from torch.utils.data import DataLoader
+    {imports}
+
+    rows = {rows}
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader(rows, batch_size=32):
+        optimizer.zero_grad()
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+FROM_FILES = """
+    import torch
+    from PIL import Image
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return torch.tensor(list(Image.open(f"{i}.jpg").getdata()))
+
+    def open_rows():
+        return Rows()
+"""
+FROM_MEMORY = """
+    import torch
+
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self):
+            self.rows = torch.zeros(9000, 8)
+
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return self.rows[i]
+
+    def open_rows():
+        return Rows()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "rows", "severity"),
+    [
+        ("from pictures import Rows; import tables", "Rows()", Severity.WARNING),
+        ("from tables import Rows; import pictures", "Rows()", None),
+        ("from pictures import open_rows; import tables", "open_rows()", Severity.WARNING),
+        ("from tables import open_rows; import pictures", "open_rows()", None),
+        ("import sys, pictures, tables; from tables import Rows",
+         "pictures.open_rows() if len(sys.argv) > 1 else Rows()", Severity.NOTE),
+    ],
+)  # fmt: skip
+def test_a_loader_has_the_work_of_the_data_set_that_is_meant(tmp_path, imports, rows, severity):
+    (tmp_path / "pictures.py").write_text(textwrap.dedent(FROM_FILES))
+    (tmp_path / "tables.py").write_text(textwrap.dedent(FROM_MEMORY))
+    path = tmp_path / "run.py"
+    path.write_text(textwrap.dedent(TWO_SETS.format(imports=imports, rows=rows)))
+    found = examine(LoaderBound, script_patient(path))
+    assert [item.severity for item in found] == ([severity] if severity is not None else [])
