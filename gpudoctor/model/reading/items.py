@@ -368,6 +368,9 @@ class _Reader:
         if known:
             yield ItemWork(what=known, call=name, span=span)
             return
+        held = self._held(node)
+        if held is not None and method in held[1].methods:
+            return  # the program's own method: what it does is read there
         record = self._calls.get(id(node))
         if record is not None and "Tokenizer" in str(record[1].receiver_type):
             if record[1].name.endswith(TOKENISES):

@@ -504,3 +504,50 @@ def test_a_loader_has_the_work_of_the_data_set_that_is_meant(tmp_path, imports, 
     path.write_text(textwrap.dedent(TWO_SETS.format(imports=imports, rows=rows)))
     found = examine(LoaderBound, script_patient(path))
     assert [item.severity for item in found] == ([severity] if severity is not None else [])
+
+
+OWN_WORDS = """
+    import torch
+    class Words:
+        def __init__(self):
+            self.index = {}
+        def encode(self, line):
+            return [self.index.get(word, 0) for word in line.split()]
+    class Lines(torch.utils.data.Dataset):
+        def __init__(self, lines, tokenizer: Words):
+            self.lines, self.tokenizer = lines, tokenizer
+        def __len__(self):
+            return len(self.lines)
+        def __getitem__(self, i):
+            return torch.tensor(self.tokenizer.encode(self.lines[i]))
+    rows = Lines(open("a.txt").readlines(), Words())
+    model = torch.nn.EmbeddingBag(100, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(rows, batch_size=32):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_healthy_a_tokenizer_of_the_programs_own_is_read_for_what_it_does():
+    assert examine(LoaderBound, script_patient(OWN_WORDS)) == []
+    slow = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
+    assert len(examine(LoaderBound, script_patient(slow))) == 1
+
+
+def test_healthy_the_loader_that_a_fit_is_given_to_evaluate_with():
+    text = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
+    head = text.partition("    for x in ")[0]
+    made = "torch.utils.data.DataLoader(rows, batch_size=32)"
+    fit = f"""
+    import lightning
+    class Net(lightning.LightningModule):
+        def training_step(self, batch, index):
+            return batch.sum()
+    train_dl = {made}
+    val_dl = {made}
+    lightning.Trainer().fit(Net(), train_dl, val_dl)
+"""
+    found = [item.message.split()[0] for item in examine(LoaderBound, script_patient(head + fit))]
+    assert found == ["train_dl"]
