@@ -53,12 +53,15 @@ class LoaderBound(Check):
         whose training step may take 50 ms.
     How it knows:
         From the source: the loader is followed to the loop that draws from it, and the data set to its
-        `__getitem__`, transforms and collate function. That is a suspicion; only a run can tell the share.
+        `__getitem__`, transforms and collate function. That is a suspicion; only a run can tell the share. A
+        warning is for work that takes a millisecond or so of any item: images, audio, video, tables, tokens.
         From a recording: the share of step time that the training thread waits for its next batch, the median
         over ranks; waits at the start of epochs are the workers' own ailment.
     False alarms:
-        A step that is far longer than the work for one batch hides the loss. Data that is in memory as
-        tensors, and items that are only indexed, stacked or padded, are silent.
+        A step that is far longer than the work for one batch hides the loss. Other work is a note, and so is
+        work of one of several data sets to choose from, or of a Trainer's collator. Data that is in memory as
+        tensors, items that are only indexed, stacked or padded, and classes whose name does not settle which
+        one is meant, are silent.
     Remedies:
         Workers, as many as the CPUs that this process may use, kept alive between epochs; or do the work
         once, before the training, and store the result. Where handing over is what takes the time: no workers,
@@ -217,19 +220,24 @@ class LoaderBound(Check):
         counted = [item for item in work if item.elements is None or item.elements >= least]
         if not counted:
             return
-        heavy = [item for item in counted if not item.light] or counted
+        heavy = sorted(
+            [item for item in counted if not item.light] or counted,
+            key=lambda item: not _felt(loader, item),
+        )
         origin = "" if told.origin == "literal" else f" ({told.origin})"
         first = heavy[0]
         more = f" and does {len(heavy) - 1} more such steps" if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         items = "several items at once" if first.several else "every item"
+        felt = _felt(loader, first)
+        unknown = "" if felt or first.light else "; how long that takes beside a step, only a run tells"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
-            f"for {items} ({place}){more}, and the training waits meanwhile.",
+            f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE if first.light else Severity.WARNING,
+            severity=Severity.WARNING if felt else Severity.NOTE,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(
                 ("engine", loader.engine),
@@ -244,6 +252,12 @@ class LoaderBound(Check):
                 ),
             ),
         )
+
+
+def _felt(loader: Loader, item: ItemWork) -> bool:
+    """Whether work is felt beside any step: dear, of the data set that is drawn from, and not an engine's few
+    rows collated beside the step of a large model."""
+    return item.dear and not item.chosen and not (loader.engine and item.collated)
 
 
 def _hand_over(busy: Workers | None, wait: float) -> str:
