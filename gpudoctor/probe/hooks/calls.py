@@ -186,7 +186,7 @@ def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:
 
 
 _COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
-"""Modules that collect garbage when they compile or capture: that is a part of their work, and nobody's call."""
+"""Modules that collect garbage when they compile or capture: a part of their work, and nobody's call."""
 _PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
