@@ -40,8 +40,8 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "blind", "compiled", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark", "models",
-        "own", "phase", "row", "scaling", "source", "started", "stepping", "take", "waited",
+        "blind", "compiled", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark",
+        "models", "own", "phase", "row", "scaling", "source", "started", "stepping", "take", "waited",
     )  # fmt: skip
 
     def __init__(self) -> None:

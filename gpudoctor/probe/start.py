@@ -8,7 +8,20 @@ import sys
 from typing import Any
 
 from .compiling import DYNAMO, leave_us_out
-from .hooks import backward, calls, ends, files, forward, loader, modes, optimizer, reads, replays, windows, workers
+from .hooks import (
+    backward,
+    calls,
+    ends,
+    files,
+    forward,
+    loader,
+    modes,
+    optimizer,
+    reads,
+    replays,
+    windows,
+    workers,
+)
 from .instrument import forget_sources
 from .permit import permit
 from .places import PROBE

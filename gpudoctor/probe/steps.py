@@ -88,7 +88,7 @@ class Steps:
         self.scaled = False
         """Whether a gradient scaler takes part."""
         self.captured: list[Any] | None = None
-        """Weak references to the optimizers whose steps are captured in a graph; None where none is captured."""
+        """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
         self.known.clear()
         self._cycles.renew()
         self._table.held = False

@@ -1,7 +1,7 @@
 """Graphs of a device that are replayed (`torch.cuda.CUDAGraph`, `torch.accelerator.Graph`).
 
-A replay calls none of the functions that were captured, so no hook of model, backward pass or optimizer sees it.
-What a graph holds is learnt while it is captured: an optimizer's step in it is made by every replay.
+A replay calls none of the functions that were captured, so no hook of model, backward pass or optimizer sees
+it. What a graph holds is learnt while it is captured: an optimizer's step in it is made by every replay.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def install(probe: Probe) -> None:
     clock, steps, guard = probe.clock, probe.steps, probe.guard
     held: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
     """Optimizers whose steps a graph holds."""
+    told = False
+    """Whether the recording says that steps are replayed."""
 
     def begins(args: Any, _kwargs: Any) -> None:
         steps.captured = held[args[0]] = []
@@ -41,9 +43,13 @@ def install(probe: Probe) -> None:
         return optimizers, clock.switch(FORWARD) if clock.phase == OTHER else -1
 
     def end(token: Any, _result: Any, failed: bool) -> None:
+        nonlocal told
         optimizers, phase = token
         if phase >= 0:
             clock.switch(phase)
+        if not told and not failed:
+            told = True
+            probe.record("compile", {"step": steps.index, "kind": "replay"})
         for reference in () if failed else optimizers:
             optimizer = reference()
             if optimizer is not None:
