@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import BACKWARD, COLLECTIVE, FORWARD, OPTIMIZER, PROBE, SYNC, TRANSFER
 from .devices import capturing, keep
-from .table import AT, OTHER
+from .table import AT
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -112,8 +112,6 @@ class DeviceClock:
         if len(edges) >= EDGES or self._capturing():
             self._drop()
             return
-        if phase == SYNC and not (edges and edges[-1][2].query()):
-            phase = OTHER  # it was no wait for this stream: garbage was collected, another stream waited for
         event = self._event()
         event.record()
         edges.append((phase, now, event))

@@ -45,13 +45,6 @@ def test_a_device_that_is_always_busy_has_nothing_to_gain(tmp_path):
     assert not [code for code in codes(report) if code.startswith(("SYNC", "DATA", "OBS", "PERF"))]
 
 
-def test_what_waits_for_nothing_leaves_the_device_busy(tmp_path):
-    """Garbage is collected in every step: the host does not wait for the device, which has work all the time."""
-    text = "import gc\n" + program(work=60e-3, steps=50, after="gc.collect()")
-    report, truth = run_until(tmp_path, text, works)
-    assert report["run"]["device_idle"] <= idle(truth) + TOLERANCE
-
-
 REST = 8e-3
 """Seconds of the host's after each read: so long the device has nothing to do, on any machine."""
 
