@@ -60,6 +60,11 @@ def compiled(process: Process) -> bool:
     return any(item.get("compiled") for item in process.of("model")) or bool(process.of("compile"))
 
 
+def replayed(process: Process) -> bool:
+    """Whether whole steps, with the optimizer's, are replays of a device's graph."""
+    return any(item.get("kind") == "replay" for item in process.of("compile"))
+
+
 def wrapped(process: Process, *names: str) -> Record | None:
     """The model that is wrapped so (`DDP`, `FSDP`, `DataParallel`)."""
     return next((item for item in process.of("model") if item.get("wrapped") in names), None)
