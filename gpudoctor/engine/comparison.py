@@ -9,7 +9,7 @@ from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, Compared
 from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
-from gpudoctor.model.amounts import capitalised, joined
+from gpudoctor.model.amounts import capitalised, duration, joined
 from gpudoctor.model.amounts import count as counted
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.reading.recordings.crowd import crowd
@@ -207,6 +207,18 @@ def _curve(recording: Recording) -> dict[int, float]:
     return {}
 
 
+def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
+    """The median steps of two runs as a sentence, where both have one."""
+    first, second = (run.step_seconds for run in runs)
+    if first is None or second is None:
+        return ""
+    counts = [counted(run.steady_steps, "step") for run in runs]
+    return (
+        f" The median step took {duration(first.median)} in {counts[0]} of the first"
+        f" and {duration(second.median)} in {counts[1]} of the second."
+    )
+
+
 def _verdict(case: Compared, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
     """What became of the speed; where not all is there that this takes, the ratio and what is missing."""
     ratio, missing = case.time, OTHER_SPEED.lacks(case)
@@ -217,8 +229,12 @@ def _verdict(case: Compared, measure: str, runs: tuple[RunSummary, RunSummary]) 
             if run.steady_steps < FEWEST_COMPARED
         ]
         which = " and the ".join(short)
-        jobs = f" {capitalised(joined(missing[1:]))}." if missing[1:] else ""
-        return f"Not comparable: the {which} run made fewer than {FEWEST_COMPARED} steady steps.{jobs}"
+        others = missing[2:]  # the first two, too few steps and perhaps chance, are said
+        jobs = f" {capitalised(joined(others))}." if others else ""
+        return (
+            f"No difference can be told from chance: the {which} run made fewer than {FEWEST_COMPARED} steady"
+            f" steps.{_medians(runs)}{jobs}"
+        )
     span = f"{ratio.low:.3f} to {ratio.high:.3f}"
     takes = f"a {measure} takes {ratio.value:.3f}x the time ({span})"
     if case.change is Change.UNCLEAR:

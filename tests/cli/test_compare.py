@@ -98,6 +98,7 @@ def test_too_few_steps_are_not_compared():
     assert found.time is None
     assert found.change is Change.UNKNOWN
     assert "second run made fewer than" in found.verdict
+    assert found.verdict.endswith("in 297 steps of the first and 10.2 ms in 3 steps of the second.")
 
 
 def test_what_a_run_was_too_short_for_is_not_gone():
