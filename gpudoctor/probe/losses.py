@@ -174,10 +174,10 @@ class Losses:
             return
         given = node.next_functions[made[0]][0]
         other = self._kept(node, "self" if made[0] else "target")
-        if not _spread(given) or other is None or other.dim() != 2:
+        if not _spread(given) or other is None or other.dim() < 2:
             return
         own, shape = tuple(map(int, given._saved_self_sym_sizes)), tuple(other.shape)
-        still, moves = other.stride() if own == (shape[0], 1) else other.stride()[::-1]
+        still, moves = other.stride()[:2] if len(own) == len(shape) else other.stride()[1::-1]
         if still == 0 != moves and _crosses(own, shape, given.next_functions[0]):
             self._found(own, shape)
 
@@ -186,11 +186,12 @@ class Losses:
         if not all(map(_spread, sides)):
             return
         owns = [tuple(map(int, side._saved_self_sym_sizes)) for side in sides]
-        many = max(map(max, owns))
-        if {len(own) for own in owns} == {1, 2} and all(
-            _crosses(own, (many, many), side.next_functions[0]) for own, side in zip(owns, sides)
+        short, long = sorted(owns, key=len)
+        shape = (*short[:1], *short)
+        if len(long) == len(short) + 1 and all(
+            _crosses(own, shape, side.next_functions[0]) for own, side in zip(owns, sides)
         ):
-            self._found(owns[0], (many, many))
+            self._found(owns[0], shape)
 
     def _found(self, own: tuple[int, ...], shape: tuple[int, ...]) -> None:
         if len(self._wide) < 16 or (own, shape) in self._wide:
@@ -206,7 +207,7 @@ class Losses:
         shape = _shape(difference)
         sides = difference.next_functions
         made = [side for side in sides if side[0] is not None]
-        if shape is None or len(shape) != 2 or len(sides) != 2 or len(made) != 1:
+        if shape is None or len(sides) != 2 or len(made) != 1:
             return
         side = made[0]
         own: tuple[int, ...] | None
@@ -221,7 +222,7 @@ class Losses:
         if kept is None or kept.dtype not in (self._torch.float32, self._torch.float64):
             return
         # Each sample against each: what a row has more than the first one, it has in every column.
-        part = kept[:_ROWS, :_ROWS]
+        part = kept[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if len(shape) > 2 else kept[:_ROWS, :_ROWS]
         left = ((part - part[:1]) - (part[:, :1] - part[:1, :1])).abs().max()
         vector = self._torch.stack((left, part.abs().max()))
 
@@ -366,10 +367,12 @@ def _spread(node: Any) -> bool:
 
 def _crosses(own: tuple[int, ...], shape: tuple[int, ...], side: tuple[Any, int]) -> bool:
     """Whether N outputs became N times N, a column or a row of them against the other, and nothing in the
-    program had made them a column for that.
+    program had made them a column for that. What follows the first two dimensions is alike: (N, 1, H, W)
+    against (N, H, W) is (N, N, H, W).
     """
-    many = shape[0]
-    if side[0] is None or many < 2 or shape != (many, many) or own not in ((many, 1), (many,)):
+    if side[0] is None or len(shape) < 2 or shape[0] != shape[1] or shape[0] < 2:
         return False
     name = type(side[0]).__name__
-    return name not in _ON_PURPOSE if len(own) == 2 else name != "AccumulateGrad"
+    if own == (shape[0], 1, *shape[2:]):
+        return name not in _ON_PURPOSE
+    return own == shape[1:] and name != "AccumulateGrad"

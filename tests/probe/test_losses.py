@@ -44,6 +44,39 @@ WIDE = {
     "(y.abs() * F.smooth_l1_loss(out, y, reduction='none')).sum()": [12, 1],
     "(y.abs() * (out - y) ** 2).mean()": [12, 1],
 }
+IMAGES = """
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+model = nn.Conv2d(2, 1, 3, padding=1)
+optimizer = torch.optim.SGD(model.parameters(), 0.001)
+images, masks = torch.randn(5, 2, 6, 7), torch.rand(5, 6, 7)
+planes = torch.rand(5, 5, 6, 7)
+for step in range(6):
+    out = model(images)
+    loss = {}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+WIDE_IMAGES = {
+    "F.mse_loss(out.sigmoid(), masks)": [5, 1, 6, 7],
+    "nn.SmoothL1Loss()(out, masks)": [5, 1, 6, 7],
+    "F.l1_loss(out, masks)": [5, 1, 6, 7],
+    "((out.tanh() - masks) ** 2).mean()": [5, 1, 6, 7],
+    "F.mse_loss(out.squeeze(1), masks.unsqueeze(1))": [5, 6, 7],
+    "F.mse_loss(out, 0.9 * model(images).squeeze(1))": [5, 1, 6, 7],
+}
+ONE_EACH_IMAGES = [
+    "F.mse_loss(out.squeeze(1), masks)",
+    "F.mse_loss(out, masks.unsqueeze(1))",
+    "F.mse_loss(out, planes)",
+    "((out - planes) ** 2).mean()",
+    "F.mse_loss(out, masks.mean(0))",
+    "F.mse_loss(out.squeeze(1).unsqueeze(1), masks)",
+    "(out - out.squeeze(1)).abs().mean()",
+]
 NOT_WIDE = [
     "F.mse_loss(out.squeeze(1), y)",
     "F.mse_loss(out, y.unsqueeze(1))",
@@ -72,6 +105,17 @@ def told(run, kind):
 def test_outputs_that_meet_all_targets(tmp_path, loss):
     last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
     assert (last["losses"], last["shapes"]) == (6, [[WIDE[loss], [12, 12], 6]])
+
+
+@pytest.mark.parametrize("loss", WIDE_IMAGES)
+def test_images_that_meet_the_masks_of_all_others(tmp_path, loss):
+    last = told(run_script(tmp_path, IMAGES.format(loss)), "broadcast")[-1]
+    assert (last["losses"], last["shapes"]) == (6, [[WIDE_IMAGES[loss], [5, 5, 6, 7], 6]])
+
+
+@pytest.mark.parametrize("loss", ONE_EACH_IMAGES)
+def test_images_that_meet_their_own_mask(tmp_path, loss):
+    assert told(run_script(tmp_path, IMAGES.format(loss)), "broadcast") == []
 
 
 @pytest.mark.parametrize("loss", NOT_WIDE)

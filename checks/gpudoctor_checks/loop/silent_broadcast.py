@@ -26,9 +26,9 @@ class SilentBroadcast(Check):
     """A loss compares every output of a batch with every target.
 
     What it finds:
-        Outputs of shape (N, 1) and targets of shape (N), or the other way round, in `mse_loss`, `l1_loss`,
-        `smooth_l1_loss`, `huber_loss`, or in a difference of the program's own that is squared, or made
-        absolute, and averaged.
+        Outputs of shape (N, 1) and targets of shape (N), images of shape (N, 1, H, W) and (N, H, W), or the
+        other way round, in `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, or in a difference of the
+        program's own that is squared, or made absolute, and averaged.
     Why it hurts:
         The two broadcast to N times N pairs, and no error is raised. The best that a model can then do is to
         give the mean of the targets for every sample. The loss falls a little, and stays there.
@@ -38,8 +38,7 @@ class SilentBroadcast(Check):
         row is the first one, moved.
     False alarms:
         Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`), differences of
-        outputs with outputs, a matrix of targets, more than two dimensions, and losses without reduction
-        (quantiles) are no finding. A compiled loss is not seen.
+        outputs with outputs, a matrix of targets, and losses without reduction (quantiles) are not findings. A compiled loss is not seen.
     Remedies:
         Give both one shape: `output.squeeze(1)`, or `target.unsqueeze(1)`.
     References:
@@ -71,18 +70,20 @@ class SilentBroadcast(Check):
                     where = place_of(record)
                     places = loss_lines(patient) + ([where] if where is not None else [])
                     spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                    yield self._found(recording, shapes[0][0], losses, spans)
+                    yield self._found(recording, *shapes[0][:2], losses, spans)
                     return
 
-    def _found(self, recording: Recording, own: list[int], losses: int, spans: list[SourceSpan]) -> Finding:
-        many = own[0]
-        column = len(own) == 2
-        outputs, targets = f"({many}, 1)", f"({many})"
+    def _found(
+        self, recording: Recording, own: list[int], shape: list[int], losses: int, spans: list[SourceSpan]
+    ) -> Finding:
+        many, *rest = map(str, shape[1:])
+        column = len(own) == len(shape)
+        outputs, targets = f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
         if not column:
             outputs, targets = targets, outputs
         return self.finding(
             f"The outputs have the shape {outputs} and the targets {targets}: the loss compares each of {many} "
-            f"outputs with each of {many} targets, {many * many:,} pairs{at(spans)}.",
+            f"outputs with each of {many} targets, {shape[0] * shape[1]:,} pairs{at(spans)}.",
             evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the model learns the mean of the targets, the same for every sample"),
