@@ -23,6 +23,8 @@ from gpudoctor.model.reading.recordings.judged import TRACED
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
 
+_ALWAYS = 0.9
+"""Share of a run from which on others that crowd its CPUs need no share of time beside."""
 _WORTH = 1.05
 """A bound below this is not worth anybody's time."""
 _COMPUTE = ("forward", "backward", "optimizer")
@@ -95,8 +97,9 @@ def _crowded(recording: Recording) -> str:
     if found is None:
         return ""
     cpus = count(found.cpus, "CPU")
+    when = "meanwhile" if found.share > _ALWAYS else f"during {100 * found.share:.0f} % of the run"
     return (
-        f" Other processes took {found.others:.2g} of the {cpus} meanwhile, and none was idle: "
+        f" Other processes took {found.others:.2g} of the {cpus} {when}, and none was idle: "
         "alone the run would be faster."
     )
 

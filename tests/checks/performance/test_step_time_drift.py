@@ -79,9 +79,9 @@ RISING = {name: (lambda i, each=each: each * (1 + i / 200)) for name, each in
           (("forward", 0.03), ("backward", 0.05), ("optimizer", 0.01), ("other", 0.02))}  # fmt: skip
 
 
-def beside(cpu, mine):
-    """A run whose steps take longer and longer, on a machine with two CPUs of which it gets `mine(share)`."""
-    steps = make_steps(400, begin=0.0, **RISING)
+def beside(cpu, mine, rising=RISING):
+    """A run whose steps take longer and longer, on a machine with two CPUs of which it gets `mine(step)`."""
+    steps = make_steps(400, begin=0.0, **rising)
     seconds = int(steps.column("t")[-1]) + 1
     indices = steps.column("index")
 
@@ -105,3 +105,21 @@ def test_sick_beside_others_that_take_as_much_all_the_time():
 
 def test_sick_on_a_machine_with_idle_cpus():
     assert len(beside(1.0, lambda i: 1 / (1 + i / 200))) == 1
+
+
+def late(second):
+    """CPUs that are busy where others come in the second half of the steps, which takes two thirds of the time."""
+    return 2.0 if second > 28 else 1.1
+
+
+def served(row):
+    return 0.8 if row > 200 else 1.0
+
+
+def test_healthy_others_come_late_and_slow_the_passes_by_more_than_the_cpus_they_take():
+    assert beside(late, served) == []
+
+
+def test_sick_host_work_that_rises_long_before_others_come():
+    host = {"other": lambda i: 0.02 + 0.0006 * i}
+    assert [item.fact("part") for item in beside(late, served, host)] == ["other"]

@@ -1,7 +1,9 @@
 """Other processes on the machine: told where they kept the run from its CPUs, and only there."""
 
+from datetime import datetime, timezone
+
 import pytest
-from recordings import make_machine, make_process, make_recording
+from recordings import make_machine, make_process, make_recording, make_steps
 
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
@@ -11,11 +13,14 @@ from gpudoctor.model.reading.recordings.crowd import crowd, fairness
 from gpudoctor.testing import make_patient
 
 FACTS = {"cpus": 4, "machine_cpus": 4}
+BEGUN = datetime.fromtimestamp(make_process().wall, timezone.utc).isoformat()
+"""The machine's clock and that of the rank begin together."""
 
 
 def beside(cpu, tree, **facts):
     machine = make_machine(30, cpu=cpu, tree_cpu=tree)
-    return make_recording(make_process(), started="", machine=machine, machine_facts={**FACTS, **facts})
+    process = make_process(make_steps(2500))  # 27 s
+    return make_recording(process, started=BEGUN, machine=machine, machine_facts={**FACTS, **facts})
 
 
 def test_others_that_keep_all_cpus_busy():
@@ -38,6 +43,28 @@ def test_none_that_matter(cpu, tree, facts):
     recording = beside(cpu, tree, **facts)
     assert crowd(recording) is None
     assert fairness(recording, recording.ranks[0], [1.0, 2.0]) == [1.0, 1.0]
+
+
+def test_others_that_come_late_bear_on_the_late_steps_alone():
+    cpu, tree = [1.6] * 20 + [3.98] * 10, [1.5] * 20 + [0.9] * 10
+    recording = beside(cpu, tree)
+    found = crowd(recording)
+    assert found is not None and found.share == pytest.approx(1 / 3, abs=0.05)
+    assert found.others == pytest.approx(3.08)
+    early, late = fairness(recording, recording.ranks[0], [8.0, 27.0])
+    assert late / early == pytest.approx(0.6, abs=0.02)
+
+
+def test_others_that_come_for_a_moment_are_none():
+    assert crowd(beside([1.6] * 26 + [3.98] * 4, [1.5] * 26 + [0.9] * 4)) is None
+
+
+def test_a_run_that_comes_to_use_less_of_idle_cpus_is_not_served_less():
+    tree = [1.5] * 8 + [0.7] * 12 + [0.9] * 10  # it waits for a disk from the eighth second on
+    cpu = [1.6] * 8 + [0.8] * 12 + [3.98] * 10
+    recording = beside(cpu, tree)
+    early, middle = fairness(recording, recording.ranks[0], [5.0, 15.0])
+    assert middle == early
 
 
 def test_the_verdict_says_so():

@@ -16,6 +16,8 @@ _MUCH = 0.15
 """Share of all CPUs that others take; less is what any machine does beside."""
 _LEAST = 5
 """Samples, one a second."""
+_PART = 0.25
+"""Share of the samples with a crowd from which on it bears on the run's times."""
 _AROUND = 2
 """Samples before and after one that smooth it."""
 
@@ -25,13 +27,17 @@ class Crowd:
     """Others that kept the CPUs busy while the run wanted them."""
 
     others: float
-    """CPUs that they took, the median over steady state."""
+    """CPUs that they took, the median over the samples with a crowd."""
+    share: float
+    """Share of steady state with a crowd."""
     cpus: int
     """Of so many."""
+    later: float
+    """How much larger that share is in the second half than in the first."""
     times: Sequence[float]
     """Seconds on the machine's clock..."""
     got: Sequence[float]
-    """...and CPUs that the run got then."""
+    """...and CPUs that the run got then; without a crowd, those that it gets when nobody else wants them."""
 
     def got_at(self, t: float) -> float:
         """CPUs that the run got around a time."""
@@ -54,14 +60,20 @@ def crowd(recording: Recording) -> Crowd | None:
     rows = [row for row in zip(*columns, strict=False) if begin <= row[0] <= end and all(map(isfinite, row))]
     if len(rows) < _LEAST:
         return None
-    others = median(busy - mine for _, busy, mine in rows)
-    if median(busy for _, busy, _ in rows) < _FULL * cpus or others < _MUCH * cpus:
+    full = [busy >= _FULL * cpus and busy - mine >= _MUCH * cpus for _, busy, mine in rows]
+    share = fmean(full)
+    if share < _PART or sum(full) < _LEAST:
         return None
+    alone = [mine for crowded, (_, _, mine) in zip(full, rows, strict=True) if not crowded]
+    usual = median(alone) if alone else 0.0
+    others = median(busy - mine for crowded, (_, busy, mine) in zip(full, rows, strict=True) if crowded)
     return Crowd(
         others=min(others, float(cpus)),
+        share=share,
+        later=fmean(full[len(full) // 2 :]) - fmean(full[: len(full) // 2]),
         cpus=cpus,
         times=tuple(row[0] for row in rows),
-        got=tuple(row[2] for row in rows),
+        got=tuple(mine if crowded else usual for crowded, (_, _, mine) in zip(full, rows, strict=True)),
     )
 
 

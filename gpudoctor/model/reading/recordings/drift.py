@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import sub
 
 from gpudoctor.model.reading.recordings.costs import Place
-from gpudoctor.model.reading.recordings.crowd import fairness
+from gpudoctor.model.reading.recordings.crowd import crowd, fairness
 from gpudoctor.model.reading.recordings.steady import PARTS, Steady, counts
 from gpudoctor.model.reading.recordings.trends import Trend, trend
 from gpudoctor.model.signs.recording import PHASES, Recording
@@ -19,6 +19,8 @@ _STILL = 0.3
 """Slope of the second half against the whole: less is a rise that has come to rest."""
 _LEAST_SERVED = 1e-3
 """Of its usual CPUs: a process that got none made no step."""
+_LATER = 0.2
+"""How much larger the share of the time with a crowd is in the second half: more is others that came late."""
 _PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
@@ -67,6 +69,8 @@ def drift(state: Steady, recording: Recording) -> Drift | None:
         return None
     part, own = _part(indices, columns)
     last, p = found.last, found.p
+    if _rises(found) and part in _PASSES and _joined_late(recording):
+        return None
     if not _rises(found):
         # The passes of a step on a busy machine hide what rises beside them.
         if own is None or part in _PASSES or not _rises(own):
@@ -75,6 +79,14 @@ def drift(state: Steady, recording: Recording) -> Drift | None:
     return Drift(
         first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part
     )  # fmt: skip
+
+
+def _joined_late(recording: Recording) -> bool:
+    """Whether others came to crowd the CPUs during the run: a pass then takes longer than the CPUs that it lost
+    can tell, for caches and the memory's bandwidth are shared as well.
+    """
+    found = crowd(recording)
+    return found is not None and found.later > _LATER
 
 
 def _some(share: float) -> float:
