@@ -70,7 +70,7 @@ class SilentBroadcast(Check):
                     where = place_of(record)
                     places = loss_lines(patient) + ([where] if where is not None else [])
                     spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                    yield self._found(recording, *shapes[0][:2], losses, spans)
+                    yield self._found(recording, shapes[0][0], shapes[0][1], losses, spans)
                     return
 
     def _found(
