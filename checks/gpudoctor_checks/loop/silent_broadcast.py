@@ -38,7 +38,8 @@ class SilentBroadcast(Check):
         row is the first one, moved.
     False alarms:
         Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`), differences of
-        outputs with outputs, a matrix of targets, and losses without reduction (quantiles) are not findings. A compiled loss is not seen.
+        outputs with outputs, a matrix of targets, and losses without reduction (quantiles) are not findings.
+        A compiled loss is not seen.
     Remedies:
         Give both one shape: `output.squeeze(1)`, or `target.unsqueeze(1)`.
     References:

@@ -173,3 +173,58 @@ def test_sick_workers_that_a_recording_counts():
 
 def test_healthy_one_worker_by_the_recording():
     assert counted(1) == [] and counted(0) == []
+
+
+SHARED = """
+    import random
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Tones(Dataset):
+        def __init__(self, names, noisy):
+            self.names, self.noisy = names, noisy
+
+        def __len__(self):
+            return len(self.names)
+
+        def __getitem__(self, index):
+            return torch.ones(8) * index + random.random(), index % 3
+
+    def seed_worker(worker):
+        random.seed(7)
+
+    def make_loader(names, noisy=False):
+        return DataLoader(Tones(names, noisy), batch_size=8, num_workers=3, worker_init_fn=seed_worker)
+
+    class Runner:
+        def __init__(self, first, second):
+            self.first, self.second = first, second
+            self.model = torch.nn.Linear(8, 3)
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def go(self):
+            for x, y in self.{loop}:
+                loss = torch.nn.functional.cross_entropy(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+            with torch.no_grad():
+                for x, y in self.{other}:
+                    self.model(x)
+
+    {one} = make_loader(range(400), noisy=True)
+    {two} = make_loader(range(40))
+    Runner({one}, {two}).go()
+"""
+
+
+def test_sick_one_function_makes_the_loaders_of_training_and_evaluation():
+    text = SHARED.format(loop="first", other="second", one="train_loader", two="valid_loader")
+    [finding] = examine(SameSeed, script_patient(text))
+    assert "each of the 3 workers" in finding.message
+
+
+def test_healthy_one_function_makes_loaders_that_only_evaluate():
+    text = SHARED.replace("loss.backward()", "pass").replace("self.optimizer.step()", "pass")
+    text = text.format(loop="first", other="second", one="test_loader", two="valid_loader")
+    assert examine(SameSeed, script_patient(text)) == []
