@@ -264,3 +264,12 @@ model = tower().cuda()
 )
 def test_what_is_taken_out_of_a_network_is_not_counted(line, weights):
     assert built(HEADED.format(line=line)).parameters == weights
+
+
+def test_a_download_of_weights_is_not_a_network():
+    found = built(
+        "from torchvision.models.utils import load_state_dict_from_url\n"
+        "model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2))\n"
+        "model.load_state_dict(load_state_dict_from_url('https://example.org/w.pth'))\n"
+    )
+    assert not found.library

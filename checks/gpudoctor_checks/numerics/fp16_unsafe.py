@@ -27,6 +27,7 @@ from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent
 from gpudoctor.model.reading.recordings.pricing import suspicions
 from gpudoctor.model.reading.setups import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.model.reading.steps import Pass
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.trained import trained_models
 from gpudoctor.model.reading.written import Setup, from_keyword
@@ -170,7 +171,10 @@ class Fp16Unsafe(Check):
                 continue
             scaled = _scaled(events)
             if scaled is not None:
-                yield from self._never_unscaled(source, scaled, step)
+                steps = (e for e in events if e.call is not None and e.call.name in STEP)
+                met = next((e for e in steps if Pass(source, loop).meet(scaled, e)), None)
+                if met is not None:
+                    yield from self._never_unscaled(source, scaled, met)
             elif not _has_scaler(source):
                 yield from self._autocast(source, loop, events)
                 if script.path not in seen:
@@ -324,7 +328,8 @@ def _uses_an_engine(source: Source) -> bool:
 def _steps_a_scaler(source: Source) -> bool:
     """Whether anything called a scaler steps the optimizer or unscales its gradients."""
     return any(
-        call.method in {"step", "unscale_", "__call__"} and "scaler" in call.receiver.lower()
+        call.method in {"step", "unscale_", "__call__"}
+        and ("scaler" in call.receiver.lower() or ".GradScaler." in call.name)
         for script in source.scripts
         for call in script.calls
     )

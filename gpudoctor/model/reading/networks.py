@@ -31,7 +31,8 @@ from gpudoctor.model.reading.syntax import nodes, walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 
 _LIBRARY = re.compile(
-    r"(torchvision\.models\.(?:\w+\.)*(?!get_model_weights|list_models|get_weight)[a-z]\w*$)|(timm\.create_model$)"
+    r"(torchvision\.models\.(?!_?utils\.|_api\.|feature_extraction\.)(?:\w+\.)*"
+    r"(?!get_model_weights|list_models|get_weight|load_state_dict)[a-z]\w*$)|(timm\.create_model$)"
     r"|(segmentation_models_pytorch\.(?:\w+\.)*[A-Z]\w*$)|(monai\.networks\.nets\.(?:\w+\.)*[A-Z]\w*$)"
     r"|((?:transformers|diffusers|peft|sentence_transformers|unsloth|open_clip)\.(?:\w+\.)*(?!DataCollator)\w*"
     r"(?:Model|For[A-Z]\w*|HeadModel|Transformer\dD\w*|SentenceTransformer)(?:\.from_pretrained|\.from_config)?$)"

@@ -13,6 +13,7 @@ EXPECTED = {
     "source-sick_autocast_alone": (WARNING, 10),
     "source-sick_half_weights": (WARNING, 6),
     "source-sick_scaler_forgotten": (WARNING, 12),
+    "source-sick_scaler_forgotten_in_its_branch": (WARNING, 16),
     "source-sick_trainer_in_half": (WARNING, 4),
     "source-sick_t5": (WARNING, 4),
     "configs-sick_t5": (WARNING, 5),
