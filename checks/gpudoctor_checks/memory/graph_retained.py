@@ -20,6 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.graph import GraphFlow
+from gpudoctor.model.reading.passes import function_of
 from gpudoctor.model.reading.program import bound_to, steady
 from gpudoctor.model.reading.recordings.growth import (
     Growth,
@@ -262,11 +263,23 @@ def _sinks(source: Source, loop: Loop) -> list[_Sink]:
             found.extend(
                 sink
                 for sink in _kept(event, loop)
-                if flow.carries(sink.value, event) and not _spent(source, flow, sink)
+                if flow.carries(sink.value, event) and not (_local(source, sink) or _spent(source, flow, sink))
             )
 
     flow.walk(visit)
     return found
+
+
+def _local(source: Source, sink: _Sink) -> bool:
+    """Whether a function that the loop calls binds a name of its own, which ends with the call."""
+    node = sink.event.node
+    if not sink.event.via or not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return False
+    script = next((item for item in source.scripts if item.path == sink.event.span.path), None)
+    function = function_of(script, node) if script is not None else None
+    return function is not None and not any(
+        isinstance(item, ast.Global | ast.Nonlocal) and sink.target in item.names for item in ast.walk(function)
+    )
 
 
 def _candidate(sink: _Sink) -> bool:
@@ -298,8 +311,10 @@ def _kept(event: Event, loop: Loop) -> Iterator[_Sink]:
 
 
 def _keeps(call: Call) -> bool:
-    if call.method not in KEEPS or not call.receiver or call.node.keywords:
+    if call.method not in KEEPS or call.receiver in {"", "self"} or call.node.keywords:
         return False  # a container takes its element alone: `meter.append(loss, count=8)` is a meter's
+    if len(call.node.args) != (2 if call.method == "insert" else 1):
+        return False
     owner = call.name.rpartition(".")[0]
     return "." not in owner or owner.startswith(("collections.", "queue."))  # else a library's own class
 

@@ -337,3 +337,55 @@ BOTH = """
 @pytest.mark.parametrize(("shown", "found"), [("errors.cpu().detach().numpy()", 0), ("errors * 2", 1)])
 def test_each_result_of_a_function_is_told_apart(shown, found):
     assert len(examine(GraphRetained, script_patient(BOTH.format(shown=shown)))) == found
+
+
+LAYERED = """
+    import torch
+    from torch import nn
+
+    total = torch.zeros(())
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.drop = nn.Linear(8, 8), nn.Dropout(0.1)
+            self.kept = []
+
+        def add(self, drop, out):
+            return drop(out)
+
+        def forward(self, x):
+            out = self.dense(x)
+            {statement}
+            return out
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([Block() for _ in range(3)])
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return x
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.load("x.pt"), batch_size=4):
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "statement", ["out = self.add(self.drop, out)", "out = out + self.dense(out)", "out = torch.cat([out, x])"]
+)
+def test_healthy_a_method_called_add_and_names_of_the_call(statement):
+    assert examine(GraphRetained, script_patient(LAYERED.format(statement=statement))) == []
+
+
+@pytest.mark.parametrize("statement", ["self.kept.append(out)", "global total; total = total + out.mean()"])
+def test_sick_a_layer_that_keeps_its_outputs(statement):
+    assert len(examine(GraphRetained, script_patient(LAYERED.format(statement=statement)))) == 1
