@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, named_layers, resolved, verb
+from gpudoctor.model.reading.optimizers import optimizers
 from gpudoctor.model.reading.places import place
 from gpudoctor.model.reading.program import bound_to, enclosing, steady
 from gpudoctor.model.reading.recordings.bystanders import Inner, inner_teacher, teachers
@@ -198,6 +199,8 @@ def _uses(source: Source) -> Iterator[_Use]:
 def _optimized(source: Source, last: str) -> bool:
     """Whether an optimizer is given the teacher's parameters."""
     word = re.compile(rf"\b{re.escape(last)}\b")
+    if any(word.search(root) for held in optimizers(source) for root in held.roots):
+        return True  # in groups that a name of their own holds, too
     return any(
         _OPTIMIZERS.match(call.name) and word.search(ast.unparse(call.node))
         for script in source.scripts
