@@ -1,8 +1,13 @@
 import torch
 from data import batches
-from nets import Net
 
-teacher_net, student_net = Net(0.3), Net(0.3)
+
+def make(width):
+    return torch.nn.Sequential(torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Linear(width, 2))
+
+
+teacher_net = make(64)
+student_net = make(16)
 quiet = ("bias", "norm")
 groups = [
     {"params": [p for n, p in teacher_net.named_parameters() if not n.endswith(quiet)], "weight_decay": 1e-4},
