@@ -211,7 +211,11 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
         return ""
     high = _together(run, [(item, item.finding.cost.step_share or 0.0) for item in dear])
     low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
+    if high < _WORTH:
+        return ""
     which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
+    if [item.rank for item in dear] != list(range(1, len(dear) + 1)):
+        which = joined([item.finding.name for item in dear])
     gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
     rest = (
         "; nothing else is worth your time" if len(dear) == len(warnings) and not REST_WELL.lacks(case) else ""

@@ -110,6 +110,14 @@ class EvalModeMisuse(Check):
             source="convention: correctness counts in events",
             meaning="Fewer forward passes in the wrong mode in a recording say nothing.",
         ),
+        Threshold(
+            name="evaluation",
+            default=0.1,
+            unit="1",
+            source="convention: a graph costs a part of an evaluation's forward passes; of less than a tenth of "
+            "the time that part is a few percent",
+            meaning="Where evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -145,12 +153,16 @@ class EvalModeMisuse(Check):
             words[how],
             share=None,
             spans=spans,
-            severity=Severity.WARNING,
+            severity=self._worth(run) if how == "graph" else Severity.WARNING,
             run=run,
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             facts=(("how", how), ("model", ""), ("inside", False), ("loop", ""), ("whole", False)),
             breaks=_SPOILS.get(how),
         )
+
+    def _worth(self, run: Run) -> Severity:
+        """A graph for nothing spoils no result: it costs a part of the evaluation, and memory meanwhile."""
+        return Severity.WARNING if run.share("evaluation") >= self.limit("evaluation") else Severity.NOTE
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         said: set[ast.AST] = set()

@@ -511,6 +511,16 @@ def test_modes():
     assert finding.severity is Severity.NOTE
 
 
+@pytest.mark.parametrize(("evaluation", "severity"), [(0.0005, Severity.NOTE), (0.003, Severity.WARNING)])
+def test_a_graph_of_an_evaluation_costs_a_part_of_the_evaluation(evaluation, severity):
+    steps = make_steps(200, evaluation=evaluation)
+    [finding] = findings("LOOP002", None, make_process(steps, records=[mode("grad-evaluation")]))
+    assert finding.severity is severity
+    # What spoils the result does so however short the evaluation is.
+    [finding] = findings("LOOP002", None, make_process(steps, records=[mode("train-evaluation")]))
+    assert finding.severity is Severity.WARNING
+
+
 @pytest.mark.parametrize("kind_of", ["eval-training", "train-evaluation"])
 def test_only_layers_that_the_model_has_are_named(kind_of):
     for affected, named, other in [
