@@ -114,9 +114,8 @@ class EvalModeMisuse(Check):
             name="evaluation",
             default=0.1,
             unit="1",
-            source="convention: a graph costs a part of an evaluation's forward passes; of less than a tenth of "
-            "the time that part is a few percent",
-            meaning="Where evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
+            source="convention: a graph costs a part of an evaluation, and a part of a tenth is a few percent",
+            meaning="If evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
         ),
     )
 
