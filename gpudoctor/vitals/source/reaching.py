@@ -20,7 +20,7 @@ _PLAIN_DECORATORS = frozenset(
         "staticmethod", "classmethod", "property", "cached_property", "setter", "no_grad", "inference_mode",
         "enable_grad", "lru_cache", "cache", "dataclass", "contextmanager", "wraps", "override", "disable",
         "abstractmethod", "compile", "script", "autocast", "record", "total_ordering", "rank_zero_only",
-        "time_it", "timer",
+        "time_it", "timer", "main", "wrap", "hydra_runner",
     }
 )  # fmt: skip
 """Decorators that leave it to the program who calls what they decorate; others may register it somewhere."""

@@ -186,6 +186,24 @@ def test_an_evaluation_loses_what_its_modules_do_not_need(names, start):
     assert defined == {"mine", "blur"}
 
 
+@pytest.mark.parametrize("decorator", ["hydra.main(version_base=None)", "draccus.wrap()", "pyrallis.wrap()"])
+def test_the_start_of_an_imported_program_is_not_the_importers(names, decorator):
+    start = (
+        f"import hydra, draccus, pyrallis\n@{decorator}\ndef start(cfg):\n    torch.save(1, 'x')\n    train()\n"
+    )
+    files = {
+        "fit.py": TRAIN
+        + "def build():\n    return torch.nn.ReLU()\n"
+        + start
+        + "if __name__ == '__main__':\n    start()\n",
+        "show.py": "import torch\nfrom fit import build\nprint(build()(torch.ones(3)))\n",
+    }
+    shown, defined = names(files, ("show.py",))
+    assert "torch.save" not in shown and "build" in defined and "train" not in defined
+    started, _ = names(files, ("fit.py",))
+    assert "torch.save" in started
+
+
 def test_a_module_that_starts_nothing_is_kept_whole_and_its_imports_lose_what_it_does_not_need(names):
     files = {"parts.py": "from signals import blur\nclass A:\n    def b(self): blur()\n", "signals.py": SIGNALS}
     calls, defined = names(files, ("parts.py",))
