@@ -2,7 +2,7 @@
 
     python benchmarks/eyes_on.py
 
-The data, `benchmarks/data/eyes-on-third.json`, hold the projects with their commits, what `gpudoctor check`
+The data, `benchmarks/data/eyes-on-fourth.json`, hold the projects with their commits, what `gpudoctor check`
 found, and what people who did not know the checks judged of it.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "benchmarks" / "data" / "eyes-on-third.json"
+DATA = ROOT / "benchmarks" / "data" / "eyes-on-fourth.json"
 PAGE = ROOT / "docs" / "eyes-on.md"
 BEGIN, END = "<!-- eyes_on.py begins -->", "<!-- eyes_on.py ends -->"
 SEVERITIES = ("error", "warning", "note")
@@ -30,7 +30,7 @@ Somebody who did not know the tool read ten of the scored scripts from end to en
 |---|--:|--:|--:|--:|"""
 _FOOT = """
 Every judgement with its reason, every ailment of the ten scripts, and the addresses and commits of all {used}
-projects are in [`eyes-on-third.json`](../benchmarks/data/eyes-on-third.json). The figures are of {date},
+projects are in [`eyes-on-fourth.json`](../benchmarks/data/eyes-on-third.json). The figures are of {date},
 {machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was mended afterwards
 where a general rule was found; a figure after that needs other projects, and is not measured."""
 
