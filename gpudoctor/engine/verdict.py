@@ -42,6 +42,9 @@ def pronounce(
             return pronounce_run(patient.title, recording, run, ranked, outcomes)
         if recording.origin == "gpudoctor":
             return nobody_reported(recording)
+        if not ranked and recording.kernel_log is not None:
+            messages = count(len(recording.kernel_log.messages), "kernel message")
+            return f"{patient.title} holds {messages} and no Xid event."
         if not ranked:
             return f"{patient.title} holds readings of {count(len(run.gpus), 'GPU')} and no training steps."
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]

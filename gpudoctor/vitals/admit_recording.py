@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.admit import command_title
 from gpudoctor.vitals.job.launch import find_launch
@@ -25,6 +26,7 @@ def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
         Signs(
             recording=Sign.of("the recording", recording),
             environment=Sign("the environment", lambda: _environment(recording)),
+            kernel_log=Sign("the kernel log", lambda: _kernel_log(recording)),
             job=Sign("the job", lambda: _job(recording)),
             source=Sign("the source", lambda: _source(recording)),
         ),
@@ -36,6 +38,12 @@ def _environment(recording: Recording) -> Environment:
     if not recording.environment:
         raise Unavailable("the recording holds no environment variables")
     return Environment(variables=recording.environment, origin="environment of the run")
+
+
+def _kernel_log(recording: Recording) -> KernelLog:
+    if recording.kernel_log is None:
+        raise Unavailable("the recording holds no kernel log")
+    return recording.kernel_log
 
 
 def _job(recording: Recording) -> "Job":

@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from gpudoctor.model.doors import read_head
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
 
@@ -20,6 +22,11 @@ _TIME_LIMIT = 3.0
 """Seconds for all sources together."""
 _SIZE_LIMIT = 8 << 20
 """Bytes of a log, counted from its end: more than a ring buffer holds."""
+_SAVED = re.compile(
+    r"(?:<\d{1,3}>)?\[\s*\d+\.\d{6}\](?:\[[^\]]*\])? |"
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?:\S+ )?kernel: |"
+    r"NVRM: "
+)
 _SYSLOGS = ("/var/log/kern.log", "/var/log/syslog", "/var/log/messages")
 
 
@@ -43,6 +50,24 @@ def read_kernel_log(file: Path | None = None, *, now: float | None = None) -> Ke
         except Unavailable as error:
             refusals.append(f"{name}: {error}")
     raise Unavailable("the kernel log cannot be read (" + "; ".join(refusals) + ")")
+
+
+def is_kernel_log(path: Path) -> bool:
+    """Whether a file begins as a saved kernel log does: of dmesg, journalctl -k or syslog."""
+    try:
+        lines = [
+            line for line in read_head(path, 1 << 16).decode("utf-8", "replace").splitlines() if line.strip()
+        ]
+    except OSError:
+        return False
+    known = sum(_SAVED.match(line) is not None for line in lines)
+    return known > 0 and known >= len(lines) / 2
+
+
+def read_saved_log(path: Path) -> KernelLog:
+    """The end of a saved kernel log. Its messages keep their times and have no age: it may be of any day."""
+    found = read_kernel_log(path)
+    return replace(found, messages=tuple(replace(message, age=None) for message in found.messages))
 
 
 def _of_journal(now: float, deadline: float) -> KernelLog:

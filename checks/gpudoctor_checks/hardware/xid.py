@@ -114,7 +114,7 @@ class Xid(Check):
             f"{kind} {last.code} ({row.name}{asked}) on {where}{times}{_ago(last)}."
             f" {row.meaning}{blame}{since}",
             evidence=_evidence(group, places, survey, origin),
-            confidence=Confidence.PROBABLE if last.age is None else Confidence.CONFIRMED,
+            confidence=Confidence.PROBABLE if last.age is None and last.time is None else Confidence.CONFIRMED,
             severity=severity,
             cost=Cost(breaks=f"{where} may stop working or give wrong results")
             if severity is Severity.ERROR
@@ -179,7 +179,7 @@ def _subject(places: list[str]) -> str:
 
 def _ago(event: XidEvent) -> str:
     if event.age is None:
-        return ", at an unknown time of this boot"
+        return f", at {event.time}" if event.time else ", at a time that is not known"
     if event.age < 5400:
         return f", {max(1, round(event.age / 60))} min ago"
     return f", {round(event.age / 3600)} h ago"

@@ -9,6 +9,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.model.signs.kernel_log import KernelLog
+
 PHASES = (
     "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint", "evaluation",
     "profiler", "collective",
@@ -161,8 +163,10 @@ class Recording:
     """What was sampled on each node, as it was; the first rank's node first."""
     end: RunEnd | None = None
     """None where the recorder itself was killed."""
+    kernel_log: KernelLog | None = None
+    """Messages of the kernel, where a saved log of it was named."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `nvidia-smi`."""
+    """`gpudoctor`, `kineto`, `nvidia-smi`, `kernel log`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

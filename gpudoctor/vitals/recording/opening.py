@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.vitals.kernel_log import is_kernel_log, read_saved_log
 from gpudoctor.vitals.recording.kineto import is_trace, read_trace
 from gpudoctor.vitals.recording.places import MANIFEST
 from gpudoctor.vitals.recording.reader import read_recording
@@ -41,6 +42,11 @@ def open_recording(path: str, *more: str) -> Recording:
         if len(paths) > 1:
             raise UsageError("logs of nvidia-smi cannot be joined; name them apart")
         return read_smi_log(paths[0])
+    if kind == "kernel":
+        if len(paths) > 1:
+            raise UsageError("kernel logs cannot be joined; name them apart")
+        log = read_saved_log(Path(paths[0]))
+        return Recording(path=paths[0], command=(), cwd="", started="", kernel_log=log, origin="kernel log")
     return read_recording(*paths)
 
 
@@ -58,4 +64,6 @@ def _kind(path: Path) -> str:
             return "trace"
         if is_smi_log(path):
             return "smi"
+        if is_kernel_log(path):
+            return "kernel"
     return "recording"
