@@ -2,7 +2,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: help dev lint test docs snapshots bench clean
+.PHONY: help dev lint test docs snapshots golden bench clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -24,8 +24,18 @@ docs: dev ## generate docs/ from the manual pages and the parser
 snapshots: dev ## accept the text reports as they are now
 	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui
 
+BASE ?= HEAD
+TESTS ?= tests/checks tests/report tests/watch tests/estimate
+TREE = $(CURDIR)/build/golden/tree
+
+golden: dev ## compare all findings, remedies and texts of the tests with those of BASE (a commit)
+	rm -rf build/golden && git worktree prune && git worktree add --detach $(TREE) $(BASE)
+	cd $(TREE) && PYTHONPATH=$(TREE):$(TREE)/checks:$(TREE)/rules $(CURDIR)/$(BIN)/pytest -q -n auto -p golden --golden ../before $(TESTS)
+	$(BIN)/pytest -q -n auto -p golden --golden build/golden/now $(TESTS)
+	$(BIN)/python tests/helpers/golden.py build/golden/before build/golden/now
+
 bench: dev ## speed of the command line beside its neighbours
 	$(BIN)/python benchmarks/cli_speed.py
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache dist

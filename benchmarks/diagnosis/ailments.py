@@ -365,6 +365,14 @@ AILMENTS: list[Ailment] = [
         well={"dataset": "self.y = self.y.sort().values", "loader": "batch_size=16, shuffle=True"},
     ),
     Ailment(
+        name="same-seed", codes=("DATA014",),
+        sick={"imports": "import numpy as np", "loader": "batch_size=64, shuffle=True, num_workers=2, persistent_workers=True",
+              "dataset": "self.random = np.random.default_rng(0)",
+              "item": "if self.random.random() < 0.5:  # sick\n    return -self.x[index], self.y[index]"},
+        well={"imports": "import numpy as np", "loader": "batch_size=64, shuffle=True, num_workers=2, persistent_workers=True",
+              "item": "if np.random.random() < 0.5:\n    return -self.x[index], self.y[index]"},
+    ),
+    Ailment(
         name="label-outside", codes=("FAIL001",), fails=True,
         sick={"dataset": "self.y = self.y + 1", "loss": "loss = F.cross_entropy(out, y)  # sick"},
         well={"dataset": "self.y = self.y + 1", "loss": "loss = F.cross_entropy(out, y - 1)"},

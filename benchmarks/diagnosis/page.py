@@ -52,7 +52,7 @@ gpudoctor is on programs that nobody has seen; the others were mended with. They
 [`public_faults.py`](../benchmarks/public_faults.py).
 """
 _CAUTION = """These are the programs with which the checks were mended, each run once: before the mending 68 of
-the 74 sick ones had the right finding first
+the first 74 sick ones had the right finding first
 (two of the other six were too little ill to be found, and were made worse). 55 programs in
 other shapes (iterable sets, generators, loops in other modules, runs of 40 to 60 steps) that no
 check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
@@ -175,6 +175,8 @@ def _sick(item: dict[str, Any] | None) -> str:
 
 
 def _theirs(items: list[dict[str, Any]]) -> str:
+    if not items:
+        return "not run"
     sick = [item for item in items if item["state"] == "sick"]
     alarms = sorted({name for item in items for name in item["alarms"]})
     hits = f"{sum(bool(item['hit']) for item in sick)} of {len(sick)}"
@@ -186,11 +188,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("ours", "rival"):
         parser.add_argument(f"--{name}", nargs="*", type=Path, default=[], metavar="FILE")
-    for name in ("machine", "date", "versions"):
+    for name in ("machine", "date", "versions", "remark"):
         parser.add_argument(f"--{name}", metavar="WORDS")
     given = parser.parse_args()
     if given.ours:
-        how = {name: getattr(given, name) for name in ("machine", "date", "versions")}
+        how = {name: getattr(given, name) for name in ("machine", "date", "versions", "remark")}
         data = {"how": how, "gpudoctor": merged(given.ours), "train-doctor": merged(given.rival)}
         DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")

@@ -174,7 +174,7 @@ def _severe(case: Ran) -> str:
 
 def _dear_note(case: Ran) -> str:
     notes = [item.finding for item in case.ranked if item.finding.severity is Severity.NOTE]
-    share = max((finding.cost.step_share or 0.0 for finding in notes), default=0.0)
+    share = max((finding.cost.share or 0.0 for finding in notes), default=0.0)
     return f"a note is about {share:.0%} of the time" if share >= MUCH else ""
 
 
@@ -206,9 +206,9 @@ def _device_unseen(case: Ran) -> str:
     from gpudoctor.model.reading.recordings.facts import on_gpu
 
     used = any(on_gpu(process) for process in case.recording.ranks)
-    if not used or case.run.gpus or case.recording.origin != "gpudoctor":
-        return ""
-    return "its GPU was not sampled"
+    if used and not case.run.gpus and case.recording.origin == "gpudoctor":
+        return "its GPU was not sampled"
+    return "what its device did was not seen" if case.run.gain_unknown else ""
 
 
 def _few_samples(window: ProcessWindow) -> str:

@@ -41,6 +41,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.reading.came_with import too_old
+from gpudoctor.model.reading.gain import claimed, knowable
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 
@@ -68,6 +69,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     outcomes = run_checks(patient, chosen, request.settings.thresholds)
     outcomes += [Skipped(code=check.code, reason="not selected", deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
+    outcomes = [_claimed(item, patient) for item in outcomes]
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]
     trouble = [*problems, *_unread(patient), *registry.problems]
     cases = [Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, trouble))
@@ -165,6 +167,13 @@ def _silence(
     return result, all_silenced
 
 
+def _claimed(outcome: Outcome, patient: Patient) -> Outcome:
+    """The outcome without claims of a gain that nobody knows."""
+    if not isinstance(outcome, Found):
+        return outcome
+    return replace(outcome, findings=tuple(claimed(finding, patient) for finding in outcome.findings))
+
+
 def _prescribe(
     finding: Finding, patient: Patient, rules: Mapping[Code, tuple[type[Rule], ...]], trouble: list[str]
 ) -> tuple[Remedy, ...]:
@@ -173,7 +182,8 @@ def _prescribe(
     for kind in rules.get(finding.code, ()):
         try:
             for remedy in kind().prescribe(finding, patient):
-                remedies.append(_bounded(_supported(_editable(remedy), patient), finding))
+                known = knowable(_supported(_editable(remedy), patient), finding, patient)
+                remedies.append(_bounded(known, finding))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report

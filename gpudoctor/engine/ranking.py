@@ -89,6 +89,9 @@ def _gain(case: Case) -> _Gain:
     finding = case.finding
     if finding.cost.step_share is not None:
         return _Gain(finding.cost.step_share, f"costs {finding.cost.step_share:.0%} of a step")
+    if finding.cost.host_share is not None:
+        share = finding.cost.host_share
+        return _Gain(share, f"takes {share:.0%} of the host's time in a step; its gain is unknown")
     best = max((expected_share(remedy.effect) for remedy in case.remedies if remedy.effect), default=0.0)
     if best > 0:
         return _Gain(best, f"its best remedy may give back {best:.0%} of a step")

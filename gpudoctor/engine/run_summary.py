@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from gpudoctor.engine.run_series import run_series
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.gain import unknown_in
 from gpudoctor.model.reading.recordings.blame import THE_JOB, share_of
 from gpudoctor.model.reading.recordings.judged import run_of
 from gpudoctor.model.reading.recordings.numbers import (
@@ -48,6 +49,7 @@ def summarise(recording: Recording) -> RunSummary:
         phases=numbers.phases,
         device_idle=judged.idle if (judged := run_of(recording)) is not None else None,
         room=judged.room if judged is not None else None,
+        gain_unknown=unknown_in(recording),
         memory=_memory(recording, numbers.memory),
         gpus=tuple(
             RunGpu(

@@ -188,7 +188,9 @@ def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
     if promised:
         return f"{lead}{promised}"
     names = ", ".join(item.finding.name for item in warnings[:_FIRST])
-    return f"{lead}To look at: {names}.".strip()
+    why = case.run.gain_unknown
+    unknown = f" What a cure gives back is unknown: {why}." if why else ""
+    return f"{lead}To look at: {names}.{unknown}".strip()
 
 
 def promise(
@@ -202,7 +204,7 @@ def promise(
 def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
     run = case.run
     dear = [item for item in warnings if (item.finding.cost.step_share or 0.0) > 0][:_FIRST]
-    if not dear:
+    if not dear or run.gain_unknown:
         return ""
     high = _together(run, [(item, item.finding.cost.step_share or 0.0) for item in dear])
     low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
@@ -283,7 +285,7 @@ def _well(case: Ran) -> str:
     """Health with its margins, or why it cannot be called that."""
     losses = sorted(_losses(case.run).items(), key=lambda item: -item[1])
     said = ", ".join(
-        f"{name.replace('_', ' ')} {share * 100:.2g} %" for name, share in losses[:2] if share >= 0.001
+        f"{name.replace('_', ' ')} {_percent(share)}" for name, share in losses[:2] if share >= 0.001
     )
     missing = RUN_HEALTHY.lacks(case)
     if any(isinstance(item, Crashed) for item in case.outcomes):
@@ -291,15 +293,23 @@ def _well(case: Ran) -> str:
     if case.run.steady_steps < FEWEST_STEPS:
         return _few(case, said)
     noted = _noted(case.ranked)
+    why = case.run.gain_unknown
+    unknown = f"what there is to gain is unknown: {why}" if why else ""
     if case.bound > UNEXPLAINED:
-        gain = f"{case.bound:.2f}x at most to gain"
+        gain = unknown or f"{case.bound:.2f}x at most to gain"
         if noted:
             return f"No fault was found; {said} of every step are no computation ({gain}): see note {noted[0]}."
         return f"No finding explains it, but {said} of every step are no computation ({gain})."
-    margin = f"nothing above {max(case.bound, 1.01):.2f}x to gain"
+    margin = unknown or f"nothing above {max(case.bound, 1.01):.2f}x to gain"
     more = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
     begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
     return f"{begin}{said}, {margin}.{more}" if said else f"{begin}{margin}.{more}"
+
+
+def _percent(share: float) -> str:
+    """Two digits: `0.31 %`, `4.2 %`, `37 %`, `100 %`."""
+    value = share * 100
+    return f"{value:.0f} %" if value >= 9.95 else f"{value:.2g} %"
 
 
 def _few(case: Ran, said: str) -> str:
@@ -308,6 +318,8 @@ def _few(case: Ran, said: str) -> str:
     more = "record more of them" if case.recording.origin == TRACED else "let it make more"
     noted = _noted(case.ranked)
     note = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
+    why = case.run.gain_unknown
+    note += f" What there is to gain is unknown: {why}." if why else ""
     if case.bound > UNEXPLAINED:
         return f"{capitalised(said)} of {steps} are no computation: {more} for a verdict on its speed.{note}"
     found = "No fault" if noted else "Nothing wrong"
@@ -316,7 +328,7 @@ def _few(case: Ran, said: str) -> str:
 
 def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:
     """Place and share of the note that takes most of the time, where it takes much; None without one."""
-    shares = [(item.finding.cost.step_share or 0.0, -item.rank) for item in ranked]
+    shares = [(item.finding.cost.share or 0.0, -item.rank) for item in ranked]
     share, place = max(shares, default=(0.0, 0))
     return (-place, share) if share >= MUCH else None
 

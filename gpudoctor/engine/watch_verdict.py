@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.amounts import capitalised, duration, joined
+from gpudoctor.model.reading.windows.looks import blind, worth
 from gpudoctor.model.reading.windows.standing import seen, standing_for, works
 from gpudoctor.model.signs.process import ProcessWindow
 
@@ -20,7 +21,9 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
     if severe:
         more = len(severe) - 1
         tail = f" {more} more {'thing costs' if more == 1 else 'things cost'} time or memory." if more else ""
-        return f"{ended}{severe[0].finding.message}{tail}"
+        why = blind(window) if any(item.finding.cost.host_share is not None for item in severe) else ""
+        unknown = f" What a cure gives back is unknown: {why}." if why else ""
+        return f"{ended}{severe[0].finding.message}{tail}{unknown}"
     if not window.samples:
         return ended + _unseen(window)
     said = _standing(window) or (_margins(window) if window.samples >= FEWEST_SAMPLES else _too_few(window))
@@ -64,13 +67,15 @@ def _margins(window: ProcessWindow) -> str:
     named = [(counts[phase] / total, phase) for phase in PRICED if counts.get(phase)]
     parts = [f"{phase.replace('_', ' ')} {share:.0%}" for share, phase in sorted(named, reverse=True)[:3]]
     parts.append(f"other {counts.get('other', 0) / total:.0%}")
-    bound = f"{1 / (1 - lost):.2f}x" if lost < 0.99 else "much"
+    why, part = blind(window), worth(window, lost)
+    most = f"at most {1 / (1 - part):.2f}x to gain there" if part < 0.99 else "at most much to gain there"
+    gain = f"what there is to gain is unknown: {why}" if why else most
     if lost >= TO_GAIN:
         said = "No finding explains it"
     else:
         missing = WATCH_WELL.lacks(window)
         said = WATCH_WELL.says + (f", but {joined(missing)}" if missing else "")
-    return f"{said}: {', '.join(parts)}; at most {bound} to gain there."
+    return f"{said}: {', '.join(parts)}; {gain}."
 
 
 def _bias(window: ProcessWindow) -> str:

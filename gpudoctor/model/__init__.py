@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpudoctor.model.check import Check, Maturity, Reads
     from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
-    from gpudoctor.model.finding import Code, Cost, Finding, Resource
+    from gpudoctor.model.finding import Code, Cost, Finding, Resource, Whose
     from gpudoctor.model.outcome import Crashed, Found, Outcome, Passed, Skipped
     from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
     from gpudoctor.model.remedy import (
@@ -79,12 +79,13 @@ __all__ = [
     "TextEdit",
     "Threshold",
     "Unavailable",
+    "Whose",
 ]
 
 _HOMES = {
     "check": "Check Maturity Reads",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
-    "finding": "Code Cost Finding Resource",
+    "finding": "Code Cost Finding Resource Whose",
     "outcome": "Crashed Found Outcome Passed Skipped",
     "patient": "Patient PatientKind Sign Signs",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",

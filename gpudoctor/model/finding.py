@@ -21,16 +21,36 @@ class Resource(Enum):
     DISK = "disk space"
 
 
+class Whose(Enum):
+    """Whose time a share of step time is: what bounds what a cure gives back."""
+
+    HOST = "host"
+    """A wait or work of the host: worth no more than the device is idle."""
+    DEVICE = "device"
+    """The device works or waits in it, too: a cure takes work from it."""
+    STEPS = "steps"
+    """Whole steps, or the time outside of them: known without a look at the device."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What a finding costs; None is "not known", never zero."""
 
     step_share: float | None = None
-    """Share of step time lost to it (0..1)."""
+    """Share of step time that its cure gives back at most (0..1)."""
+    host_share: float | None = None
+    """Share of the host's time in a step (0..1), where it is not known what of it a cure gives back."""
+    whose: Whose = Whose.HOST
+    """Whose time it is."""
     bytes: int | None = None
     """Bytes lost or missing."""
     breaks: str | None = None
     """What it breaks, as a short clause, when the run dies or its result is wrong."""
+
+    @property
+    def share(self) -> float | None:
+        """The share by which it is ordered among others; no claim of a gain."""
+        return self.host_share if self.step_share is None else self.step_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

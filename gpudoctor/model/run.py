@@ -125,6 +125,8 @@ class RunSummary:
     """Share of steady time in which the device can have had nothing to do; None without its clock."""
     room: float | None = None
     """The same, or without its clock the share in which the driver saw no kernel; not in the JSON report."""
+    gain_unknown: str = ""
+    """Why it is not known what a wait of the host costs, as a clause; "" where it is."""
     memory: RunMemory = field(default_factory=RunMemory)
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()

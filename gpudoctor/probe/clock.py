@@ -6,6 +6,7 @@ Everything here runs in the training itself, several times a step: no allocation
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -39,12 +40,14 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "blind", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark", "models", "own",
-        "phase", "row", "scaling", "source", "started", "stepping", "waited",
+        "blind", "compiled", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark",
+        "models", "own", "phase", "row", "scaling", "source", "started", "stepping", "take", "waited",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.started = perf_counter()
+        self.take: Callable[[], None] = _nothing
+        """Counts what compiled code has left in `compiled`."""
         self.renew()
 
     def renew(self) -> None:
@@ -76,6 +79,8 @@ class Clock:
         """Ids of the outermost modules that train, and the mode in which they were seen to."""
         self.source = 0
         """Id of the iterator that the last batch of the training came from."""
+        self.compiled: Any = None
+        """The optimizer whose step compiled code has made, until the next hook counts it (`take`)."""
         self.ident = threading.get_ident()
         """The thread that trains."""
         self.error = 0
@@ -85,6 +90,8 @@ class Clock:
 
     def switch(self, phase: int) -> int:
         """From now on the time is this phase's; returns the one before."""
+        if self.compiled is not None:
+            self.take()
         now = perf_counter()
         before = self.phase
         self.row[before] += now - self.mark
@@ -114,3 +121,7 @@ class Clock:
     def now(self) -> float:
         """Seconds since the start."""
         return perf_counter() - self.started
+
+
+def _nothing() -> None:
+    """No hook of optimizers."""

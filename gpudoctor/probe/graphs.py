@@ -79,14 +79,20 @@ def normalised(top: Any) -> set[str] | None:
     return kinds if loss else None
 
 
-def _made(node: Any, wanted: tuple[str, ...]) -> str:
+def _made(node: Any, wanted: Container[str]) -> str:
     """What made a loss's input, through moves; "" for anything else."""
+    found = moved_by(node, wanted)
+    # Over the first dimension it weighs the samples of a batch.
+    return "" if found is None or getattr(found, "_saved_dim", None) == 0 else _KINDS[type(found).__name__]
+
+
+def moved_by(node: Any, wanted: Container[str]) -> Any:
+    """The node of a wanted name whose values a node gives on, at most moved; None for anything else."""
     for _ in range(_INPUTS):
         name = type(node).__name__
         if name in wanted:
-            # Over the first dimension it weighs the samples of a batch.
-            return "" if getattr(node, "_saved_dim", None) == 0 else _KINDS[name]
+            return node
         if node is None or name not in _SHAPES:
             break
         node = node.next_functions[0][0]
-    return ""
+    return None

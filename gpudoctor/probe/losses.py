@@ -1,4 +1,4 @@
-"""What a loss is given: shapes that broadcast, the labels, and outputs that are the same for every sample.
+"""What a loss is given: shapes that broadcast, labels, outputs that are all the same, what is no probability.
 
 It is read from the graph behind the loss, which keeps the loss's arguments until the backward pass has run;
 no function of torch is wrapped for it. Numbers of a device are handed on, never waited for. Arguments that are
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .beyond import told
 from .budget import Budget
 from .devices import capturing
-from .graphs import behind
+from .graphs import behind, moved_by
 from .interrupts import interrupts
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 _PAIRED = frozenset({"MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"})
 """Losses that broadcast their two arguments."""
 _CLASSES = "NllLossBackward0"
-_SCORED = _PAIRED | {_CLASSES, "BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"}
+_LIKELIHOODS = frozenset({_CLASSES, "NllLoss2DBackward0"})
+"""Losses that take log-probabilities of classes, over their second dimension."""
+_BINARY = frozenset({"BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"})
+_SCORED = _PAIRED | _BINARY | {_CLASSES}
 """Losses that keep outputs and targets."""
 _DISTANCES = frozenset({"PowBackward0", "AbsBackward0", "MulBackward0"})
 """Of a difference: a loss that the program wrote itself, and torch's `l1_loss`."""
@@ -34,6 +37,12 @@ _ON_PURPOSE = frozenset({"UnsqueezeBackward0", "AccumulateGrad", "ViewBackward0"
 """What makes a column of a row, for pairs of all with all; a parameter that is fitted."""
 _SAMPLES = 8
 """Samples of a batch from which on it counts that all are the same."""
+_SUMMED, _PLACES = 1 << 16, 4
+"""Log-probabilities of a batch that are added up, and places of an image at each side."""
+_OFF, _EXACT = 0.1, 0.01
+"""The logarithm of a sum of probabilities from which on they are none (half precision loses less), and how near
+to one the sum of probabilities is that were meant as such.
+"""
 _SHARE = 0.0005
 """Share of the time for these readings."""
 BURST = 64
@@ -76,7 +85,12 @@ class Losses:
         self._matched = self._single = self._elements = self._classes = 0
         self._strange = 0
         """Losses whose labels are not those of the batch."""
+        self._by: set[str] = set()
+        """Losses whose labels were once those of the batch."""
         self._loader: int | None = None
+        self._likely = 0
+        self._unnormal: dict[str, int] = {}
+        """Losses that took something else for log-probabilities, by what it was."""
         self._alike = self._since = self._last = 0
         self._named = ""
 
@@ -102,11 +116,13 @@ class Losses:
 
     def _row(self, part: Any) -> tuple[int, ...] | None:
         torch = self._torch
-        if type(part) is not torch.Tensor or part.dim() != 1 or part.dtype is not torch.int64:
+        if type(part) is not torch.Tensor or not part.is_cpu or not _SAMPLES <= part.numel() <= _LABELS:
             return None
-        if not part.is_cpu or not _SAMPLES <= part.numel() <= _LABELS:
+        if part.dim() != 1 or part.dtype not in (torch.int64, torch.float32):
             return None
         low, high = part.aminmax()
+        if part.dtype is torch.float32 and (float(low) not in (0.0, 1.0) or float(high) not in (0.0, 1.0)):
+            return None  # not the labels of two classes
         return part.numel(), int(low), int(high), int(part.sum())
 
     def look(self, root: Any) -> None:
@@ -134,10 +150,14 @@ class Losses:
                 whole.append(node.next_functions[0][0])
             elif name in _SCORED:
                 scored.append(node)
-                if name in _PAIRED:
+                if name in _PAIRED and (node._saved_reduction or any(node is item for item in whole)):
                     self._paired(node)
             elif name in _DISTANCES and any(node is item for item in whole):
                 self._distance(node, name)
+                if name == "MulBackward0":  # weights of the samples
+                    whole += [side[0] for side in node.next_functions if side[0] is not None]
+            if name in _LIKELIHOODS:
+                self._normal(node)
         if len(scored) == 1:
             self._score(scored[0])
         if len(self._wide) > known or (self._looks >= BURST and not self._looks & (self._looks - 1)):
@@ -148,9 +168,9 @@ class Losses:
     def _paired(self, node: Any) -> None:
         """A loss of torch's: whether its output and its target were both made larger to fit each other."""
         made = [place for place, side in enumerate(node.next_functions) if side[0] is not None]
-        if len(made) == 2 and node._saved_reduction:
+        if len(made) == 2:
             self._two_made([side[0] for side in node.next_functions])
-        if len(made) != 1 or not node._saved_reduction:
+        if len(made) != 1:
             return
         given = node.next_functions[made[0]][0]
         other = self._kept(node, "self" if made[0] else "target")
@@ -211,6 +231,39 @@ class Losses:
 
         self._hand(vector, note)
 
+    # -- probabilities
+
+    def _normal(self, node: Any) -> None:
+        """Whether what a loss takes for log-probabilities of classes are some: do they sum to one?"""
+        made = node.next_functions[0][0]
+        if type(made).__name__ == "LogSoftmaxBackward0" and getattr(made, "_saved_dim", None) == 1:
+            self._likely += 1
+            return
+        given = self._kept(node, "self")
+        if given is None or given.dim() not in (2, 4) or not 2 <= given.shape[1] <= _SUMMED // _PLACES:
+            return
+        if not given.shape[0] or not given.is_floating_point():
+            return
+        if given.dim() == 4:
+            part = given[:_PLACES, :, :_PLACES, :_PLACES]
+        else:
+            part = given[: min(_ROWS, _SUMMED // given.shape[1])]
+        part = part.to(self._torch.float32)
+        sums, logarithms = part.sum(1), part.logsumexp(1)
+        vector = self._torch.stack((logarithms.abs().median(), part.amin(), (sums - 1).abs().median()))
+        moved = moved_by(made, ("LogSoftmaxBackward0",))
+
+        def note(values: list[float]) -> None:
+            if not all(value - value == 0.0 for value in values):  # what is no number is another ailment
+                return
+            self._likely += 1
+            if values[0] > _OFF:
+                plain = values[1] >= 0.0 and values[2] < _EXACT
+                how = "softmax" if plain else "dimension" if moved else "scores"
+                self._unnormal[how] = self._unnormal.get(how, 0) + 1
+
+        self._hand(vector, note)
+
     # -- labels and outputs
 
     def _score(self, node: Any) -> None:
@@ -219,17 +272,19 @@ class Losses:
         given, target = self._kept(node, "self"), self._kept(node, "target")
         if given is None or target is None or not given.dim() or given.shape[0] < _SAMPLES:
             return
-        classes = type(node).__name__ == _CLASSES
+        name = type(node).__name__
+        classes = name == _CLASSES
         width = int(given.shape[1]) if classes and given.dim() > 1 else 0
         if target.shape[:1] != given.shape[:1] or (not classes and 0 in (*given.stride(), *target.stride())):
             return
         outputs = given[:_ROWS].reshape(min(_ROWS, given.shape[0]), -1)[:, :_COLUMNS]
         targets = target[:_ROWS].reshape(outputs.shape[0], -1)[:, :_COLUMNS]
         numbers = [(outputs.amax(0) - outputs.amin(0)).amax(), (targets.amax(0) - targets.amin(0)).amax()]
-        if classes:
+        if name in _BINARY:
+            width = 2
+        if width or classes:
             numbers += [*target.aminmax(), target.sum()]
-        step, fresh, name = self._steps.index, self._fresh, type(node).__name__
-        count = target.numel()
+        step, fresh, count = self._steps.index, self._fresh, target.numel()
         vector = torch.stack([number.to(torch.float32) for number in numbers])
         self._hand(vector, lambda values: self._note(values, step, name, count, width, fresh))
 
@@ -243,13 +298,14 @@ class Losses:
         else:
             self._alike = 0
         self._last = step
-        if len(values) < 5 or values[2] < 0:  # places to ignore
+        if len(values) < 5 or values[2] < 0 or values[2] % 1 or values[3] % 1:  # places to ignore, soft labels
             return
         low, high = int(values[2]), int(values[3])
         # The sum of many labels has more digits than a float: equal but for its last ones.
         if any((row[0], row[1], row[2]) == (count, low, high) and abs(row[3] - values[4]) < 1 + 1e-6 * row[3]
                for row in fresh):  # fmt: skip
             self._matched += 1
+            self._by.add(name)
             self._loader = self._probe.loaders.last.number
             self._elements += count
             self._classes = width
@@ -257,7 +313,7 @@ class Losses:
             self._single += low == high
             if key in self._labels or len(self._labels) < _KNOWN:
                 self._labels[key] = self._labels.get(key, 0) + 1
-        elif fresh:
+        elif fresh and (name not in _BINARY or name in self._by):  # a GAN's own, beside the classes
             self._strange += 1
 
     def _kept(self, node: Any, name: str) -> Any:
@@ -290,6 +346,9 @@ class Losses:
                 "labels": [[label, often] for label, often in sorted(self._labels.items())],
             }  # fmt: skip
             self._tell("labels", fields)
+        if self._unnormal:
+            how = [list(item) for item in self._unnormal.items()]
+            self._tell("unnormalised", {"step": step, "losses": self._likely, "made_by": how})
         if self._alike:
             alike = {"step": self._last, "since": self._since, "found": self._alike, "loss": self._named}
             self._tell("alike", alike)

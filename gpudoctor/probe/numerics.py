@@ -19,6 +19,7 @@ from .clearing import Clearing
 from .clock import PROBE
 from .devices import capturing, keep
 from .graphs import Graphs
+from .idle import Idle
 from .late import PATIENCE, Late
 from .losses import Losses
 from .parameters import Parameters
@@ -69,6 +70,7 @@ class Numerics:
         self.readings = Readings(self._probe, self)
         self.clearing = Clearing(self.parameters.plain)
         self.graphs = Graphs()
+        self.idle = Idle(self._probe)
         self.losses = Losses(self._probe, self.read_all, self._tell)
         self.delay = 0.0
         """Seconds that rows wait for their numbers."""
@@ -210,6 +212,7 @@ class Numerics:
         if type(rate) is float:
             self._clock.row[_LR] = rate
         self.clearing.before_step(optimizer)
+        self.idle.look(optimizer)
         if self._captured(optimizer):
             return
         self._canary(optimizer)
@@ -365,6 +368,7 @@ class Numerics:
         self.readings.tell()
         self.clearing.tell(self._probe)
         self.losses.tell()
+        self.idle.tell()
         steps = self._steps
         if steps.optimizers and not steps.optimizer_calls and steps.backwards >= _UNUSED:
             self._tell("unstepped", {"step": steps.index, "backwards": steps.backwards})

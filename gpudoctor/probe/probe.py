@@ -175,6 +175,7 @@ class Probe:
             return
         self.sampler.last()
         self.guard.safely("ends", self.deaths.tell_exit)()
+        self.clock.take()
         self.faults.close()
         self.guard.reading("numerics", self.numerics.end)()
         self.guard.reading("modes", self.models.tell_modes, subclasses=True)()

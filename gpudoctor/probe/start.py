@@ -8,13 +8,26 @@ import sys
 from typing import Any
 
 from .compiling import DYNAMO, leave_us_out
-from .hooks import backward, calls, ends, files, forward, loader, modes, optimizer, reads, windows, workers
+from .hooks import (
+    backward,
+    calls,
+    ends,
+    files,
+    forward,
+    loader,
+    modes,
+    optimizer,
+    reads,
+    replays,
+    windows,
+    workers,
+)
 from .instrument import forget_sources
 from .permit import permit
 from .places import PROBE
 from .probe import Probe
 
-HOOKS = (loader, workers, forward, backward, optimizer, reads, modes, windows, calls, files, ends)
+HOOKS = (loader, workers, forward, backward, optimizer, replays, reads, modes, windows, calls, files, ends)
 
 
 def begin(waiting: Any) -> Probe:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,8 @@ class Steps:
         """Whether one optimizer's step calls another's."""
         self.scaled = False
         """Whether a gradient scaler takes part."""
+        self.captured: list[Any] | None = None
+        """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
         self.known.clear()
         self._cycles.renew()
         self._table.held = False
@@ -164,6 +167,9 @@ class Steps:
     def optimizer_ended(self, optimizer: Any, frame: FrameType | None) -> None:
         """An outermost `optimizer.step()` is over (or was skipped by the scaler)."""
         self._idle_backwards = 0
+        if self.captured is not None:  # nothing is computed yet: the graph's replays are the steps
+            self.captured.append(weakref.ref(optimizer))
+            return
         self.optimizer_calls += 1
         if self._clock.phase == BACKWARD:  # one optimizer a parameter, stepped by hooks of the backward pass
             self._deferred = True

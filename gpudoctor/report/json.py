@@ -116,6 +116,7 @@ def _ranked(item: Ranked) -> JsonObject:
         "reason": item.reason,
         "cost": {
             "step_share": None if cost.step_share is None else finite(cost.step_share),
+            "host_share": None if cost.host_share is None else finite(cost.host_share),
             "bytes": cost.bytes,
             "breaks": cost.breaks,
         },

@@ -38,6 +38,7 @@ def run_object(run: RunSummary) -> JsonObject:
         "memory": _plain(run.memory),
         "gpus": [_plain(gpu) for gpu in run.gpus],
         "device_idle": run.device_idle,
+        "gain_unknown": run.gain_unknown or None,
         "samples": run.samples,
         "lost_samples": run.lost_samples,
         "lines": [_plain(line) for line in run.lines],

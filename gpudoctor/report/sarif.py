@@ -131,6 +131,7 @@ def _properties(finding: Finding, ranked: Ranked | None) -> JsonObject:
         "evidence": [evidence_object(evidence) for evidence in finding.evidence],
         "cost": {
             "step_share": None if cost.step_share is None else finite(cost.step_share),
+            "host_share": None if cost.host_share is None else finite(cost.host_share),
             "bytes": cost.bytes,
             "breaks": cost.breaks,
         },

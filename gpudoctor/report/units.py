@@ -118,6 +118,8 @@ def cost_text(cost: Cost) -> str:
     parts = [cost.breaks] if cost.breaks else []
     if cost.step_share is not None:
         parts.append(f"{share_text(cost.step_share)} of step time")
+    if cost.host_share is not None:
+        parts.append(f"{share_text(cost.host_share)} of the host's time in a step; its gain is unknown")
     if cost.bytes is not None:
         parts.append(bytes_text(cost.bytes))
     return ", ".join(parts)

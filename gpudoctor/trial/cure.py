@@ -36,7 +36,7 @@ _SLOWER, _SPARE = 3.0, 20.0
 def has_sign(item: Ranked) -> bool:
     """Whether a finding is about something else than speed, and a run has shown it."""
     finding = item.finding
-    if finding.confidence is not Confidence.CONFIRMED or finding.cost.step_share is not None:
+    if finding.confidence is not Confidence.CONFIRMED or finding.cost.share is not None:
         return False
     return finding.cost.breaks is not None or finding.code.startswith(_TOPICS)
 

@@ -55,6 +55,12 @@ class Targets:
         return [item.path for item in self.items if item.kind in kinds]
 
 
+_OF_A_LOG = (
+    "check does not read logs; name its script (gpudoctor check train.py), "
+    "or run it once more (gpudoctor run -- python train.py)"
+)
+
+
 def sort_targets(names: Sequence[str]) -> Targets:
     """Tell what each name is. A missing file is `UsageError`; one that cannot be read is a problem."""
     items: list[Target] = []
@@ -65,7 +71,7 @@ def sort_targets(names: Sequence[str]) -> Targets:
             target = Target(name=name, path=path, kind=_kind(path))
             items.append(target)
             if target.kind is TargetKind.LOG:
-                problems.append(f"{name}: check does not read logs; name the script, config or job script")
+                problems.append(f"{name}: {_OF_A_LOG}")
         except _Unreadable as error:
             problems.append(str(error))
     return Targets(items=tuple(items), problems=tuple(problems))

@@ -1,5 +1,6 @@
 """The numbers of a window, as reports carry those of a run."""
 
+from gpudoctor.model.reading.windows.looks import blind
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, Spread
 from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, ProcessWindow, Series
 
@@ -20,6 +21,7 @@ def summarise(window: ProcessWindow) -> RunSummary:
         ranks=len(window.ranks),
         step_seconds=None if slowest is None else _all(slowest),
         phases=phase_shares(window),
+        gain_unknown=blind(window),
         memory=RunMemory(
             rss=max(rank.rss for rank in window.ranks),
             tree_rss=sum(int(rank.tree_rss.last) for rank in window.ranks if rank.tree_rss.values),

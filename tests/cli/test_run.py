@@ -119,10 +119,10 @@ def test_on_a_terminal_the_last_row_holds_the_status_and_is_given_back(tmp_path)
             break
         text += chunk
     assert child.wait(TIMEOUT) == 0
-    assert b"no training step seen yet" in text
-    assert text.count(b"line ") == 5
+    assert b"no training step seen yet" in text, text
+    assert text.count(b"line ") == 5, text
     last = text.rindex(b"no training step seen yet")
-    assert b"\x1b[r" in text[last:]
+    assert b"\x1b[r" in text[last:], text
 
 
 def _own_terminal() -> None:

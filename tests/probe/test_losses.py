@@ -40,6 +40,9 @@ WIDE = {
     "((out.flatten() - y[:, None]) ** 2).mean()": [12],
     "F.smooth_l1_loss(out.squeeze(1), y.unsqueeze(1) + 0.9 * model(rows))": [12],
     "F.mse_loss(0.9 * model(rows), out.flatten())": [12, 1],
+    "F.mse_loss(out, y, reduction='none').mean()": [12, 1],
+    "(y.abs() * F.smooth_l1_loss(out, y, reduction='none')).sum()": [12, 1],
+    "(y.abs() * (out - y) ** 2).mean()": [12, 1],
 }
 NOT_WIDE = [
     "F.mse_loss(out.squeeze(1), y)",
@@ -143,6 +146,35 @@ def test_labels_that_are_not_the_loaders(tmp_path, case):
     assert labels_of(tmp_path, **case)[0] == []
 
 
+ONES = "labels = torch.ones(count, dtype=torch.long)"
+
+
+@pytest.mark.parametrize(
+    ("data", "loss"),
+    [
+        (ONES, "F.binary_cross_entropy_with_logits(out[:, 0], y.float())"),
+        (ONES, "nn.BCELoss()(out[:, :1].sigmoid(), y[:, None].double().to(out.dtype))"),
+        ("labels = torch.ones(count)", "F.binary_cross_entropy_with_logits(out[:, 0], y)"),
+    ],
+)
+def test_labels_of_two_classes(tmp_path, data, loss):
+    [*_, last], _ = labels_of(tmp_path, data, loss=loss)
+    assert (last["losses"], last["found"], last["classes"], last["labels"]) == (30, 30, 2, [[1, 30]])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.binary_cross_entropy_with_logits(out[:, 0], torch.zeros(len(x)))",
+        "F.binary_cross_entropy_with_logits(out[:, 0], 0.9 * y)",
+        "F.mse_loss(out[:, 0], y)",
+    ],
+)
+def test_labels_of_two_classes_that_the_program_makes(tmp_path, loss):
+    """Fakes of a GAN, soft labels, a regression."""
+    assert labels_of(tmp_path, "labels = torch.ones(count)", loss=loss)[0] == []
+
+
 DEAD = """
 from torch import nn
 import torch.nn.functional as F
@@ -208,3 +240,54 @@ def test_a_label_or_an_index_that_there_is_not(tmp_path, line, expected):
     [death] = run.rank.of("exception")
     found = death["beyond"]
     assert (found and tuple(found[name] for name in ("what", "least", "most", "count"))) == expected
+
+
+CLASSES = """
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+body = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 5))
+optimizer = torch.optim.SGD(body.parameters(), 0.001)
+rows, y = torch.randn(24, 4), torch.randint(0, 5, (24,))
+maps, places = torch.randn(3, 4, 4, 4), torch.randint(0, 5, (3, 4, 4))
+
+def pixels(dim):
+    return F.log_softmax(body(maps).permute(0, 3, 1, 2), dim=dim)
+
+for step in range(6):
+    out = body(rows)
+    loss = {}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+NO_PROBABILITIES = {
+    "F.nll_loss(F.log_softmax(out, dim=0), y)": "dimension",
+    "F.nll_loss(F.log_softmax(out.view(6, 4, 5), dim=1).view(-1, 5), y)": "dimension",
+    "nn.NLLLoss(reduction='sum')(out.log_softmax(0), y) / 24": "dimension",
+    "F.nll_loss(pixels(3), places)": "dimension",
+    "nn.NLLLoss()(out.softmax(1), y)": "softmax",
+    "F.nll_loss(out, y)": "scores",
+}
+PROBABILITIES = [
+    "F.cross_entropy(out, y)",
+    "F.nll_loss(F.log_softmax(out, dim=1), y)",
+    "F.nll_loss(F.log_softmax(out.view(6, 4, 5), dim=-1).view(-1, 5), y)",
+    "F.nll_loss(F.log_softmax(out.t(), dim=0).t(), y)",
+    "F.nll_loss((out.softmax(1) + 1e-8).log(), y)",
+    "F.nll_loss((0.5 * out.softmax(1) + 0.5 * (2 * out).softmax(1)).log(), y)",
+    "F.nll_loss(pixels(1), places)",
+    "F.cross_entropy(body(maps).permute(0, 3, 1, 2), places)",
+]
+
+
+@pytest.mark.parametrize("loss", NO_PROBABILITIES)
+def test_what_nll_loss_is_given_that_does_not_sum_to_one(tmp_path, loss):
+    last = told(run_script(tmp_path, CLASSES.format(loss)), "unnormalised")[-1]
+    assert (last["losses"], last["made_by"]) == (6, [[NO_PROBABILITIES[loss], 6]])
+
+
+@pytest.mark.parametrize("loss", PROBABILITIES)
+def test_log_probabilities_sum_to_one(tmp_path, loss):
+    assert told(run_script(tmp_path, CLASSES.format(loss)), "unnormalised") == []

@@ -411,6 +411,61 @@ def test_an_optimizer_that_never_steps(tmp_path, step, told):
         assert found[0]["backwards"] == 25 and found[0]["line"] == run.line("here")
 
 
+TWO = """
+    maker, critic = nn.Linear(8, 8), nn.Linear(8, 1)
+    first = torch.optim.Adam(maker.parameters(), lr=0.01)  # here
+    second = torch.optim.Adam(critic.parameters(), lr=0.01)
+    for step in range(30):
+        fake = maker(torch.randn(16, 8))
+        second.zero_grad()
+        critic(fake).mean().backward()
+        second.step()
+        fake = maker(torch.randn(16, 8))
+        first.zero_grad()
+        {update}
+"""
+
+
+@pytest.mark.parametrize(
+    ("update", "told"),
+    [
+        ("(-critic(fake.detach())).mean().backward(); first.step()", True),
+        ("(-critic(fake)).mean().backward(); first.zero_grad(); first.step()", True),
+        ("(-critic(fake)).mean().backward(); first.step()", False),
+        ("if step % 10 == 9: (-critic(fake)).mean().backward()\n        first.step()", False),
+        ("(-critic(fake)).mean().backward(); step < 10 and first.zero_grad(); first.step()", False),
+    ],
+)
+def test_one_of_two_optimizers_that_finds_no_gradient(tmp_path, update, told):
+    run = run_script(tmp_path, TWO.format(update=update))
+    found = numeric(run.rank, "idle")
+    assert bool(found) is told
+    if told:
+        assert [item["steps"] for item in found] == [20, 30]
+        assert (found[0]["model"], found[0]["called"], found[0]["line"]) == ("Linear", True, run.line("here"))
+
+
+def test_an_optimizer_whose_part_joins_late_is_taken_back(tmp_path):
+    update = "(-critic(fake if step > 24 else fake.detach())).mean().backward(); first.step()"
+    run = run_script(tmp_path, TWO.format(update=update))
+    assert [item["steps"] for item in numeric(run.rank, "idle")] == [20, 0]
+
+
+def test_a_single_optimizer_without_gradients_keeps_them_elsewhere(tmp_path):
+    run = run_script(
+        tmp_path,
+        """
+        model = net()
+        flat = torch.cat([p.detach().flatten() for p in model.parameters()]).requires_grad_()
+        optimizer = torch.optim.SGD([flat], lr=0.01)
+        for x, y in DataLoader(data(400), batch_size=8):
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        """,
+    )
+    assert numeric(run.rank, "idle") == []
+
+
 def test_rows_of_an_embedding_that_no_token_asks_for_stand_still(tmp_path):
     told = run_script(
         tmp_path,

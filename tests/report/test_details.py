@@ -57,7 +57,7 @@ def test_json_carries_the_promised_keys():
     document = json.loads(render(full_report(), "json"))
     finding = document["findings"][1]
     assert finding["code"] == "DATA001" and finding["rank"] == 2
-    assert finding["cost"] == {"step_share": None, "bytes": None, "breaks": None}
+    assert finding["cost"] == {"step_share": None, "host_share": None, "bytes": None, "breaks": None}
     assert finding["evidence"][0] == {
         "kind": "source", "path": "train.py", "line": 88, "column": 10, "end_line": None,
         "text": "loader = DataLoader(ds, batch_size=32, shuffle=True)",

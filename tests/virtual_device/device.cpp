@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/GraphImplInterface.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -21,6 +22,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -60,6 +62,9 @@ struct World {
   double captured_ns = 0;
   pid_t born = getpid();
 };
+
+// What a graph in the making does when it is replayed.
+std::vector<std::function<void()>> recorded;
 
 World& world() {
   static auto* one = new World();  // leaked: tensors are freed after static destructors
@@ -483,6 +488,25 @@ bool picks_by_mask(const std::string& name, const c10::IValue& value) {
   return false;
 }
 
+void give_again(const at::Tensor& known, const at::Tensor& fresh) {
+  if (known.defined() && fresh.defined() && known.data_ptr() != fresh.data_ptr()) known.copy_(fresh);
+}
+
+// An operator of a graph: the same inputs, and what it makes goes where the capture put it.
+void again(
+    const c10::OperatorHandle& op, const std::vector<c10::IValue>& given, const std::vector<c10::IValue>& made) {
+  torch::jit::Stack stack(given.begin(), given.end());
+  op.callBoxed(&stack);
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (made[i].isTensor()) {
+      give_again(made[i].toTensor(), stack[i].toTensor());
+    } else if (made[i].isTensorList()) {
+      auto known = made[i].toTensorVector(), fresh = stack[i].toTensorVector();
+      for (size_t k = 0; k < known.size(); ++k) give_again(known[k], fresh[k]);
+    }
+  }
+}
+
 void on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   const auto& name = schema.name();
@@ -514,7 +538,14 @@ void on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Sta
   }
   bool view = is_view(schema);
   if (waits) wait_until(done_at(current_stream));
+  bool captures = world().capturing && !view;
+  std::vector<c10::IValue> given;
+  if (captures) given.assign(stack->end() - schema.arguments().size(), stack->end());
   op.callBoxed(stack);
+  if (captures) {
+    std::vector<c10::IValue> made(stack->end() - schema.returns().size(), stack->end());
+    recorded.push_back([op, given = std::move(given), made = std::move(made)] { again(op, given, made); });
+  }
   if (!view) {
     for (int64_t i = 0; i < many; ++i) launch(cost_of(name), 0);
   }
@@ -564,7 +595,9 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   auto bytes = static_cast<double>(target.nbytes());
   double seconds_ns = crosses ? bytes / world().bandwidth * 1e9 + 3'000 : cost_of("aten::copy_");
   launch(seconds_ns, crosses ? 1 : 0);
-  borrowed.host(target).copy_(borrowed.host(self));
+  auto to = borrowed.host(target), from = borrowed.host(self);
+  to.copy_(from);
+  if (world().capturing) recorded.push_back([to, from] { to.copy_(from); });
   if (crosses) {
     const auto& outside = from_host ? self : target;
     bool free = non_blocking && is_pinned(outside.storage().data());
@@ -642,6 +675,51 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   return {
       borrowed.device(std::get<0>(made)), borrowed.device(std::get<1>(made)), borrowed.device(std::get<2>(made))};
 }
+
+// A graph as torch.accelerator.Graph has it. Unlike a GPU's, its capture also computes, once; a replay is one launch
+// of the host's and takes the device what all that was captured takes.
+struct Graph final : at::GraphImplInterface {
+  explicit Graph(const at::GraphImplArgs&) {}
+  void capture_begin(at::MempoolId_t, at::GraphCaptureMode) override {
+    auto& w = world();
+    std::lock_guard<std::mutex> guard(w.lock);
+    recorded.clear();
+    w.captured_ns = 0;
+    w.capturing = true;
+  }
+  void capture_end() override {
+    auto& w = world();
+    std::lock_guard<std::mutex> guard(w.lock);
+    w.capturing = false;
+    cost_ns = w.captured_ns;
+    nodes = std::move(recorded);
+    recorded.clear();
+  }
+  void instantiate() override {}
+  void replay() override {
+    at::AutoDispatchBelowADInplaceOrView below;
+    launch(cost_ns, 0);
+    for (const auto& node : nodes) node();
+  }
+  void reset() override {
+    nodes.clear();
+  }
+  at::MempoolId_t pool() const override {
+    return {0, 0};
+  }
+  void enable_debug_mode() override {}
+  void debug_dump(const std::string&) override {}
+  double cost_ns = 0;
+  std::vector<std::function<void()>> nodes;
+};
+
+}  // namespace
+
+namespace at {
+REGISTER_GRAPH_IMPL(VGPU, Graph)  // the device's name, as `vgpu.py` gives it
+}  // namespace at
+
+namespace {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_host>());

@@ -6,6 +6,7 @@ from statistics import median
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole
+from gpudoctor.model.reading.recordings.feeders import feeders
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged_by_share, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
 from gpudoctor.model.reading.recordings.statements import calling, heads_loop
@@ -23,9 +24,10 @@ from gpudoctor.model.reading.windows.data import loader_bound
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known
 
-WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
+WHOLE, CHEAP, DEAR, OWN, FED = "whole", "cheap", "dear", "own", "fed"
 """What setting a number of workers would not mend: items that are only indexed one by one, batches that are
-cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's."""
+cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's, batches that
+processes of the program's own put into a queue."""
 _CHEAP = 0.5
 """Part of the wait that making a batch takes at most where the training had better make it itself."""
 _HOT = 0.1
@@ -51,12 +53,15 @@ class LoaderBound(Check):
         whose training step may take 50 ms.
     How it knows:
         From the source: the loader is followed to the loop that draws from it, and the data set to its
-        `__getitem__`, transforms and collate function. That is a suspicion; only a run can tell the share.
+        `__getitem__`, transforms and collate function. That is a suspicion; only a run can tell the share. A
+        warning is for work that takes a millisecond or so of any item: images, audio, video, tables, tokens.
         From a recording: the share of step time that the training thread waits for its next batch, the median
         over ranks; waits at the start of epochs are the workers' own ailment.
     False alarms:
-        A step that is far longer than the work for one batch hides the loss. Data that is in memory as
-        tensors, and items that are only indexed, stacked or padded, are silent.
+        A step that is far longer than the work for one batch hides the loss. Other work is a note, and so is
+        work of one of several data sets to choose from, or of a Trainer's collator. Data that is in memory as
+        tensors, items that are only indexed, stacked or padded, and classes whose name does not settle which
+        one is meant, are silent.
     Remedies:
         Workers, as many as the CPUs that this process may use, kept alive between epochs; or do the work
         once, before the training, and store the result. Where handing over is what takes the time: no workers,
@@ -158,13 +163,17 @@ class LoaderBound(Check):
         made_at = loader.place if loader is not None else None
         spans = loader_spans(patient, made_at)
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
+        filling = feeders(patient, spans) if handed == OWN else []
+        handed = FED if filling else handed
         spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
+        whose = f"; processes of the program's own do not keep up{at(filling)}" if filling else ""
+        spans += filling
         yield confirmed(
             self,
             suspected,
             f"The training waits for its next batch {percent(share)} of the time, "
             f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
-            f"{_how(loader, busy)}{at(spans[1:])}.",
+            f"{_how(loader, busy)}{whose or at(spans[1:])}.",
             share=worth,
             spans=list(dict.fromkeys(spans)),
             severity=severity,
@@ -176,6 +185,7 @@ class LoaderBound(Check):
                 ("cuda", bool(run.lead.known("device_forward"))),
                 ("workers", loader.workers if loader is not None else 0),
                 ("handed", handed),
+                ("feeder", f"{filling[0].path.rpartition('/')[2]}:{filling[0].line}" if filling else ""),
                 ("iterable", loader is not None and loader.iterable),
                 ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
             ),
@@ -210,19 +220,24 @@ class LoaderBound(Check):
         counted = [item for item in work if item.elements is None or item.elements >= least]
         if not counted:
             return
-        heavy = [item for item in counted if not item.light] or counted
+        heavy = sorted(
+            [item for item in counted if not item.light] or counted,
+            key=lambda item: not _felt(loader, item),
+        )
         origin = "" if told.origin == "literal" else f" ({told.origin})"
         first = heavy[0]
         more = f" and does {len(heavy) - 1} more such steps" if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         items = "several items at once" if first.several else "every item"
+        felt = _felt(loader, first)
+        unknown = "" if felt or first.light else "; how long that takes beside a step, only a run tells"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
-            f"for {items} ({place}){more}, and the training waits meanwhile.",
+            f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE if first.light else Severity.WARNING,
+            severity=Severity.WARNING if felt else Severity.NOTE,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(
                 ("engine", loader.engine),
@@ -237,6 +252,12 @@ class LoaderBound(Check):
                 ),
             ),
         )
+
+
+def _felt(loader: Loader, item: ItemWork) -> bool:
+    """Whether work is felt beside any step: dear, of the data set that is drawn from, and not an engine's few
+    rows collated beside the step of a large model."""
+    return item.dear and not item.chosen and not (loader.engine and item.collated)
 
 
 def _hand_over(busy: Workers | None, wait: float) -> str:

@@ -5,7 +5,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Whose,
+)
 from gpudoctor.model.reading.padding import fixed_padding
 from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.reading.programs import Program, training_programs
@@ -105,7 +116,7 @@ class PaddingWaste(Check):
             f"{percent(share)} of the tokens are padding: {tokens / run.lead.steps / len(run.states):,.0f} "
             f"tokens a step on a rank, forward and backward {percent(compute)} of the time.",
             share=share * compute,
-            device=True,
+            whose=Whose.DEVICE,
             spans=spans,
             severity=severity,
             run=run,

@@ -3,10 +3,12 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
 from gpudoctor.model.reading.classes import built
 from gpudoctor.model.reading.loaders import Loader, loaders, trains
 from gpudoctor.model.reading.origins import construction
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.judged import script_at
 from gpudoctor.model.signs.source import Known, Script, Source
 
 _GENERATORS = frozenset(
@@ -19,6 +21,7 @@ _NO_DRAWS = frozenset(
     {"seed", "default_rng", "RandomState", "Generator", "Random", "SystemRandom", "SeedSequence", "get_state",
      "set_state", "getstate", "setstate", "PCG64"}
 )  # fmt: skip
+_SEVERAL = 2
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -35,7 +38,8 @@ class SameSeed(Check):
         each epoch repeats the draws of the first.
     How it knows:
         From the source: the class of the loader's set, the attribute that holds the generator, the number
-        of workers, the arguments of the seeding call.
+        of workers, the arguments of the seeding call. Where the source leaves the number of workers open, a
+        recording tells it.
     False alarms:
         torch seeds NumPy's and `random`'s own functions apart in each worker (NumPy since 1.9): they are no
         finding. Nor is a set that asks `get_worker_info`, or makes its generator anew outside of `__init__`,
@@ -49,21 +53,17 @@ class SameSeed(Check):
 
     code = Code("DATA014")
     name = "same-seed"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         for loader in loaders(source):
-            workers = loader.workers
-            if not isinstance(workers, Known) or isinstance(workers.value, bool):
-                continue
-            if not isinstance(workers.value, int) or workers.value < 2:
-                continue
-            if loader.dataset is None or not trains(source, loader):
+            workers = _workers(patient, loader)
+            if workers < _SEVERAL or loader.dataset is None or not trains(source, loader):
                 continue
             if not any(guard.never for guard in loader.call.guards):
-                yield from self._of(source, loader, workers.value)
+                yield from self._of(source, loader, workers)
 
     def _of(self, source: Source, loader: Loader, workers: int) -> Iterator[Finding]:
         assert loader.dataset is not None
@@ -118,6 +118,24 @@ class SameSeed(Check):
                     facts=(("how", "start"), ("seeds", ast.unparse(call.node.func))),
                 )
                 return
+
+
+def _workers(patient: Patient, loader: Loader) -> int:
+    """How many workers a loader has: as written, else as a recording of the run tells; 0 where neither does."""
+    told = loader.workers
+    if isinstance(told, Known):
+        whole = isinstance(told.value, int) and not isinstance(told.value, bool)
+        return int(told.value) if whole and isinstance(told.value, int) else 0
+    try:
+        ranks = patient.recording.ranks
+    except Unavailable:
+        return 0
+    counts = [0]
+    for item in (item for process in ranks for item in process.of("loader")):
+        where, lines = place_of(item), range(loader.call.node.lineno, (loader.call.node.end_lineno or 0) + 1)
+        if where is not None and where.line in lines and script_at(patient, where.path) is loader.script:
+            counts.append(int(item.get("workers") or 0))
+    return max(counts)
 
 
 def _classes(script: Script) -> list[ast.ClassDef]:

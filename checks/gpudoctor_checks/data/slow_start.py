@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     Unavailable,
+    Whose,
 )
 from gpudoctor.model.reading.classes import of_program
 from gpudoctor.model.reading.origins import origin
@@ -145,7 +146,7 @@ class SlowStart(Check):
         end = patient.recording.end
         finished = end is not None and end.stopped_by is None and not end.failed
         paid = long or (finished and took >= _MOST * whole)
-        cost = Cost(step_share=took / whole if paid else None)
+        cost = Cost(step_share=took / whole if paid else None, whose=Whose.STEPS)
         base = best_match(suspected, spans)
         if base is not None:
             yield grown(base, message, evidence=evidence, severity=severity, cost=cost)

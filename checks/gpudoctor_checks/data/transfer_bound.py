@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.reading.recordings.judged import demanded, duration, level, percent, site_spans, sites_of
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.unavailable import Unavailable
@@ -66,7 +66,7 @@ class TransferBound(Check):
             f"Copies to the device take {percent(share)} of the step by its own clock, "
             f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
             share=min(share, max(1.0 - share, share / 2)),
-            device=True,
+            whose=Whose.DEVICE,
             spans=spans,
             severity=severity,
             run=run,

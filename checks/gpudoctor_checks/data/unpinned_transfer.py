@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.batch_bytes import batch_bytes
 from gpudoctor.model.reading.device_use import Target, training_target
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.moves import Move, batch_moves
@@ -38,7 +39,8 @@ class UnpinnedTransfer(Check):
         From the source: the loader is followed to the training loop that draws from it, and the batch to its
         `.to(device)` or `.cuda()`. What it costs, only a run can tell, so it is a note.
     False alarms:
-        Small batches and long steps have little to gain. Without workers the pinning itself takes the training
+        Long steps have little to gain. Batches that the source shows to be small (digits, 32 by 32 images, ids
+        of tokens) are silent. Without workers the pinning itself takes the training
         process's time. Data that lives on the GPU, and scripts that train on the CPU, are silent.
     Remedies:
         pin_memory=True on the loader and non_blocking=True on the copy, together.
@@ -65,6 +67,13 @@ class UnpinnedTransfer(Check):
             unit="1",
             source="DATA005's threshold, whose copies are the same",
             meaning="Copies from pageable memory that take this share of a recorded run are a warning.",
+        ),
+        Threshold(
+            name="batch_bytes",
+            default=2_000_000,
+            unit="B",
+            source="at 6 GB/s from pageable and 20 GB/s from pinned memory, 0.25 ms of a step",
+            meaning="Batches that the source shows to be smaller are silent where nothing was recorded.",
         ),
     )
 
@@ -122,6 +131,11 @@ class UnpinnedTransfer(Check):
                 facts=(("kind", "engine"), ("settable", loader.settable("pin_memory"))),
             )
 
+    def _small(self, source: Source, loader: Loader) -> bool:
+        """Whether its batches are so small that nobody would see the copy."""
+        size = batch_bytes(source, loader)
+        return size is not None and size < self.limit("batch_bytes")
+
     def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
         pinned = loader.pinned
         if not isinstance(pinned, Known):
@@ -131,7 +145,7 @@ class UnpinnedTransfer(Check):
             if loop.role is LoopRole.TRAINING:
                 copies += [move for move in batch_moves(source, loop) if move.device != "cpu"]
         copies = list({id(move.call.node): move for move in copies}.values())
-        if not copies:
+        if not copies or self._small(source, loader):
             return
         if pinned.value:
             copies = [move for move in copies if move.non_blocking is False]

@@ -44,8 +44,8 @@ class WorkersMisfit(Check):
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
     False alarms:
         A script that is checked on another machine than it runs on: check it there, or give the job script.
-        On a machine without a GPU, workers of a program that trains on one are a note. Loaders of scripts and
-        modules in which no training was found are left out.
+        The CPUs of a machine without a GPU say nothing about a program that trains on one. Loaders of scripts
+        and modules in which no training was found are left out.
         Persistent workers keep their memory between epochs; with few, long epochs there is nothing to gain.
     Remedies:
         The number of workers for this machine; persistent_workers=True; a loader that is built once.
@@ -195,12 +195,11 @@ class WorkersMisfit(Check):
             return
         if workers <= self.limit("workers_per_cpu") * max(cpus, 1.0):
             return
+        if not loader.ran and _trains_elsewhere(patient):
+            return
         said = "" if origin == "literal" else f" ({origin})"
-        elsewhere = not loader.ran and _trains_elsewhere(patient)
-        where = " here, on a machine without a GPU" if elsewhere else ""
         yield self.finding(
-            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs "
-            f"({words}){where}.",
+            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
             evidence=(
                 loader.call.span,
                 Measurement(
@@ -212,7 +211,7 @@ class WorkersMisfit(Check):
                 ),
             ),
             confidence=Confidence.CONFIRMED if loader.ran else Confidence.PROBABLE,
-            severity=Severity.NOTE if elsewhere else Severity.WARNING,
+            severity=Severity.WARNING,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(
                 ("kind", "many"),

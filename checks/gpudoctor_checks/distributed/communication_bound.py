@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.amounts import count
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent
 from gpudoctor.model.reading.recordings.pricing import confirmed
@@ -74,7 +74,7 @@ class CommunicationBound(Check):
             f"{duration(run.per_step('device_collective'))} a step on {count(len(run.states), 'rank')}"
             f"{_perhaps_late(run)}.",
             share=share,
-            device=True,
+            whose=Whose.DEVICE,
             spans=(),
             severity=severity,
             run=run,

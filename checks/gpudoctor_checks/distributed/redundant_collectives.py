@@ -1,7 +1,7 @@
 """DIST004 redundant-collectives."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
@@ -94,7 +94,7 @@ class RedundantCollectives(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from collectives(self, window, lambda: self._suspected(patient))
+            yield from collectives(self, window, lambda: self._suspected(patient), _kinds)
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
@@ -119,7 +119,7 @@ class RedundantCollectives(Check):
             severity=severity,
             run=run,
             name="collective_share",
-            facts=(("kinds", ",".join(sorted({_kind_of(site.what) for site in cost.sites} or {"value"}))),),
+            facts=(("kinds", _kinds(site.what for site in cost.sites)),),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -290,6 +290,11 @@ def _held(program: Program) -> frozenset[str]:
             if "Parameter(" in ast.unparse(node.value):
                 found |= {target.attr for target in node.targets if isinstance(target, ast.Attribute)}
     return frozenset(found)
+
+
+def _kinds(called: Iterable[str]) -> str:
+    """The kinds of collectives that were seen, `barrier,value`."""
+    return ",".join(sorted({_kind_of(what) for what in called} or {"value"}))
 
 
 def _kind_of(what: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
 from gpudoctor.model.reading.recordings.costs import by_line, lines
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed
@@ -94,7 +94,7 @@ class StragglingRank(Check):
             f"{percent(late.share)} of it, "
             f"and the others wait{cause}{at(spans)}.",
             share=late.share,
-            device=True,
+            whose=Whose.DEVICE,
             spans=spans,
             severity=severity,
             run=run,

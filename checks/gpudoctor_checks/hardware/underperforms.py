@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
 from gpudoctor.model.reading.recordings.steady import Steady
 from gpudoctor.model.unavailable import Unavailable
@@ -71,7 +71,7 @@ class Underperforms(Check):
                 measured("median_device_forward", usual, "s", run.recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(step_share=1 - usual / times[worst]),
+            cost=Cost(step_share=1 - usual / times[worst], whose=Whose.STEPS),
             subject=f"rank {process.rank}",
             facts=(("node", process.node), ("rank", process.rank)),
         )

@@ -296,7 +296,7 @@ class AccumulationWrong(Check):
 def _first_then(patient: Patient, path: str) -> Meant | None:
     """The older torch that a script is written for, in which the scheduler steps first; None for any other."""
     for meant in (meant_version(patient, "torch", path), told_version(patient, "torch", path)):
-        if meant is not None and meant.asked is not None and meant.version is not None:
+        if meant is not None and not meant.installed and meant.version is not None:
             return meant if numbers(meant.version) < _OPTIMIZER_FIRST else None
     return None
 

@@ -58,7 +58,8 @@ class DeprecatedApi(Check):
         Names are resolved through imports and aliases, and compared with the installed torch: removed there is
         an error, deprecated or without effect there is a note, and newer than that is silent. If the project's
         own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
-        reports no error. A README that names an older release in a sentence makes an error a note. A project
+        reports no error. A README that names an older release in a sentence makes an error a note, and
+        so does an import that only an older release has, for what that release has too. A project
         that carries a package itself (`src/transformers`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.
@@ -103,6 +104,8 @@ class DeprecatedApi(Check):
             return
         gone = removed is not None and version is not None and _reaches(version, removed)
         told = told_version(patient, package, path) if gone else None
+        if told is not None and told.outgrown is not None and told.outgrown.name == use.what:
+            told = None  # the import that tells the version fails by itself
         there = removed is not None and _has(told, removed)
         fails = gone and meant.installed and not there
         unsure = (gone and not there) or (removed is not None and version is None)

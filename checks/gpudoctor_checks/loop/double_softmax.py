@@ -47,6 +47,15 @@ _MAKERS = {
 }
 """Classes of layers, by what they apply."""
 _PLACES = 2
+_TAKEN = {
+    "dimension": (
+        "log_softmax over another dimension than that of the classes",
+        "the loss can fall without the right class being told from the others",
+    ),
+    "softmax": ("probabilities without their logarithm", "the loss hardly tells sure from unsure"),
+    "scores": ("scores that no log_softmax has normalised", "the loss falls without limit by larger scores"),
+}
+"""What `nll_loss` was given instead of log-probabilities, and what comes of it."""
 
 EVALUATES = re.compile(
     r"eval|test|valid|infer|predict|score|metric|accuracy|generate|sample|plot|visual", re.IGNORECASE
@@ -68,7 +77,9 @@ class DoubleSoftmax(Check):
         The output of `softmax` in `CrossEntropyLoss` or `F.cross_entropy`, of `sigmoid` in
         `BCEWithLogitsLoss`: at the call, through a variable, as what the model's `forward` returns, or as the
         last layer of a Sequential. Also `log(softmax(x))` (a warning), and `log_softmax` before cross-entropy,
-        which changes nothing but is computed twice (a note).
+        which changes nothing but is computed twice (a note). And what `nll_loss` is given that is no
+        log-probability of the classes: `log_softmax` over another dimension, softmax without a logarithm, or
+        the scores themselves.
     Why it hurts:
         The loss applies softmax to its input again. Of probabilities between 0 and 1 the second softmax is
         almost flat: with 10 classes the loss cannot fall below 1.46 however sure the model is, the gradients
@@ -79,6 +90,8 @@ class DoubleSoftmax(Check):
         the model's own `forward`. All ways must lead to the same function, on the pass that the loss runs.
         From a recording: the graphs behind the first losses show what made the input of a loss that normalises,
         through any functions, files and configs. A recording that shows no such graph refutes the suspicion.
+        Of what `nll_loss` is given the recorder adds up the probabilities of some samples: they are one, or
+        they are no probabilities.
     False alarms:
         Softmax for metrics or sampling, `if not self.training`, NLLLoss after log_softmax, soft targets as the
         second argument and evaluation are no finding; nor is a softmax over the first dimension.
@@ -106,6 +119,8 @@ class DoubleSoftmax(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient, 1)
         suspected = suspicions(lambda: self._suspected(patient), run)
+        if run is not None:
+            yield from self._no_probabilities(patient, run)
         seen = numerics(run.lead.process, "normalised")[-1:] if run is not None else []
         if run is None or not seen or int(seen[0].get("losses") or 0) < self.limit("losses"):
             yield from suspected
@@ -141,6 +156,33 @@ class DoubleSoftmax(Check):
             facts=(("how", how), ("loss", "the loss")),
             breaks=_breaks(how) if wrong else None,
         )
+
+    def _no_probabilities(self, patient: Patient, run: Run) -> Iterator[Finding]:
+        """What `nll_loss` takes for log-probabilities, and what does not sum to one over the classes."""
+        for record in numerics(run.lead.process, "unnormalised")[-1:]:
+            how, count = max(record.get("made_by") or (("", 0),), key=lambda item: int(item[1]))
+            of = int(record.get("losses") or 0)
+            if count < self.limit("losses") or 2 * count < of or how not in _TAKEN:
+                continue
+            where = place_of(record)
+            maker_of = {"dimension": "log_softmax", "softmax": "softmax"}.get(how)
+            places = made_at(patient, maker_of)[:_PLACES] if maker_of else []
+            places += [*loss_lines(patient)[:_PLACES], *([where] if where is not None else [])]
+            spans = list(dict.fromkeys(spot(patient, place) for place in places))
+            what, breaks = _TAKEN[how]
+            yield confirmed(
+                self,
+                (),
+                f"nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it was given "
+                f"{what}{at(spans)}.",
+                share=None,
+                spans=spans,
+                severity=Severity.ERROR,
+                run=run,
+                numbers=(measured("losses_without_probabilities", count, "{steps}", run.recording),),
+                facts=(("how", how), ("loss", "nll_loss")),
+                breaks=breaks,
+            )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source

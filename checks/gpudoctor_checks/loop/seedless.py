@@ -8,6 +8,7 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patie
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.places import extent
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.rehearsals import rehearses
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
@@ -35,7 +36,8 @@ class Seedless(Check):
         configs. One note for a program.
     False alarms:
         transformers' Trainer (seed 42) and other engines that set one by themselves are no finding, nor is
-        LightningCLI. A helper of another package may set a seed under another name.
+        LightningCLI, nor are examples and benchmarks that read no data and keep no weights. A helper of another
+        package may set a seed under another name.
     Remedies:
         `torch.manual_seed(0)` before the model is built.
     References:
@@ -53,7 +55,9 @@ class Seedless(Check):
             return
         for program in training_programs(patient.source):
             found = next(iter(program.loops), None)
-            if found is not None and program.starts and not _seeded(program) and not _engine(program):
+            if found is None or not program.starts or rehearses(program):
+                continue
+            if not _seeded(program) and not _engine(program):
                 yield self._found(program, *found)
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:

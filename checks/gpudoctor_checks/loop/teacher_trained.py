@@ -54,7 +54,8 @@ class TeacherTrained(Check):
     How it knows:
         By the name `teacher` of what is called in the loop, followed through parameters to where it is built;
         by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From
-        a recording: a second model that runs with gradients and whose parameters no optimizer holds.
+        a recording: a second model that runs with gradients and whose parameters no optimizer holds; a note
+        where forward and backward passes take little of the time (an environment, data, logs take the rest).
     False alarms:
         A teacher that an optimizer trains is no finding (mutual learning; a head that is built anew in a module
         whose parameters an optimizer holds), nor is the mode of an averaged one
@@ -78,6 +79,13 @@ class TeacherTrained(Check):
             source="convention: correctness counts in events",
             meaning="Fewer forward passes of a teacher with gradients in a recording say nothing.",
         ),
+        Threshold(
+            name="passes",
+            default=0.2,
+            unit="1",
+            source="convention: half of the passes is the teacher's, a tenth of a step is worth a warning",
+            meaning="Where forward and backward passes take less of a recorded run, it is a note.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -100,12 +108,17 @@ class TeacherTrained(Check):
             "forward pass that holds its activations for nothing.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
-            severity=Severity.WARNING,
+            severity=self._worth(run),
             run=run,
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             facts=(("how", "graph"), ("teacher", str(last.get("model") or "")), ("call", "")),
         )
         yield from (item for item in suspected if item.fact("how") != "graph")
+
+    def _worth(self, run: Run) -> Severity:
+        """A graph for nothing wastes a part of the passes: little where these take little of the time."""
+        passes = run.share("forward") + run.share("backward")
+        return Severity.WARNING if passes >= self.limit("passes") else Severity.NOTE
 
     def _inner(self, run: Run, inner: Inner, suspected: Sequence[Finding]) -> Finding:
         """A part of the trained model: a module that distils holds teacher and student."""
@@ -117,7 +130,7 @@ class TeacherTrained(Check):
             f"({percent(inner.share)} of the trainable elements): a backward pass through it for nothing.",
             share=None,
             spans=[inner.call.span],
-            severity=Severity.WARNING,
+            severity=self._worth(run),
             run=run,
             numbers=(measured("unheld_share", inner.share, "1", run.recording),),
             facts=(("how", "graph"), ("teacher", name), ("call", place(inner.call.span))),

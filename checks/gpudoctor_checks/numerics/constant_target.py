@@ -12,8 +12,8 @@ class ConstantTarget(Check):
     """All labels that a classifier was trained on are the same one.
 
     What it finds:
-        A cross-entropy over several classes whose labels come from the loader and were one and the same class
-        in every batch that was looked at.
+        A cross-entropy over several classes, or a binary one, whose labels come from the loader and were one
+        and the same class in every batch that was looked at.
     Why it hurts:
         The model learns to answer with that class, whatever the input. The loss falls to zero and the accuracy
         on the same data is perfect. The labels are read from the wrong column, a mapping gives everything one
@@ -23,7 +23,7 @@ class ConstantTarget(Check):
         whole numbers in the batch that the loader gave.
     False alarms:
         Labels that the program makes (zeros of a contrastive loss, real and fake of a GAN, domains) are not
-        those of the loader, and are no finding; nor are places to ignore, single outputs and regression. A set
+        those of the loader, and are no finding; nor are places to ignore, soft labels and regression. A set
         with fewer than one sample in a thousand of other classes looks the same.
     Remedies:
         Count the labels of the whole set; look at the code that makes them; shuffle.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.reading.recordings.bystanders import unheld
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import Curve, explosion, loss_curve, norm_curve
 from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
@@ -27,7 +28,8 @@ class ExplodingGradients(Check):
         spike, which every training has, is no finding; and the loss must not have got better meanwhile.
     False alarms:
         Losses that are scaled up on purpose, and weights that start at zero, have norms that grow while the
-        loss falls: silent.
+        loss falls: silent. So are gradients of a model that the optimizer does not hold: nothing clears them,
+        so they add up (NUM008).
     Remedies:
         Clipping, a lower rate or a warm-up, and a look at the initialisation.
     References:
@@ -90,6 +92,8 @@ class ExplodingGradients(Check):
         grown = explosion(norm_curve(process))
         if grown is None:
             raise Unavailable("the recording holds fewer than eight gradient norms")
+        if unheld(process):
+            return  # no step applies these gradients, and none clears them: NUM008
         ratio, late = grown
         better = _better(process)
         if not better or self._steep(process):

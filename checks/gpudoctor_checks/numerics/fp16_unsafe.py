@@ -17,6 +17,7 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     Unavailable,
+    Whose,
 )
 from gpudoctor.model.reading.families import family
 from gpudoctor.model.reading.once import once
@@ -137,7 +138,7 @@ class Fp16Unsafe(Check):
                 measured("steps_skipped", skipped, "{steps}", run.recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(step_share=min(0.99, share)),
+            cost=Cost(step_share=min(0.99, share), whose=Whose.STEPS),
             facts=(("cure", "collapsed"),),
         )
 

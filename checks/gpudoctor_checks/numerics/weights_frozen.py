@@ -9,7 +9,7 @@ from gpudoctor.model.reading.held import Misheld, misheld
 from gpudoctor.model.reading.optimizers import statement_of
 from gpudoctor.model.reading.places import extent
 from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.recordings.bystanders import forgotten, inner_teacher, swapped
+from gpudoctor.model.reading.recordings.bystanders import forgotten, inner_teacher, missing, swapped, unheld
 from gpudoctor.model.reading.recordings.costs import place_of
 from gpudoctor.model.reading.recordings.curves import numerics
 from gpudoctor.model.reading.recordings.facts import main_model
@@ -95,24 +95,28 @@ class WeightsFrozen(Check):
         if trained := swapped(process, self.limit("steps")):
             yield self._swapped(patient, run, trained, suspected)
             return
+        last = {(item.get("path"), item.get("line")): item for item in numerics(process, "idle")}
+        for item in last.values():
+            if int(item.get("steps") or 0) >= self.limit("steps"):
+                yield self._idle(patient, run, item)
         for item in forgotten(patient, process, self.limit("steps")):
             yield self._forgotten(patient, run, item)
         readings = [
             item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")
         ]
         still = readings[-1] if readings else None
-        unheld = _unheld(process)
+        others = unheld(process)
         if (still is not None and not still.get("parameters")) or inner_teacher(patient, process) is not None:
             return  # everything moves, or what does not is LOOP011's
-        if still is None and not unheld:
+        if still is None and not others:
             yield from suspected
             return
-        named = list(map(str, still.get("parameters"))) if still is not None else sorted(unheld)
+        named = list(map(str, still.get("parameters"))) if still is not None else sorted(others)
         share = float(still.get("share") or 0.0) if still is not None else 1.0
         more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-        left = set(named) <= _missing(process)
+        left = set(named) <= missing(process)
         # An optimizer made for a part of the model, or beside a second model, leaves the rest alone on purpose.
-        much = share >= self.limit("frozen_share") if not left else bool(unheld) or share >= _ALL
+        much = share >= self.limit("frozen_share") if not left else bool(others) or share >= _ALL
         where = place_of(process.of("optimizer")[-1]) if process.of("optimizer") else None
         why = "no optimizer holds them" if left else "although an optimizer holds them"
         yield confirmed(
@@ -145,6 +149,27 @@ class WeightsFrozen(Check):
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             facts=(("how", "forgotten"), ("text", name)),
             breaks=f"{name} does not learn",
+        )
+
+    def _idle(self, patient: Patient, run: Run, item: Record) -> Finding:
+        """The steps of one of several optimizers find nothing to apply."""
+        name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
+        spans = [spot(patient, where)] if where is not None else []
+        whose = f" of {name}" if name else ""
+        meant = not item.get("called")  # a part that only runs without gradients: fixed, perhaps on purpose
+        return confirmed(
+            self,
+            (),
+            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were looked "
+            f"at{at(spans)}: the steps change nothing. What its loss is made of was detached, or the gradients "
+            "were cleared before the step.",
+            share=None,
+            spans=spans,
+            severity=Severity.WARNING if meant else Severity.ERROR,
+            run=run,
+            numbers=(measured("steps_without_gradients", steps, "{steps}", run.recording),),
+            facts=(("how", "idle"), ("text", name)),
+            breaks=None if meant else f"{name or 'a part of the model'} does not learn",
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:
@@ -236,21 +261,3 @@ def _held_nothing(process: Process, model: Record) -> bool:
     made = process.of("optimizer")
     empty = bool(made) and not any(int(item.get("parameters") or 0) for item in made)
     return empty and not (model.get("trainable") and model.get("wrapped"))
-
-
-def _missing(process: Process) -> set[str]:
-    """Trainable parameters that no optimizer holds, by name (the recorder names the first 64 of each)."""
-    held = [set(map(str, item.get("missing") or ())) for item in process.of("optimizer")]
-    return set.intersection(*held) if held else set()
-
-
-def _unheld(process: Process) -> set[str]:
-    """Parameters of the one model that the one optimizer does not hold, although it holds as many elements.
-
-    It then steps other tensors than the model's. One that holds fewer was made for a part of the model.
-    """
-    models, optimizers = process.of("model"), process.of("optimizer")
-    if len(models) != 1 or len(optimizers) != 1:
-        return set()
-    own, whole = int(optimizers[0].get("parameters") or 0), int(models[0].get("trainable") or 0)
-    return _missing(process) if own >= whole > 0 else set()

@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    Whose,
 )
 from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off, trains_within, withs_of
 from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, spot
@@ -184,7 +185,7 @@ class DebugModeOn(Check):
                 [item for item in suspected if _speaks_of(item, pattern)],
                 f"{on.what} is on in {percent(on.share)} of the steps: {what}{price}{at(spans)}.",
                 share=on.cost or None,
-                device=True,
+                whose=Whose.STEPS,  # steps with it against steps without
                 spans=spans,
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 run=run,

@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    Whose,
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
 from gpudoctor.model.reading.graph import GraphFlow
@@ -168,7 +169,7 @@ class EvaluationTooOften(Check):
             f"Evaluation takes {percent(cost.share)} of the time: {period(every)}, "
             f"{duration(each)} each{at(spans)}.",
             share=cost.share,
-            device=True,
+            whose=Whose.DEVICE,
             spans=spans,
             severity=severity,
             run=run,

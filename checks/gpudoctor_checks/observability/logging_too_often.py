@@ -26,6 +26,7 @@ from gpudoctor.model.reading.recordings.engines import engine_facts
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.reading.recordings.statements import calling
+from gpudoctor.model.reading.rehearsals import only_rehearsed
 from gpudoctor.model.reading.windows.costs import logging
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
@@ -91,7 +92,8 @@ class LoggingTooOften(Check):
         calls, and of the lines that prepare what they write, as a share of the steps.
     False alarms:
         A step that takes seconds, where a line each step costs nothing. Progress bars and their postfix,
-        `logger.debug`, lines per epoch, in evaluation, or in branches that are seldom taken are no finding.
+        `logger.debug`, lines per epoch, in evaluation, or in branches that are seldom taken are no finding,
+        nor are the lines of an example that reads no data.
     Remedies:
         Write every 50 steps; sum on the device in between when averages are wanted.
     References:
@@ -192,6 +194,8 @@ class LoggingTooOften(Check):
                 continue
             writes = [write for write in self._writes(loop) if write.event.node not in said]
             said |= {write.event.node for write in writes}
+            if all(write.kind == "print" for write in writes) and only_rehearsed(source, script):
+                continue  # lines are what an example is for
             if writes and not brief(script, loop, self.limit("measurement_steps")):
                 yield self._found(loop, writes)
 

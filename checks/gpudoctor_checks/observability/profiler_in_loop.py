@@ -18,6 +18,7 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     Unavailable,
+    Whose,
 )
 from gpudoctor.model.reading.profilers import (
     LIGHTNING,
@@ -150,14 +151,17 @@ class ProfilerInLoop(Check):
         spans = list(cost.spans) or [spot(patient, place) for place in places]
         counts = not cost.sites and (on is None or on.what == "flop_counter")
         slower = on.slower if on is not None else None
-        share = own + (1 - own) * ((on.cost if on is not None else None) or 0.0)
+        # Steps with it against steps without tell what it costs beside its own time, whatever the device does.
+        longer = (on.cost if on is not None else None) or 0.0
+        share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
         tool = _named(cost.sites) or ("A FLOPs counter" if counts else "A profiler")
         yield confirmed(
             self,
             suspected,
             self._words(tool, own, covered, slower, spans),
-            device=True,  # it slows kernels down as well
+            whose=Whose.STEPS if longer else Whose.HOST,
             share=min(0.99, share) if share >= self.limit("share_noted") else None,
+            worth=min(0.99, worth) if share >= self.limit("share_noted") else None,
             spans=spans,
             severity=severity,
             run=run,

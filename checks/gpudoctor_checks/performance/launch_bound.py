@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.facts import model_place
+from gpudoctor.model.reading.recordings.facts import model_place, replayed
 from gpudoctor.model.reading.recordings.judged import demanded, level, percent, spot
 from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.unavailable import Unavailable
@@ -26,8 +26,8 @@ class LaunchBound(Check):
         the host's phases: what it waits for otherwise has checks of its own. A profiler trace shows both on
         one clock: the idle time while the host is in these phases counts.
     False alarms:
-        A first step, a small test run; a host that waits for data, reads values or logs is another ailment and
-        is subtracted.
+        A first step, a small test run; steps that replay a graph, which are one launch each; a host that waits
+        for data, reads values or logs is another ailment and is subtracted.
     Remedies:
         Fewer and bigger kernels: torch.compile, CUDA graphs, a greater batch, fused optimizers.
     References:
@@ -62,6 +62,8 @@ class LaunchBound(Check):
         idle = run.idle
         if idle is None:
             raise Unavailable("the recording has no device clock")
+        if replayed(state.process):  # one launch a step: no fewer can be had
+            return
         share = run.idle_in(*_LAUNCHING)
         if share is None:
             elsewhere = 1.0 - run.share(*_LAUNCHING)

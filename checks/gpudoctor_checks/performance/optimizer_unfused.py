@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import plain
@@ -117,7 +117,8 @@ class OptimizerUnfused(Check):
             f"The optimizer takes {percent(share)} of the time and goes through the parameters one by one"
             f"{at(spans)}.",
             share=share,
-            device=True,
+            whose=Whose.DEVICE,
+            worth=run.worth_with(share, "device_optimizer"),
             spans=spans,
             severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
             run=run,

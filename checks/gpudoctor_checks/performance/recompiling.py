@@ -61,7 +61,7 @@ class Recompiling(Check):
         late = [
             item
             for item in records
-            if int(item.get("step") or 0) >= first and item.get("kind") != "graph-break"
+            if int(item.get("step") or 0) >= first and item.get("kind") in {"compile", "recompile"}
         ]
         breaks = [item for item in records if item.get("kind") == "graph-break"]
         seconds = sum(float(item.get("seconds") or 0.0) for item in late)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.reading.recordings.drift import Drift, drift, growing_lines
 from gpudoctor.model.reading.recordings.judged import demanded, duration, level, measured, spot
 from gpudoctor.model.reading.recordings.playing import plays
@@ -98,7 +98,7 @@ class StepTimeDrift(Check):
             f"start ({found.steps} steps, p={found.p:.1g}); what rises is {found.part}{at(spans)}"
             f"{_EPISODES if longer else ''}.",
             share=None if longer else found.lost,
-            device=True,
+            whose=Whose.STEPS,
             spans=list(dict.fromkeys(spans)),
             severity=Severity.NOTE if longer else severity,
             run=run,

@@ -6,6 +6,7 @@ from statistics import median
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.blame import Owner, lines_of, owned, share_of
 from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
+from gpudoctor.model.reading.recordings.feeders import feeders
 from gpudoctor.model.reading.recordings.judged import (
     Run,
     dear,
@@ -25,7 +26,7 @@ from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.costs import unexplained
 from gpudoctor.model.reading.windows.looks import watched
 
-_GATHERS, _ONE_RANK = "experience", "one rank"
+_GATHERS, _ONE_RANK, _FED = "experience", "one rank", "fed"
 """Kinds of time that have remedies of their own."""
 _NO_LINE = "; the sampler saw none of it, so no line is known"
 _MOST = 0.5
@@ -121,6 +122,11 @@ class UnexplainedTime(Check):
             else f"goes into lines of the program that nothing else explains{where}"
         )
         nature = _ONE_RANK if _of_one_rank(run) else ""
+        filling = feeders(patient, spans) if not engine and not nature else []
+        if filling:
+            into = f"goes into waiting{where} for what processes of the program's own make{at(filling)}"
+            nature = _FED
+            spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
         yield confirmed(
             self,

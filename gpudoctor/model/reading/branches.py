@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model.reading.optimizers import assignments_to, function_of
 from gpudoctor.model.reading.program import FUNCTIONS, callers, enclosing
+from gpudoctor.model.reading.scopes import defaults, handed
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _DEPTH = 3
@@ -80,17 +81,10 @@ def _given(
     source: Source, script: Script, site: Call, function: _Function, name: str, depth: int
 ) -> bool | None:
     """Whether one call gives None for a parameter."""
-    listed = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
-    defaults = dict(zip(reversed(listed), reversed(function.args.defaults), strict=False))
-    listed = listed[1:] if listed[:1] in (["self"], ["cls"]) else listed
-    if any(item.arg is None for item in site.node.keywords) or any(
-        isinstance(item, ast.Starred) for item in site.node.args
-    ):
+    given = handed(function, site.node)
+    if given is None:
         return None
-    value = next((item.value for item in site.node.keywords if item.arg == name), None)
-    if value is None and name in listed and listed.index(name) < len(site.node.args):
-        value = site.node.args[listed.index(name)]
-    value = defaults.get(name) if value is None else value
+    value = (defaults(function) | given).get(name)
     return _value_is_none(source, script, site, value, depth) if value is not None else None
 
 

@@ -7,7 +7,7 @@ from gpudoctor.model.reading.modes import model_of, switches_to_eval, switches_t
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.optimizers import follows
 from gpudoctor.model.reading.program import callers, calls_function
-from gpudoctor.model.reading.scopes import parameters
+from gpudoctor.model.reading.scopes import handed
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -60,32 +60,25 @@ def _argument(source: Source, function: str, site: Call, name: str) -> str | Non
     """What a call gives as the model that a function has under a name."""
     if name.startswith("self."):
         return name if site.receiver == "self" else None
-    for parameter, given in _given(source, function, site):
-        if parameter == name:
-            return ast.unparse(given).removesuffix(".module")
-    return None
+    given = _given(source, function, site).get(name)
+    return ast.unparse(given).removesuffix(".module") if given is not None else None
 
 
 def _parameter(source: Source, function: str, site: Call, model: str) -> str | None:
     """The name under which a function has a model that a call gives it."""
     if model.startswith("self.") and site.receiver == "self":
         return model
-    for parameter, given in _given(source, function, site):
+    for parameter, given in _given(source, function, site).items():
         if ast.unparse(given).removesuffix(".module") == model:
             return parameter
     return None
 
 
-def _given(source: Source, function: str, site: Call) -> list[tuple[str, ast.expr]]:
+def _given(source: Source, function: str, site: Call) -> Mapping[str, ast.expr]:
     """The parameters of a function with what a call gives for them."""
     last = function.rpartition(".")[2]
     nodes_found = _definitions(source).get(last, [])
-    if len(nodes_found) != 1:
-        return []
-    names = parameters(nodes_found[0])
-    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
-    pairs = list(zip(names, site.node.args, strict=False))
-    return pairs + [(item.arg, item.value) for item in site.node.keywords if item.arg]
+    return (handed(nodes_found[0], site.node) or {}) if len(nodes_found) == 1 else {}
 
 
 @once

@@ -59,7 +59,7 @@ def cheap_period(share: float, now: float, watching: float) -> int:
 
 def period_for(finding: Finding, patient: Patient, default: int) -> int:
     """The period for what a finding has measured; never less than the default or the norm that it names."""
-    share = finding.cost.step_share or 0.0
+    share = finding.cost.share or 0.0
     return max(
         default,
         int(finding.fact("norm") or 1),

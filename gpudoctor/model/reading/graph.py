@@ -8,17 +8,15 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.reading.scopes import Key, Scope, Scopes
 from gpudoctor.model.signs.source import Event, Loop, Source
 
-DETACHING = {
-    "item", "detach", "detach_", "tolist", "numpy", "argmax", "argmin", "argsort", "size", "dim", "numel",
-    "nelement", "backward", "long", "int", "bool", "byte", "eq", "ne", "gt", "lt", "ge", "le", "any", "all",
-    "isnan", "isinf", "isfinite", "one_hot", "multinomial", "data_ptr", "bincount", "unique", "nonzero",
-    "format", "keys", "ones_like", "zeros_like", "randn_like", "rand_like", "full_like", "equal",
-    "is_tensor", "new_tensor", "new_zeros", "new_ones", "new_full", "new_empty", "count_nonzero",
+DETACHING = NO_GRAPH | {
+    "item", "tolist", "numpy", "size", "dim", "numel", "nelement", "backward", "data_ptr", "format", "keys",
+    "is_tensor",
 }  # fmt: skip
-"""Methods and functions whose result carries no graph, whatever they are given."""
+"""Methods and functions whose result carries no graph, whatever they are given: no tensor, or one without."""
 
 PLAIN = {
     "float", "int", "bool", "len", "str", "round", "print", "isinstance", "range", "repr", "type", "id",

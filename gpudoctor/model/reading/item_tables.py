@@ -98,6 +98,20 @@ IN_MEMORY = frozenset(
     }
 )
 """torchvision data sets that hold every image in memory, as arrays."""
+DEAR = (
+    "reads an image file",
+    "reads and decodes an image file",
+    "decodes an image",
+    "augments an image",
+    "reads or transforms audio",
+    "reads audio",
+    "decodes video",
+    "reads a medical image",
+    "reads a raster file",
+    "parses a table file",
+    "tokenises text",
+)
+"""Work of a millisecond or more for one item, whatever the item: a batch of it is felt beside any step."""
 CHEAP_TRANSFORMS = frozenset(
     {
         *("Compose", "ToTensor", "Normalize", "Lambda", "PILToTensor", "ConvertImageDtype", "ToDtype"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.reading.classes import built, imported_from
 from gpudoctor.model.reading.item_syntax import (
     FunctionNode,
     assigned,
@@ -26,6 +27,7 @@ from gpudoctor.model.reading.item_syntax import (
 )
 from gpudoctor.model.reading.item_tables import (
     CHEAP_TRANSFORMS,
+    DEAR,
     IN_MEMORY,
     METHODS,
     PARTITIONS,
@@ -57,6 +59,30 @@ class ItemWork:
     """Whether it is done for several items at once, outside of the loop that yields them."""
     elements: int | None = None
     """Random numbers drawn for one item, where that is the work and its size is written there."""
+    collated: bool = False
+    """Whether it is done for a whole batch at once, in a collate function."""
+    chosen: bool = False
+    """Whether the program may draw from another data set instead, which does no work that could be told."""
+
+    @property
+    def dear(self) -> bool:
+        """Whether a batch of it is felt beside any step: what other work takes, the source does not tell."""
+        return not self.light and self.what.startswith(DEAR)
+
+
+def _either(found: list[list[ItemWork]]) -> list[ItemWork]:
+    """The work of alternatives: what one of them does and another does not is done where that one is chosen."""
+    free = any(not work for work in found)
+    return [replace(item, chosen=True) if free else item for work in found for item in work]
+
+
+def _only(script: Script, name: str, found: list[Script]) -> Script | None:
+    """The script that a resolved name is from: this one, the only one, or the only one below its module."""
+    if script in found:
+        return script
+    if len(found) > 1:
+        found = [item for item in found if imported_from(name, item)]
+    return found[0] if len(found) == 1 else None
 
 
 def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
@@ -70,7 +96,7 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._calls = {id(call.node): (script, call) for script in source.scripts for call in script.calls}
-        self._seen: set[tuple[str, str]] = set()
+        self._bodies: dict[tuple[str, str, int, bool], list[ItemWork]] = {}
         self._by_name: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
         for script in source.scripts:
             for found in defined(script, script.tree.body, ""):
@@ -81,13 +107,13 @@ class _Reader:
             if call.method in {"set_transform", "with_transform"} and call.node.args
         ]
         self._known: dict[int, tuple[ItemWork, ...]] = {}
-        self._names: set[tuple[str, str, str]] = set()
+        self._names: dict[tuple[str, str, str], list[ItemWork]] = {}
 
     def work(self, loader: Loader) -> tuple[ItemWork, ...]:
         """The work of one loader, found once; the engines of a script all draw from the same training sets."""
         key = id(loader.script) if loader.engine else id(loader.call.node)
         if key not in self._known:
-            self._seen, self._names = set(), set()
+            self._bodies, self._names = {}, {}
             self._known[key] = self.loader(loader)
         return self._known[key]
 
@@ -101,14 +127,18 @@ class _Reader:
                         if keyword.arg == "train_dataset":
                             found += self.dataset(other, call.function, keyword.value)
                         elif keyword.arg == "data_collator":
-                            found += self.function(other, call.function, keyword.value, collate=True)
+                            found += self.collated(other, call.function, keyword.value)
         elif loader.dataset is not None:
             found += self.dataset(script, scope, loader.dataset)
             for keyword in loader.call.node.keywords:
                 if keyword.arg == "collate_fn":
-                    found += self.function(script, scope, keyword.value, collate=True)
+                    found += self.collated(script, scope, keyword.value)
         unique = {(work.span.path, work.span.line, work.what): work for work in found}
         return tuple(unique.values())
+
+    def collated(self, script: Script, scope: str, value: ast.expr) -> list[ItemWork]:
+        """Work of a collate function."""
+        return [replace(work, collated=True) for work in self.function(script, scope, value, collate=True)]
 
     def _hands(self, script: Script) -> tuple[Script, ...]:
         """The scripts whose data an engine gets that a script sets up: its own where that hands any over."""
@@ -125,19 +155,13 @@ class _Reader:
         if isinstance(value, ast.List | ast.Tuple):
             return [work for item in value.elts for work in self.dataset(script, scope, item, depth - 1)]
         if isinstance(value, ast.IfExp):
-            return self.dataset(script, scope, value.body, depth) + self.dataset(
-                script, scope, value.orelse, depth
-            )
+            return _either([self.dataset(script, scope, item, depth) for item in (value.body, value.orelse)])
         if isinstance(value, ast.Name | ast.Attribute):
             name = (script.path, scope, text(value))
-            if name in self._names:
-                return []
-            self._names.add(name)
-            found += self._set_transforms(value)
-            for other, inside, assigned in self._assignments(script, scope, value):
-                if assigned is not value:
-                    found += self.dataset(other, inside, assigned, depth - 1)
-            return found
+            if name not in self._names:
+                self._names[name] = []  # a name that is made of itself ends here
+                self._names[name] = self._named(script, scope, value, depth)
+            return self._names[name]
         if not isinstance(value, ast.Call) or id(value) not in self._calls:
             return []
         _, call = self._calls[id(value)]
@@ -147,16 +171,57 @@ class _Reader:
             return self.function(script, scope, value.args[0])
         if call.name.startswith("torchvision.datasets."):
             return self._vision(script, scope, call)
-        owner = self._class(call.method)
+        owner = self._made(script, call)
         if owner is not None:
             return self._items(*owner, call)
-        for other, qualified, function in self._functions(call.method):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Return) and node.value is not None:
-                    found += self.dataset(other, qualified, node.value, depth - 1)
+        for other, qualified, function in self._meant(script, call):
+            backs = [
+                node.value
+                for node in ast.walk(function)
+                if isinstance(node, ast.Return) and node.value is not None and self._runs(node.value)
+            ]
+            found += _either([self.dataset(other, qualified, back, depth - 1) for back in backs])
         if isinstance(value.func, ast.Attribute) and not found and call.name.startswith("?"):
             found += self.dataset(script, scope, value.func.value, depth - 1)  # ds.shuffle().select()
         return found
+
+    def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute, depth: int) -> list[ItemWork]:
+        """Work of what a name stands for; what only wraps the name again is no data set beside it."""
+        wanted = text(value)
+        given: list[list[ItemWork]] = []
+        wrapped: list[ItemWork] = []
+        for other, inside, item in self._assignments(script, scope, value):
+            if item is value or not self._runs(item):
+                continue
+            work = self.dataset(other, inside, item, depth - 1)
+            around = other is script and any(
+                isinstance(part, ast.Name | ast.Attribute) and text(part) == wanted for part in ast.walk(item)
+            )
+            if around:
+                wrapped += work
+            elif not (isinstance(item, ast.Constant) and item.value is None):
+                given.append(work)
+        return self._set_transforms(value) + _either(given) + wrapped
+
+    def _runs(self, value: ast.expr) -> bool:
+        """Whether the defaults let an expression run."""
+        found = self._calls.get(id(value))
+        return found is None or not any(guard.never for guard in found[1].guards)
+
+    def _made(self, script: Script, call: Call) -> tuple[Script, ClassInfo] | None:
+        """The program's class that a call makes; None where its name does not settle which one."""
+        own = built(self.source, script, call).own
+        found = [item for item in self.source.scripts if call.method in item.classes]
+        if own:
+            found = [item for item in found if any(node is own[0] for node in ast.walk(item.tree))]
+        one = _only(script, call.name, found)
+        return (one, one.classes[call.method]) if one is not None else None
+
+    def _meant(self, script: Script, call: Call) -> list[tuple[Script, str, FunctionNode]]:
+        """The functions that a call may be of; none where several scripts have one of that name."""
+        named = self._functions(call.method)
+        one = _only(script, call.name, list({id(item[0]): item[0] for item in named}.values()))
+        return [item for item in named if item[0] is one]
 
     def function(self, script: Script, scope: str, value: ast.expr, *, collate: bool = False) -> list[ItemWork]:
         """Work of a function that is given by name, as a lambda, a partial or a callable object."""
@@ -254,10 +319,10 @@ class _Reader:
         loops: bool = True,
         depth: int = _DEPTH,
     ) -> list[ItemWork]:
-        if (script.path, qualified) in self._seen or depth == 0:
-            return []
-        self._seen.add((script.path, qualified))
-        found: list[ItemWork] = []
+        key = (script.path, qualified, id(construction), loops)
+        if key in self._bodies or depth == 0:
+            return self._bodies.get(key, [])
+        found = self._bodies[key] = []
         unused = optional(owner, construction)
         for node in ast.walk(function):
             if isinstance(node, ast.For | ast.While) and loops and works(node):
@@ -303,6 +368,9 @@ class _Reader:
         if known:
             yield ItemWork(what=known, call=name, span=span)
             return
+        held = self._held(node)
+        if held is not None and method in held[1].methods:
+            return  # the program's own method: what it does is read there
         record = self._calls.get(id(node))
         if record is not None and "Tokenizer" in str(record[1].receiver_type):
             if record[1].name.endswith(TOKENISES):

@@ -196,6 +196,9 @@ def _role(
     loops: tuple[tuple[Script, Loop], ...],
 ) -> LoaderRole:
     roles = {loop.role for _, loop in loops}
+    held_out = any(_says(name, _EVALUATION) for name in names)
+    if LoopRole.TRAINING not in roles and held_out and not any(_says(name, _TRAINING) for name in names):
+        return LoaderRole.EVALUATION  # `fit(train, val)` is given both
     if LoopRole.TRAINING in roles or index in flow.fitted or call.name in ARGUMENT_CLASSES:
         return LoaderRole.TRAINING
     if LoopRole.EVALUATION in roles:

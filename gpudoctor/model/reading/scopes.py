@@ -98,6 +98,30 @@ def parameters(function: Function) -> list[str]:
     return [item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
+def handed(function: Function, call: ast.Call) -> dict[str, ast.expr] | None:
+    """What a call gives for a function's parameters, by their names; `self` and `cls` are nobody's to give.
+
+    None where `*` or `**` hides which parameter gets what.
+    """
+    if any(item.arg is None for item in call.keywords) or any(
+        isinstance(item, ast.Starred) for item in call.args
+    ):
+        return None
+    names = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
+    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+    placed = dict(zip(names, call.args, strict=False))
+    return placed | {item.arg: item.value for item in call.keywords if item.arg is not None}
+
+
+def defaults(function: Function) -> dict[str, ast.expr]:
+    """The values that a function's parameters have where a call gives none."""
+    given = function.args
+    names = [item.arg for item in (*given.posonlyargs, *given.args)]
+    placed = dict(zip(reversed(names), reversed(given.defaults), strict=False))
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return placed | {item.arg: value for item, value in named if value is not None}
+
+
 @lru_cache(maxsize=1024)
 def _local(function: Function) -> frozenset[str]:
     """The names that a function owns: its parameters, and what it stores and does not declare to be outside."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.reading.outgrown import Outgrown, outgrown
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
@@ -16,11 +17,13 @@ class Meant:
     """A version to compare with; None when neither the environment nor the project names one."""
     asked: Asked | None = None
     """The project's line that excludes the installed version; None when the installed version counts."""
+    outgrown: Outgrown | None = None
+    """The import that the installed version does not have, where that tells the version."""
 
     @property
     def installed(self) -> bool:
         """Whether it is the version that is installed here."""
-        return self.version is not None and self.asked is None
+        return self.version is not None and self.asked is None and self.outgrown is None
 
     @property
     def origin(self) -> str:
@@ -33,6 +36,9 @@ class Meant:
             return f"{self.asked.path}:{self.asked.line} is the project's own {self.asked.name} {self.version}"
         if self.asked is not None:
             return f"{self.asked.path}:{self.asked.line} asks for {self.asked.name}{self.asked.wanted}"
+        if self.outgrown is not None:
+            span = self.outgrown.span
+            return f"{span.path}:{span.line} imports {self.outgrown.name}, last in {self.outgrown.last}"
         return f"{self.version} is installed"
 
 
@@ -52,7 +58,7 @@ def meant_version(patient: Patient, name: str, path: str) -> Meant:
 
 
 def told_version(patient: Patient, name: str, path: str) -> Meant | None:
-    """The release that a README names in a sentence, where it is not the installed one.
+    """The release that a README names in a sentence, or that an import is last in, where another is installed.
 
     It counts where no file for a tool bounds the package. It shows what the project means, and bars nothing: a
     finding that does not hold for that release is a note.
@@ -63,9 +69,15 @@ def told_version(patient: Patient, name: str, path: str) -> Meant | None:
     try:
         told = patient.project_versions.told(path, name)
     except Unavailable:
-        return None
+        told = ()
     named = next((item for item in told if not item.admits(have)), None)
-    return Meant(version=named.newest, asked=named) if named is not None else None
+    if named is not None:
+        return Meant(version=named.newest, asked=named)
+    try:
+        found = outgrown(patient.source, name, path)
+    except Unavailable:
+        return None
+    return Meant(version=found.last, outgrown=found) if found is not None else None
 
 
 def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:

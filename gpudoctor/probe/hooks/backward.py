@@ -78,6 +78,8 @@ def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:
 
     def enter(args: Any, kwargs: Any) -> Any:
         root = _roots(args, kwargs)
+        if clock.compiled is not None and ident() == clock.ident:
+            clock.take()
         if clock.blind and type(root) is plain and not seen():
             try:
                 clock.loss = value = item(root)

@@ -159,7 +159,10 @@ def _time(probe: Probe, call: Call, owner: Any, name: str) -> None:
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
             return None
         named = what
-        if phase == COLLECTIVE and not _own(sys._getframe(CALLER)):
+        caller = sys._getframe(CALLER)
+        if call.column == "flushes" and _within(caller, _COMPILERS):
+            return None
+        if phase == COLLECTIVE and _within(caller, _PARALLELISM):
             named = f"parallelism.{name}"
         elif column >= 0:
             clock.row[column] += 1.0
@@ -178,10 +181,12 @@ def _time(probe: Probe, call: Call, owner: Any, name: str) -> None:
     probe.guard.surround(label, owner, name, begin, end)
 
 
-def _own(caller: FrameType) -> bool:
-    return not str(caller.f_globals.get("__name__", "")).startswith(_PARALLELISM)
+def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:
+    return str(caller.f_globals.get("__name__", "")).startswith(modules)
 
 
+_COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
+"""Modules that collect garbage when they compile or capture: a part of their work, and nobody's call."""
 _PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",

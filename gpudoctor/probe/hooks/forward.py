@@ -60,6 +60,8 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if ident() != clock.ident:
             return None
         clock.deep = True
+        if clock.compiled is not None:
+            clock.take()
         if clock.light:
             if clock.models.get(id(module)) is module.training and clock.phase == OTHER and grad_enabled():
                 now = perf_counter()

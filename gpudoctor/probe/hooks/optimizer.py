@@ -106,16 +106,31 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
                 read_after(optimizer)
             steps.optimizer_ended(optimizer, sys._getframe(2))
 
+    def compiled_ended() -> None:
+        """A step of an optimizer has ended in compiled code, where no hook runs, since the last phase did."""
+        optimizer, clock.compiled = clock.compiled, None
+        phase = clock.phase
+        if optimizer is None or (OWNS[phase] and phase != EVALUATION):
+            return
+        evaluation.finish()
+        running.clear()
+        if clock.phase == OTHER:
+            clock.phase = OPTIMIZER
+            clock.switch(OTHER)
+        models.stepped(optimizer)
+        steps.optimizer_ended(optimizer, sys._getframe(3))
+
+    clock.take = probe.guard.safely(HOOK, compiled_ended)
     safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely_of(HOOK, after)
     untimed_ended = probe.guard.safely_of(HOOK, pace.untimed_ended)
     known, gaps = steps.known, pace.gaps
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if compiling():  # first: Dynamo would guard on whatever is read or set before
+            return None
         plain = len(args) < 2 and not kwargs  # no closure
         if clock.blind and plain and id(optimizer) == steps.anchor:
             clock.stepping = True
-            return None
-        if compiling():
             return None
         if clock.light and not clock.blind and plain and clock.phase == OTHER and ident() == clock.ident:
             entry = known.get(id(optimizer))
@@ -129,6 +144,9 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         return safe_before(optimizer, args, kwargs)
 
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if compiling():
+            clock.compiled = optimizer  # only ever set here: Dynamo sets it when the compiled code has run
+            return
         clock.stepping = False
         if clock.blind and id(optimizer) == steps.anchor:
             now = perf_counter()
@@ -139,7 +157,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
                 steps.index += 1
             else:
                 untimed_ended(now)
-        elif not compiling():
+        else:
             safe_after(optimizer)
 
     return pre_hook, post_hook

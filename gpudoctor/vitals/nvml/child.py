@@ -78,7 +78,7 @@ def _examine(nvml: Any, emit: Emit) -> None:
         Funnel,
         Missing,
     )
-    from gpudoctor.vitals.nvml.reading import plain
+    from gpudoctor.vitals.nvml.reading import plain, text
 
     emit("stage", stage="the driver was being initialised", library_version=_library_version())
     try:
@@ -97,7 +97,7 @@ def _examine(nvml: Any, emit: Emit) -> None:
     count = funnel.read("nvmlDeviceGetCount")
     emit(
         "driver",
-        version=plain(funnel.read("nvmlSystemGetDriverVersion"), str),
+        version=plain(funnel.read("nvmlSystemGetDriverVersion"), text),
         cuda=plain(cuda, lambda number: [number // 1000, number % 1000 // 10]),
         count=plain(count),
     )

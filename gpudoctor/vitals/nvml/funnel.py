@@ -30,6 +30,9 @@ _REASONS = {
 }
 
 
+_OLD_BINDING = "this nvidia-ml-py is too old"
+
+
 class Gone(Exception):
     """The GPU does not answer any more: lost, or waiting for a reset."""
 
@@ -57,7 +60,7 @@ class Funnel:
         """The call's value, or `Missing`; raises `Gone` when the GPU is lost or must be reset."""
         function: Callable[..., Any] | None = getattr(self.nvml, name, None)
         if function is None:
-            return Missing("this nvidia-ml-py is too old")
+            return Missing(_OLD_BINDING)
         try:
             return function(*arguments)
         except self.nvml.NVMLError as error:
@@ -66,20 +69,25 @@ class Funnel:
                 raise Gone(code, str(error)) from None
             return Missing(_REASONS.get(code) or str(error))
         except TypeError:  # an older binding's function has fewer parameters
-            return Missing("this nvidia-ml-py is too old")
+            return Missing(_OLD_BINDING)
         except UnicodeDecodeError:
             return Missing("the driver answered with unreadable text")
         except getattr(self.nvml, "NVMLLibraryMismatchError", self.nvml.NVMLError):
             return Missing(_REASONS[FUNCTION_NOT_FOUND])
 
     def first(self, *calls: tuple[Any, ...]) -> Any:
-        """The first of several calls (name, then arguments) that has a value; the last reason otherwise."""
-        value: Any = Missing("not asked")
+        """The first of several calls (name, then arguments) that has a value; a reason otherwise.
+
+        The driver's reason comes before the binding's: where it was asked, a newer binding would not help.
+        """
+        reason = Missing("not asked")
         for call in calls:
             value = self.read(*call)
             if not isinstance(value, Missing):
-                break
-        return value
+                return value
+            if reason.reason in ("not asked", _OLD_BINDING) or value.reason != _OLD_BINDING:
+                reason = value
+        return reason
 
     def fields(self, handle: Any, ids: tuple[int, ...]) -> dict[int, Any]:
         """Values of NVML fields by id, each a number or `Missing`."""

@@ -4,6 +4,7 @@ Runs in the child process: standard library only. A missing value is `{"absent":
 """
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,9 @@ _ARCHITECTURES = {
 }
 
 _MAX_LINKS = 36
+_LARGEST_PID = (1 << 32) - 2 if sys.platform == "win32" else 1 << 22
+"""Linux: PID_MAX_LIMIT. A pid beyond it, or 0, comes of records of another size: drivers 535.43 to 535.86 and
+nvidia-ml-py 12.535.77 have 32 bytes a process, all others 24."""
 _FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230
 _NO_FIELD = Missing("the driver did not answer this field")
@@ -38,7 +42,8 @@ def plain(value: Any, convert: Callable[[Any], Json] | None = None) -> Json:
     return convert(value) if convert else value
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """A string of the driver's; bindings before 11.515 answer bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -56,7 +61,7 @@ def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
 
 def uuid(funnel: Funnel, gpu: Any) -> Json:
     """The UUID of a GPU or MIG device, or why it is not told."""
-    return plain(funnel.read("nvmlDeviceGetUUID", gpu), _text)
+    return plain(funnel.read("nvmlDeviceGetUUID", gpu), text)
 
 
 def memory_info(funnel: Funnel, gpu: Any) -> Any:
@@ -70,7 +75,7 @@ def memory_info(funnel: Funnel, gpu: Any) -> Any:
 
 def name(funnel: Funnel, gpu: Any) -> str:
     """A GPU's name as the driver has it."""
-    answer = plain(funnel.read("nvmlDeviceGetName", gpu), _text)
+    answer = plain(funnel.read("nvmlDeviceGetName", gpu), text)
     return answer if isinstance(answer, str) else "NVIDIA GPU"
 
 
@@ -86,14 +91,14 @@ def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
         "compute_capability": plain(read("nvmlDeviceGetCudaComputeCapability", gpu), list),
         "architecture": plain(read("nvmlDeviceGetArchitecture", gpu), lambda n: _ARCHITECTURES.get(n, f"{n}")),
         "utilization": plain(read("nvmlDeviceGetUtilizationRates", gpu), lambda u: u.gpu / 100.0),
-        "vbios": plain(read("nvmlDeviceGetVbiosVersion", gpu), _text),
+        "vbios": plain(read("nvmlDeviceGetVbiosVersion", gpu), text),
         "display_active": plain(read("nvmlDeviceGetDisplayActive", gpu), bool),
     }
 
 
 def _pci_address(info: Any) -> str:
     """`0000:3b:00.0`: NVML writes an eight-digit domain in capitals, the kernel four digits in small ones."""
-    bus_id = _text(info.busId).lower()
+    bus_id = text(info.busId).lower()
     domain, _, rest = bus_id.partition(":")
     return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id
 
@@ -322,6 +327,9 @@ def processes(funnel: Funnel, gpu: Any) -> Json:
         if isinstance(listed, Missing):
             missing = missing or plain(listed)
             continue
+        if any(not 0 < process.pid <= _LARGEST_PID for process in listed):
+            missing = {"absent": "the driver and nvidia-ml-py disagree about the list of processes"}
+            continue
         for process in listed:
             memory = process.usedGpuMemory
             found.append(
@@ -331,4 +339,4 @@ def processes(funnel: Funnel, gpu: Any) -> Json:
                     "memory": {"absent": "the driver does not say"} if memory is None else int(memory),
                 }
             )
-    return missing if missing is not None and not found else found
+    return missing if missing is not None and (not found or "disagree" in missing["absent"]) else found

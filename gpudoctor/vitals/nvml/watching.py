@@ -30,11 +30,11 @@ def main(interval: float, slow_every: int, search_path: list[str]) -> int:
     if pynvml is None:
         return 0
     from gpudoctor.vitals.nvml.funnel import Funnel
-    from gpudoctor.vitals.nvml.reading import plain
+    from gpudoctor.vitals.nvml.reading import plain, text
 
     try:
         pynvml.nvmlInit()
-        emit("driver", version=plain(Funnel(pynvml).read("nvmlSystemGetDriverVersion"), str))
+        emit("driver", version=plain(Funnel(pynvml).read("nvmlSystemGetDriverVersion"), text))
         gpus = [Watched(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))

@@ -71,6 +71,7 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
         Record(type="start", t=0.0, fields={**start, "rank": rank}),
         Record(type="torch", t=0.0, fields=judged("torch", facts(document), wrong)),
         Record(type="loop", t=0.0, fields={"marker": marker}),
+        *([Record(type="launches", t=0.0, fields={})] if _unanswered(trace) else []),
         *reader.lines(),
         *reader.sites(),
     )
@@ -88,6 +89,11 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
     )
 
 
+def _unanswered(trace: Trace) -> bool:
+    """Whether it holds launches, and nothing of what the device did with them."""
+    return trace.card() is None and bool(trace.launches)
+
+
 def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
     """What a trace cannot show, a sentence each."""
     said = []
@@ -97,7 +103,7 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
         )
     elif steps < _FEW:
         said.append(f"it holds {count(steps, 'step')}; what happens less often is not seen")
-    if trace.card() is None and trace.launches:
+    if _unanswered(trace):
         said.append(
             "it holds launches and no kernels, so what the device did is unknown; add ProfilerActivity.CUDA"
         )

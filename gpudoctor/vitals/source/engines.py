@@ -45,6 +45,7 @@ _HF_EVALUATION = (
     "on_evaluate",
     "preprocess_logits_for_metrics",
 )
+_LIGHTNING_EVALUATES = ("lightning.Trainer.validate", "lightning.Trainer.test", "lightning.Trainer.predict")
 _LIGHTNING_FITS = ("lightning.Trainer.fit", "lightning.cli.LightningCLI", "lightning.LightningCLI")
 
 
@@ -98,7 +99,18 @@ def engine_loops(modules: Sequence[Module]) -> list[EngineLoop]:
                     hooks=hooks[fits],
                 )
             )
-    return found + [loop for module in modules if id(module) not in fitted for loop in _unfitted(module)]
+    known = fitted | _evaluated(modules)
+    return found + [loop for module in modules if id(module) not in known for loop in _unfitted(module)]
+
+
+def _evaluated(modules: Sequence[Module]) -> set[int]:
+    """The modules of programs that only evaluate: their Trainer validates, tests or predicts and never fits."""
+    return {
+        id(reached)
+        for module in modules
+        if any(call.name in _LIGHTNING_EVALUATES for call in module.calls.values())
+        for reached in module.reach()
+    }
 
 
 def _unfitted(module: Module) -> list[EngineLoop]:

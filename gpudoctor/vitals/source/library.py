@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Callable
 
+from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
 from gpudoctor.vitals.source.batches import collated
 from gpudoctor.vitals.source.kinds import TENSOR_METHODS as TENSOR_METHODS
@@ -13,7 +14,6 @@ from gpudoctor.vitals.source.tables import (
     FACTORIES,
     LOADER_PREPARES,
     LOWER_CLASSES,
-    NO_GRAPH,
     NO_TENSOR,
     PREPARES,
     WRAPPERS,

@@ -104,8 +104,8 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     """Cut out of the modules' trees what no entry point reaches; their `cut` names the lines.
 
     `trains` holds the places of training loops. Of a program that trains nothing, an evaluation say, the
-    entry's own file stays whole, and of its imports what it reaches. A module that starts nothing keeps
-    everything, for who uses it is out of sight.
+    entry's own file stays whole, and of its imports what it reaches: so does a module that starts nothing,
+    for who uses it is out of sight.
     """
     _cut_switched_off(modules, trains)
     loops = [(module, line) for module, line in trains if not in_cut(module, line)]
@@ -128,11 +128,9 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
         parts = [codes[id(module)] for module in program if id(module) in codes]
         if _runs_training(parts, loops):
             active |= {id(part.module): part for part in parts}
-        elif _starts(program[0]):
+        else:
             active |= {id(part.module): part for part in parts if part.module is not program[0]}
             idle += [part for part in parts if part.module is program[0]]
-        else:
-            idle += parts
     kept = [unit for code in idle if id(code.module) not in active for unit in code.units]
     reached = _closure([*active.values(), *(code for code in idle if id(code.module) not in active)], kept)
     for code in active.values():
@@ -249,16 +247,6 @@ def _end(block: list[ast.stmt]) -> int:
 def in_cut(module: Module, line: int) -> bool:
     """Whether a line was cut out."""
     return any(first <= line <= last for first, last in module.cut)
-
-
-def _starts(entry: Module) -> bool:
-    """Whether running a file does something: a main block, or a call whose result nobody names."""
-    return any(
-        (isinstance(node, ast.If) and is_main_guard(node.test))
-        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
-        or isinstance(node, ast.For | ast.While | ast.With)
-        for node in entry.tree.body
-    )
 
 
 def _runs_training(codes: list[_Code], loops: list[tuple[Module, int]]) -> bool:

@@ -76,53 +76,6 @@ FACTORIES = frozenset(
 )
 
 
-NO_GRAPH = frozenset(
-    [
-        "argmax",
-        "argmin",
-        "eq",
-        "ne",
-        "gt",
-        "lt",
-        "ge",
-        "le",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "sign",
-        "floor",
-        "ceil",
-        "round",
-        "argsort",
-        "detach_",
-        "bincount",
-        "unique",
-        "detach",
-        "any",
-        "all",
-        "long",
-        "int",
-        "bool",
-        "zero_",
-        "randn_like",
-        "rand_like",
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "empty_like",
-        "new_tensor",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "new_empty",
-        "multinomial",
-        "nonzero",
-        "count_nonzero",
-        "equal",
-    ]
-)
-
-
 PAIRS = frozenset(["max", "min", "topk", "sort", "median", "nanmedian", "mode", "kthvalue", "cummax", "cummin"])
 """What gives values with their graph and indices without one, if a dimension is given or implied."""
 IMPLIED = frozenset(["topk", "sort", "mode", "kthvalue"])

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.vitals.source.kinds import TENSOR_METHODS, kind_of
-from gpudoctor.vitals.source.tables import IMPLIED, NO_GRAPH, PAIRS, READS
+from gpudoctor.vitals.source.tables import IMPLIED, PAIRS, READS
 from gpudoctor.vitals.source.things import (
     BATCH,
     LOADER,

@@ -37,8 +37,8 @@ class LoaderBoundRule(Rule):
     def _more(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         """Workers, or less work for them."""
         workers, why = workers_for(patient)
-        if finding.fact("workers") == 0 and finding.cost.step_share is not None:
-            workers, why = _as_measured(patient, finding.cost.step_share, workers, why)
+        if finding.fact("workers") == 0 and finding.cost.share is not None:
+            workers, why = _as_measured(patient, finding.cost.share, workers, why)
         if workers > int(finding.fact("workers") or 0):
             yield self._workers(finding, workers, why, _gain(finding, patient, workers))
         yield Remedy(
@@ -193,7 +193,32 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-_HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter, "own": _own}
+def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Batches that processes of the program's own put into a queue, too slowly."""
+    workers, why = workers_for(patient)
+    where = str(finding.fact("feeder"))
+    yield Remedy(
+        id="DATA001-feeder",
+        title="less work for each batch in the processes that fill the queue",
+        steps=(
+            f"{where}: make before the loop what is the same for each batch (sets, tables, pools to draw from)",
+            "draw whole batches with NumPy or torch instead of item by item in Python",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+    if workers > 1:
+        yield Remedy(
+            id="DATA001-feeders",
+            title=f"up to {workers} such processes",
+            steps=(f"start {workers} processes at most ({why})", "give each a seed of its own"),
+            applicability=Applicability.DISPLAY_ONLY,
+            effort=Effort.ONE_LINE,
+            uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
+        )
+
+
+_HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter, "own": _own, "fed": _fed}
 """What workers would not mend, and what does."""
 
 

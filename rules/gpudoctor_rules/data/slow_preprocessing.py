@@ -50,7 +50,7 @@ _BINARY = Remedy(
 )
 _ONCE = Remedy(
     id="DATA002-once",
-    title="what is the same in every epoch once; what is random on the whole batch",
+    title="Compute once what is the same in every epoch, and the random part on the whole batch",
     steps=(
         "np.save(path, decoded) once, np.load(path, mmap_mode='r') in __getitem__: nothing is unpacked again",
         "a set that fits into memory: decode it in __init__ into one array or tensor, index that",

@@ -28,6 +28,9 @@ class DoubleSoftmaxRule(Rule):
                 references=(_LOG_SOFTMAX,),
             )
             return
+        if finding.fact("loss") == "nll_loss":
+            yield _log_probabilities(str(finding.fact("how")))
+            return
         yield Remedy(
             id="LOOP006-logits",
             title=f"raw logits for {finding.fact('loss')}",
@@ -40,6 +43,23 @@ class DoubleSoftmaxRule(Rule):
             edits=edits,
             references=(_CROSS_ENTROPY,),
         )
+
+
+def _log_probabilities(how: str) -> Remedy:
+    """Normalise over the classes, once."""
+    over = "dim=1 for (N, classes) and (N, classes, height, width), dim=-1 where the classes come last"
+    return Remedy(
+        id="LOOP006-log-probabilities",
+        title="log_softmax over the classes" if how == "dimension" else "cross_entropy on the scores",
+        steps=(
+            f"give log_softmax the dimension of the classes: {over}"
+            if how == "dimension"
+            else "leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss",
+        ),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        references=(_LOG_SOFTMAX if how == "dimension" else _CROSS_ENTROPY,),
+    )
 
 
 def _edits(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:

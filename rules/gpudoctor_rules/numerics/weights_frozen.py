@@ -52,6 +52,13 @@ class WeightsFrozenRule(Rule):
                 ("build it over the model that loss.backward() goes through, not over its copy",),
                 (),
             ),
+            "idle": (
+                f"let gradients reach {text or 'what this optimizer holds'} before its step",
+                ("take detach() and no_grad() out of the way from its output to its loss",
+                 "call zero_grad() before the backward pass, not between it and the step",
+                 "leave the optimizer out where the part is to stay as it is"),
+                (),
+            ),
             "other": (
                 f"give {optimizer} the parameters of the model that is trained",
                 ("pass the parameters of the model that the message names",),

@@ -25,7 +25,7 @@ _FALLBACK = 4
 
 
 class UnexplainedTimeRule(Rule):
-    """By what is known of it: engine, experience, one rank, a Python loop, or lines alone."""
+    """By what is known of it: engine, experience, one rank, feeding processes, a Python loop, lines alone."""
 
     answers = Code("PERF014")
 
@@ -37,6 +37,8 @@ class UnexplainedTimeRule(Rule):
             yield _environments(finding, patient)
         elif nature == "one rank":
             yield _one_rank()
+        elif nature == "fed":
+            yield _feeders(finding)
         else:
             yield _look(finding)
 
@@ -96,6 +98,20 @@ def _one_rank() -> Remedy:
         steps=(
             "what one rank alone does in a step, all others wait for: see straggler (DIST001)",
             "do it every N steps, in a thread, or in a process that reads what the training writes",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+
+
+def _feeders(finding: Finding) -> Remedy:
+    places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
+    return Remedy(
+        id="PERF014-feeders",
+        title="make the processes that the training waits for faster, or start them before they are needed",
+        steps=(
+            f"what takes their time: py-spy dump --pid PID of one of them, or {places[-1]}",
+            "keep them alive, and let them make the next data while the training learns from the last",
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,

@@ -17,8 +17,10 @@ COMMAND_LINE = FOLDER / "healthy_command_line.py"
 @pytest.mark.parametrize("path", sick_scripts("DATA001"), ids=lambda path: path.stem)
 def test_sick_script(path):
     [finding] = examine(LoaderBound, script_patient(path))
-    assert finding.severity is Severity.WARNING
+    unpriced = path.stem in {"sick_argparse_default", "sick_python_loop"}  # array files, a loop of short passes
+    assert finding.severity is (Severity.NOTE if unpriced else Severity.WARNING)
     assert finding.confidence is Confidence.SUSPECTED
+    assert ("only a run tells" in finding.message) is unpriced
 
 
 @pytest.mark.parametrize(
@@ -437,3 +439,115 @@ class Second:
 
 print(Second().data())
 """
+
+
+TWO_SETS = """
+    import torch
+    from torch.utils.data import DataLoader
+    {imports}
+
+    rows = {rows}
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader(rows, batch_size=32):
+        optimizer.zero_grad()
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+FROM_FILES = """
+    import torch
+    from PIL import Image
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return torch.tensor(list(Image.open(f"{i}.jpg").getdata()))
+
+    def open_rows():
+        return Rows()
+"""
+FROM_MEMORY = """
+    import torch
+
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self):
+            self.rows = torch.zeros(9000, 8)
+
+        def __len__(self):
+            return 9000
+
+        def __getitem__(self, i):
+            return self.rows[i]
+
+    def open_rows():
+        return Rows()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "rows", "severity"),
+    [
+        ("from pictures import Rows; import tables", "Rows()", Severity.WARNING),
+        ("from tables import Rows; import pictures", "Rows()", None),
+        ("from pictures import open_rows; import tables", "open_rows()", Severity.WARNING),
+        ("from tables import open_rows; import pictures", "open_rows()", None),
+        ("import sys, pictures, tables; from tables import Rows",
+         "pictures.open_rows() if len(sys.argv) > 1 else Rows()", Severity.NOTE),
+    ],
+)  # fmt: skip
+def test_a_loader_has_the_work_of_the_data_set_that_is_meant(tmp_path, imports, rows, severity):
+    (tmp_path / "pictures.py").write_text(textwrap.dedent(FROM_FILES))
+    (tmp_path / "tables.py").write_text(textwrap.dedent(FROM_MEMORY))
+    path = tmp_path / "run.py"
+    path.write_text(textwrap.dedent(TWO_SETS.format(imports=imports, rows=rows)))
+    found = examine(LoaderBound, script_patient(path))
+    assert [item.severity for item in found] == ([severity] if severity is not None else [])
+
+
+OWN_WORDS = """
+    import torch
+    class Words:
+        def __init__(self):
+            self.index = {}
+        def encode(self, line):
+            return [self.index.get(word, 0) for word in line.split()]
+    class Lines(torch.utils.data.Dataset):
+        def __init__(self, lines, tokenizer: Words):
+            self.lines, self.tokenizer = lines, tokenizer
+        def __len__(self):
+            return len(self.lines)
+        def __getitem__(self, i):
+            return torch.tensor(self.tokenizer.encode(self.lines[i]))
+    rows = Lines(open("a.txt").readlines(), Words())
+    model = torch.nn.EmbeddingBag(100, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(rows, batch_size=32):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_healthy_a_tokenizer_of_the_programs_own_is_read_for_what_it_does():
+    assert examine(LoaderBound, script_patient(OWN_WORDS)) == []
+    slow = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
+    assert len(examine(LoaderBound, script_patient(slow))) == 1
+
+
+def test_healthy_the_loader_that_a_fit_is_given_to_evaluate_with():
+    text = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
+    head = text.partition("    for x in ")[0]
+    made = "torch.utils.data.DataLoader(rows, batch_size=32)"
+    fit = f"""
+    import lightning
+    class Net(lightning.LightningModule):
+        def training_step(self, batch, index):
+            return batch.sum()
+    train_dl = {made}
+    val_dl = {made}
+    lightning.Trainer().fit(Net(), train_dl, val_dl)
+"""
+    found = [item.message.split()[0] for item in examine(LoaderBound, script_patient(head + fit))]
+    assert found == ["train_dl"]

@@ -1,4 +1,5 @@
 import pytest
+from recordings import make_process, make_recording, make_steps, record
 from scripts import script_patient
 
 from gpudoctor.model import Severity
@@ -151,3 +152,24 @@ def test_a_set_that_a_function_gives_back_beside_another_thing(made, said):
     text = text.replace("    loader = DataLoader(Waves(400),", GIVEN_BACK.format(made=made))
     assert "_ = sets(3)" in text
     assert len(examine(SameSeed, script_patient(text))) == said
+
+
+def counted(workers):
+    """The source leaves the number of workers open; a recording tells it."""
+    text = PROGRAM.format(init="pass", noise="0", first="pass", draw="np.random.rand()", start="np.random.seed(7)",
+                          loader="num_workers=os.cpu_count(), worker_init_fn=start")  # fmt: skip
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if "DataLoader(Waves" in row)
+    source = script_patient(text).source
+    path = source.scripts[0].path
+    made = record("loader", 1.0, id=1, workers=workers, role="training", path=path, line=line)
+    recording = make_recording(make_process(make_steps(50), records=[made]))
+    return examine(SameSeed, make_patient(source=source, recording=recording))
+
+
+def test_sick_workers_that_a_recording_counts():
+    [finding] = counted(4)
+    assert "each of the 4 workers" in finding.message
+
+
+def test_healthy_one_worker_by_the_recording():
+    assert counted(1) == [] and counted(0) == []

@@ -133,3 +133,60 @@ def test_sick_the_copy_of_a_chain_and_more_than_eight_copies_are_edited():
     [finding] = examine(UnpinnedTransfer, patient)
     [remedy] = prescribe(UnpinnedTransferRule, finding, patient)
     assert [edit.method for edit in remedy.edits] == ["cuda"] * 10
+
+
+IMAGES = """
+    import torch
+    from torchvision import datasets, transforms
+    change = transforms.Compose([{steps}transforms.ToTensor()])
+    rows = datasets.{name}("data", transform=change)
+    loader = torch.utils.data.DataLoader(rows, batch_size={size})
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),  # 0.2 MB
+        ({"name": "CIFAR10", "size": 128}, 0),  # 1.6 MB
+        ({"name": "CIFAR10", "size": 1024}, 1),  # 12.6 MB
+        ({"steps": "transforms.Resize(224), "}, 1),
+        ({"name": "ImageFolder"}, 1),
+    ],
+)
+def test_batches_that_the_source_shows_to_be_small_are_silent(change, found):
+    text = IMAGES.format(**{"name": "MNIST", "size": 64, "steps": ""} | change)
+    assert len(examine(UnpinnedTransfer, script_patient(text))) == found
+
+
+TEXTS = """
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    tokenizer = AutoTokenizer.from_pretrained("org/encoder")
+    class Texts(torch.utils.data.Dataset):
+        def __init__(self, lines):
+            self.lines = lines
+        def __len__(self):
+            return len(self.lines)
+        def __getitem__(self, i):
+            return tokenizer(self.lines[i], return_tensors="pt")["input_ids"]
+    loader = torch.utils.data.DataLoader(Texts(open("a.txt").readlines()), batch_size={size})
+    model = AutoModelForSequenceClassification.from_pretrained("org/encoder").cuda()
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in loader:
+        optimizer.zero_grad()
+        model(ids.cuda()).loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("size", "found"), [(32, 0), (4096, 1)])
+def test_batches_of_ids_are_small(size, found):
+    assert len(examine(UnpinnedTransfer, script_patient(TEXTS.format(size=size)))) == found

@@ -2,12 +2,18 @@ import ast
 
 import pytest
 from mending import gone, mended
-from scripts import healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
+from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrong
 from gpudoctor_rules.loop.accumulation_wrong import AccumulationWrongRule
+
+
+def build(version):
+    return TorchBuild(version=version, cuda=None, hip=None, arch_list=(), cxx11_abi=True, path="torch")
+
 
 GUILTY = {
     "sick_undivided": ("undivided", "loss.backward()  # 梯度累积"),
@@ -195,3 +201,17 @@ def test_sick_a_schedule_that_nothing_steps():
 )
 def test_healthy_a_schedule_that_something_may_step(change):
     assert scheduled(**change) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "severities"),
+    [("import torch.utils.data", [Severity.WARNING]),
+     ("from torch.utils.data.dataloader import pin_memory_batch", [Severity.NOTE]),
+     ("from torch.utils.data.dataloader import _DataLoaderIter", [Severity.WARNING])],
+)  # fmt: skip
+def test_the_scheduler_steps_first_in_a_torch_that_an_import_is_last_in(head, severities):
+    text = (PATIENTS / "LOOP003" / "sick_early.py").read_text(encoding="utf-8")
+    patient = script_patient(
+        text.replace("import torch\n", f"import torch\n{head}\n", 1), torch=build("2.13.0")
+    )
+    assert [item.severity for item in examine(AccumulationWrong, patient)] == severities

@@ -51,8 +51,15 @@ def test_sick_removed_argument_depends_on_the_installed_torch(version, severity)
 
 def test_sick_removed_calls_and_modules():
     names = found("sick_removed.py", "2.13.0")
-    assert {"torch._six", "torch.symeig()"} <= set(names)
+    assert "torch.symeig()" in names
     assert all(finding.severity is Severity.ERROR for finding in names.values())
+
+
+def test_sick_a_removed_module_is_the_one_error_of_a_program_that_lives_with_an_older_torch():
+    names = found("sick_removed_module.py", "2.13.0")
+    errors = [name for name, finding in names.items() if finding.severity is Severity.ERROR]
+    assert errors == ["torch._six"] and "torch.symeig()" in names
+    assert "imports torch._six, last in 1.13" in names["torch.symeig()"].message
 
 
 def test_sick_arguments_and_missing_arguments():
@@ -236,3 +243,27 @@ PLAIN = {"draw": "next(batches)", "loss": "net(x).square().mean()", "shown": "lo
 def test_what_old_tutorials_write(changed, version, severities):
     patient = script_patient(DRAWN.format(**(PLAIN | changed)), torch=build(version))
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
+
+
+@pytest.mark.parametrize(
+    ("head", "severities"),
+    [
+        ("from torch.utils.ffi import create_extension", [Severity.NOTE]),
+        (
+            "from torch.utils.data.dataloader import _DataLoaderIter",
+            [Severity.ERROR],
+        ),  # 1.1 has no data[0] either
+        (
+            "try:\n        from torch.utils.ffi import create_extension\n    except ImportError: pass",
+            [Severity.ERROR],
+        ),
+        ("import torch._six", [Severity.ERROR, Severity.ERROR]),
+        ("import torch.utils.ffi, torch._six", [Severity.NOTE, Severity.NOTE]),
+    ],
+)
+def test_what_a_release_has_that_an_import_is_last_in_is_a_note(head, severities):
+    text = DRAWN.format(**(PLAIN | {"shown": "loss.data[0]"})).replace(
+        "import torch\n", f"import torch\n    {head}\n", 1
+    )
+    found = examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
+    assert [item.severity for item in found] == severities

@@ -214,3 +214,42 @@ SOFT, HARD = "nn.Sequential(nn.Linear(8, 4), nn.Softmax(dim=1))", "nn.Sequential
 def test_only_a_network_of_the_class_or_its_family_is_the_one_whose_loss_it_is(wide, scorer, findings):
     script = FAMILIES.format(wide=wide, scorer=scorer)
     assert len(examine(DoubleSoftmax, script_patient(script))) == findings
+
+
+LIKELIHOOD = """
+    import torch
+    from torch.nn import functional as F
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x, y in torch.utils.data.DataLoader(range(10)):
+        loss = F.nll_loss(F.log_softmax(model(x), dim=0), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def unnormalised(losses, *made_by):
+    seen = record("numeric", 3.0, kind="unnormalised", step=20, losses=losses, path="/job/train.py", line=8,
+                  made_by=[list(item) for item in made_by])  # fmt: skip
+    recording = make_recording(make_process(make_steps(100), records=[seen]))
+    patient = script_patient(LIKELIHOOD, recording=recording)
+    return [(item, prescribe(DoubleSoftmaxRule, item, patient)) for item in examine(DoubleSoftmax, patient)]
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "title"),
+    [
+        ("dimension", "log_softmax over another dimension", "log_softmax over the classes"),
+        ("softmax", "probabilities without their logarithm", "cross_entropy on the scores"),
+        ("scores", "scores that no log_softmax has normalised", "cross_entropy on the scores"),
+    ],
+)
+def test_sick_what_nll_loss_is_given_is_no_log_probability(how, words, title):
+    [(finding, [remedy])] = unnormalised(24, (how, 24))
+    assert finding.severity is Severity.ERROR and finding.cost.breaks and words in finding.message
+    assert finding.span.line == 7 and remedy.title == title
+
+
+def test_healthy_one_of_many_losses_is_given_something_else():
+    assert unnormalised(64, ("scores", 10)) == []
+    assert unnormalised(6, ("scores", 6)) == []

@@ -1,5 +1,5 @@
 import pytest
-from recordings import make_process, make_recording, make_steps
+from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -67,3 +67,18 @@ def test_healthy_norms_that_jump_a_little_or_seldom():
 def test_no_norms():
     with pytest.raises(Unavailable, match="gradient norms"):
         look(make_process())
+
+
+def of_a_copy(*, missing, held):
+    made = [record("model", 1.0, name="Net", trainable=200, parameters=200),
+            record("optimizer", 1.0, name="SGD", parameters=held, missing=missing)]  # fmt: skip
+    return make_process(make_steps(200, grad_norm=lambda i: 1.0 + i * i, loss=2.0), records=made)
+
+
+def test_healthy_gradients_that_no_optimizer_holds_add_up():
+    assert look(of_a_copy(missing=["weight", "bias"], held=200)) == []
+
+
+def test_sick_gradients_of_the_optimizers_own_parameters():
+    assert len(look(of_a_copy(missing=[], held=200))) == 1
+    assert len(look(of_a_copy(missing=["head.weight"], held=50))) == 1

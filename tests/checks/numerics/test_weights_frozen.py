@@ -202,3 +202,29 @@ def test_an_optimizer_that_was_given_another_models_parameters(tmp_path, second,
     assert [item.get("twin") for item in process.of("optimizer")][-1] is bool(said)
     found = forgotten(make_patient(recording=make_recording(process)), process, 20)
     assert [item.get("model") for item in found[-1:]] == ["Noise"] * said
+
+
+def idle(steps, called):
+    seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called,
+                  path="/job/train.py", line=11)  # fmt: skip
+    patient = make_patient(recording=make_recording(make_process(make_steps(100), records=[seen])))
+    return [(item, prescribe(WeightsFrozenRule, item, patient)) for item in examine(WeightsFrozen, patient)]
+
+
+def test_sick_steps_that_find_no_gradient():
+    [(finding, [remedy])] = idle(50, True)
+    assert finding.severity is Severity.ERROR and finding.cost.breaks == "Maker does not learn"
+    assert "in any of the 50 steps" in finding.message and "Maker" in remedy.title
+    [(finding, _)] = idle(50, False)
+    assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+
+
+def test_healthy_gradients_that_came_after_all():
+    both = [record("numeric", 3.0, kind="idle", step=step, steps=steps, model="Maker", called=True, line=11,
+                   path="/job/train.py") for step, steps in ((30, 20), (60, 0))]  # fmt: skip
+    recording = make_recording(make_process(make_steps(100), records=both))
+    assert examine(WeightsFrozen, make_patient(recording=recording)) == []
+
+
+def test_healthy_few_steps_without_a_gradient():
+    assert idle(12, True) == []

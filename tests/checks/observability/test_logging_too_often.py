@@ -137,7 +137,7 @@ def test_the_rule_puts_neighbours_under_one_condition():
 def test_the_rule_keeps_tabs():
     text = (
         "import torch\nmodel = torch.nn.Linear(8, 1)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
-        "for step in range(1000):\n\toptimizer.zero_grad()\n\tmodel(torch.randn(4, 8)).mean().backward()\n"
+        "for step in range(1000):\n\toptimizer.zero_grad()\n\tmodel(torch.load('x.pt')).mean().backward()\n"
         "\toptimizer.step()\n\tprint('步', step)\n"
     )
     patient = script_patient(text)
@@ -192,7 +192,7 @@ def test_the_option_that_the_period_comes_from_is_named():
     options = parser.parse_args()
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step, batch in enumerate(torch.rand(900, 4, 8)):
+    for step, batch in enumerate(torch.load('rows.pt')):
         optimizer.zero_grad()
         loss = model(batch).sum()
         loss.backward()
@@ -204,3 +204,34 @@ def test_the_option_that_the_period_comes_from_is_named():
     [finding] = examine(LoggingTooOften, patient)
     [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
     assert remedy.steps[0] == "Launch with --report-every 50, or write in the script:"
+
+
+EXAMPLE = """
+    import torch{more}
+    x, y = {rows}
+    model = torch.nn.Sequential(torch.nn.Linear(8, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for t in range(500):
+        loss = (model(x) - y).square().sum()
+        {shows}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    {after}
+"""
+NOISE = "torch.randn(64, 8), torch.randn(64, 1)"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, 0),
+        ({"rows": "torch.load('rows.pt')"}, 1),
+        ({"after": "torch.save(model.state_dict(), 'net.pt')"}, 1),
+        ({"more": ", wandb", "shows": "wandb.log({'loss': loss})"}, 1),
+        ({"more": ", some_data", "rows": "some_data.get(torch.rand(1))"}, 1),
+    ],
+)
+def test_the_lines_of_an_example_that_reads_nothing_are_what_it_is_for(change, found):
+    parts = {"more": "", "rows": NOISE, "shows": "print(t, loss)", "after": ""} | change
+    assert len(examine(LoggingTooOften, script_patient(EXAMPLE.format(**parts)))) == found

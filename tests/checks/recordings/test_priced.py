@@ -504,6 +504,11 @@ def test_modes():
     [finding] = findings("LOOP011", None, make_process(records=[mode("teacher-grad")]))
     assert finding.severity is Severity.WARNING and finding.span.line == 17
     assert findings("LOOP011", None, make_process(records=[mode("eval-training")])) == []
+    # The passes take a sixth of the time, an environment the rest.
+    [finding] = findings(
+        "LOOP011", None, make_process(make_steps(200, other=0.05), records=[mode("teacher-grad")])
+    )
+    assert finding.severity is Severity.NOTE
 
 
 @pytest.mark.parametrize("kind_of", ["eval-training", "train-evaluation"])

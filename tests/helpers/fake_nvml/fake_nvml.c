@@ -7,7 +7,8 @@
  *   VALUE   what is written to the output arguments, in their order
  * The last line that fits wins; a question that no line answers is "not supported" (3).
  * The file is read again when it changes, so a driver can fall ill while it is watched.
- * Compiled with -DOLD_DRIVER, the functions that came after r470 are not exported at all.
+ * Compiled with -DOLD_DRIVER, the functions that came after r470 are not exported at all; with -DDEPRECATED_GONE,
+ * those that NVIDIA calls deprecated are not; -DWIDE_PROCESSES: see there.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -247,7 +248,16 @@ int nvmlDeviceGetFieldValues(device gpu, int count, field *out) {
 #ifndef OLD_DRIVER
 ULL(nvmlDeviceGetCurrentClocksEventReasons, "ClocksEventReasons")
 #endif
+#ifndef DEPRECATED_GONE
 ULL(nvmlDeviceGetCurrentClocksThrottleReasons, "ClocksEventReasons")
+UINT_FOR(nvmlDeviceGetTemperature, "Temperature")
+#endif
+#ifndef OLD_DRIVER
+typedef struct { uint version, sensor; int degrees; } temperature;
+int nvmlDeviceGetTemperatureV(device gpu, temperature *out) {
+    return ask_uint_for(gpu, "Temperature", out->sensor, (uint *)&out->degrees);
+}
+#endif
 UINT_FOR(nvmlDeviceGetClockInfo, "ClockInfo")
 UINT_FOR(nvmlDeviceGetMaxClockInfo, "MaxClockInfo")
 UINT_FOR(nvmlDeviceGetApplicationsClock, "ApplicationsClock")
@@ -256,7 +266,6 @@ UINT(nvmlDeviceGetPowerUsage, "PowerUsage")
 UINT(nvmlDeviceGetEnforcedPowerLimit, "EnforcedPowerLimit")
 UINT(nvmlDeviceGetPowerManagementDefaultLimit, "PowerManagementDefaultLimit")
 UINT(nvmlDeviceGetPersistenceMode, "PersistenceMode")
-UINT_FOR(nvmlDeviceGetTemperature, "Temperature")
 UINT_FOR(nvmlDeviceGetTemperatureThreshold, "TemperatureThreshold")
 #ifndef OLD_DRIVER
 typedef struct { uint version; int margin; } margin_info;
@@ -315,7 +324,12 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device gpu, uint slot, device *out) {
     *out = (device)(uintptr_t)(MIG_BASE + (uint)index_of(gpu) * 16 + slot + 1);
     return ask(index_of(gpu), key, NULL);
 }
+/* Drivers 535.43 to 535.86 have a field more. */
+#ifdef WIDE_PROCESSES
+typedef struct { uint pid; ull memory; uint instance, compute; ull confidential; } process;
+#else
 typedef struct { uint pid; ull memory; uint instance, compute; } process;
+#endif
 static int processes(device gpu, const char *key, uint *count, process *out) {
     const char *values;
     int code = ask(index_of(gpu), key, &values);
@@ -330,13 +344,39 @@ static int processes(device gpu, const char *key, uint *count, process *out) {
     *count = total;
     return 0;
 }
-#ifdef OLD_DRIVER
-#define PROCESSES(kind) nvmlDeviceGet##kind##RunningProcesses_v2
-#else
-#define PROCESSES(kind) nvmlDeviceGet##kind##RunningProcesses_v3
+#define PROCESSES(kind, version) \
+    int nvmlDeviceGet##kind##RunningProcesses_##version(device gpu, uint *count, process *out) { \
+        return processes(gpu, #kind "Processes", count, out); \
+    }
+#ifndef DEPRECATED_GONE
+PROCESSES(Compute, v2)
+PROCESSES(Graphics, v2)
 #endif
-int PROCESSES(Compute)(device gpu, uint *count, process *out) { return processes(gpu, "ComputeProcesses", count, out); }
-int PROCESSES(Graphics)(device gpu, uint *count, process *out) { return processes(gpu, "GraphicsProcesses", count, out); }
+#ifndef OLD_DRIVER
+PROCESSES(Compute, v3)
+PROCESSES(Graphics, v3)
+#endif
+
+/* ---- performance monitoring: "GpmSupport 0 1"; "GpmMetric:2 0 450" is 45.0 of metric 2, in tenths ---- */
+#ifndef OLD_DRIVER
+typedef struct { uint version, supported; } gpm_support;
+int nvmlGpmQueryDeviceSupport(device gpu, gpm_support *out) { return ask_uint(index_of(gpu), "GpmSupport", &out->supported); }
+int nvmlGpmSampleAlloc(device *sample) { *sample = calloc(1, sizeof(int)); return 0; }
+int nvmlGpmSampleFree(device sample) { free(sample); return 0; }
+int nvmlGpmSampleGet(device gpu, device sample) { *(int *)sample = index_of(gpu); return 0; }
+typedef struct { uint id, code; double value; char *names[3]; } gpm_metric;
+typedef struct { uint version, count; device first, second; gpm_metric metrics[]; } gpm_metrics;
+int nvmlGpmMetricsGet(gpm_metrics *asked) {
+    for (uint i = 0; i < asked->count; i++) {
+        char key[64];
+        uint tenths = 0;
+        snprintf(key, sizeof key, "GpmMetric:%u", asked->metrics[i].id);
+        asked->metrics[i].code = (uint)ask_uint(*(int *)asked->first, key, &tenths);
+        asked->metrics[i].value = tenths / 10.0;
+    }
+    return asked->version == 1 ? 0 : 2;
+}
+#endif
 
 /* ---- events: "- Event 0 GPU TYPE DATA" is delivered once ---- */
 typedef struct { device gpu; ull type, data; uint gpu_instance, compute_instance; } event_data;

@@ -25,6 +25,13 @@ def _sick(*changes: str, count: int = 8) -> Machine:
     return Machine(answers=[*h100(count), *changes])
 
 
+_OF_A_GUEST = frozenset({
+    "Init", "DriverVersion", "CudaDriverVersion", "Count", "HandleByIndex", "UUID", "PciInfo", "Architecture",
+    "CudaComputeCapability", "DisplayActive", "UtilizationRates", "PersistenceMode", "ComputeMode", "MigMode",
+    "ClockInfo", "ComputeProcesses", "GraphicsProcesses",
+})  # fmt: skip
+"""What a driver in a virtual machine answers of its part of a card; of errors, power, links and heat it says nothing."""
+
 _NO_GPU = {"addresses": (), "nodes": 0, "module": None}
 
 SCENARIOS = (
@@ -110,6 +117,22 @@ SCENARIOS = (
     ),
     Scenario(name="compute mode prohibited", machine=_sick("3 ComputeMode 0 2"), findings=("GPU007 error",)),
     Scenario(name="persistence off", machine=_sick("* PersistenceMode 0 0"), findings=("GPU012 note",)),
+    Scenario(
+        name="virtual GPU of a guest",
+        machine=Machine(
+            answers=[
+                *(line for line in h100(1) if line.split()[1].partition(":")[0] in _OF_A_GUEST),
+                "* Name 0 NVIDIA H100-20C",
+                f"* MemoryInfo 0 {20 * GIB} {600 << 20}",
+                "* EccMode 22",
+                "* TotalEccErrors:1:0 22",
+                "* PowerUsage 3",
+                "* FieldValues 3",
+            ],
+            nodes=1,
+            addresses=("0000:02:00.0",),
+        ),
+    ),
     Scenario(
         name="old driver",
         machine=Machine(

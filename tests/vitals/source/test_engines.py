@@ -153,3 +153,10 @@ if __name__ == "__main__":
     loop = training(script)
     assert loop.role is LoopRole.TRAINING
     assert event(loop, "print").every_pass
+
+
+def test_a_lightning_module_that_a_program_only_evaluates_has_no_training() -> None:
+    text = LIGHTNING.replace("{module}", "lightning") + "trainer = L.Trainer()\n"
+    only = read_main(text + "trainer.validate(Lit(), DataLoader(x))\n")
+    assert all(loop.role is not LoopRole.TRAINING for loop in only.loops)
+    assert training(read_main(text + "trainer.fit(Lit(), DataLoader(x))\ntrainer.test(Lit(), DataLoader(x))\n"))

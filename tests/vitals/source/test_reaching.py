@@ -186,10 +186,12 @@ def test_an_evaluation_loses_what_its_modules_do_not_need(names, start):
     assert defined == {"mine", "blur"}
 
 
-def test_a_module_that_starts_nothing_keeps_what_it_imports(names):
-    files = {"parts.py": "from signals import blur\nclass A:\n    b = blur\n", "signals.py": SIGNALS}
-    calls, _ = names(files, ("parts.py",))
-    assert "torch.rfft" in calls
+def test_a_module_that_starts_nothing_is_kept_whole_and_its_imports_lose_what_it_does_not_need(names):
+    files = {"parts.py": "from signals import blur\nclass A:\n    def b(self): blur()\n", "signals.py": SIGNALS}
+    calls, defined = names(files, ("parts.py",))
+    assert "torch.rfft" not in calls
+    assert "torch.save" in calls
+    assert defined == {"A", "b", "blur"}
 
 
 WAVES = "import torch\ndef rfft(x):\n    return torch.save(x, 'x')\ndef shape(x):\n    return x\n"

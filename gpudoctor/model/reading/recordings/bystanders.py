@@ -98,11 +98,28 @@ def swapped(process: Process, least: float) -> list[Record]:
         return []
     if not set(map(str, last.get("none") or ())) >= set(map(str, last.get("parameters") or ())):
         return []
-    missing = {str(name) for item in made for name in item.get("missing") or ()}
-    if not missing:
+    if not any(item.get("missing") for item in made):
         return []
     newest = {(item.get("path"), item.get("line")): item for item in _bystanders(process, least)}
     return [item for item in newest.values() if item.get("reached") is True]
+
+
+def missing(process: Process) -> set[str]:
+    """Trainable parameters that no optimizer holds, by name (the recorder names the first 64 of each)."""
+    held = [set(map(str, item.get("missing") or ())) for item in process.of("optimizer")]
+    return set.intersection(*held) if held else set()
+
+
+def unheld(process: Process) -> set[str]:
+    """Parameters of the one model that the one optimizer does not hold, although it holds as many elements.
+
+    It then steps other tensors than the model's. One that holds fewer was made for a part of the model.
+    """
+    models, optimizers = process.of("model"), process.of("optimizer")
+    if len(models) != 1 or len(optimizers) != 1:
+        return set()
+    own, whole = int(optimizers[0].get("parameters") or 0), int(models[0].get("trainable") or 0)
+    return missing(process) if own >= whole > 0 else set()
 
 
 def _bystanders(process: Process, least: float) -> list[Record]:

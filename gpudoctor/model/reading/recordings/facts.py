@@ -20,6 +20,11 @@ def on_gpu(process: Process) -> bool | None:
     return None if not device else not device.startswith("cpu")
 
 
+def uses_device(process: Process) -> bool:
+    """Whether work was given to a device: its model stood on one, or a trace holds launches."""
+    return on_gpu(process) is True or process.first("launches") is not None
+
+
 def on_cuda(process: Process) -> bool:
     """Whether the model stood on a CUDA device: what tensor cores and TF32 can do is said of no other."""
     model = main_model(process)
@@ -53,6 +58,11 @@ def capability(process: Process) -> float | None:
 def compiled(process: Process) -> bool:
     """Whether any model is compiled, or anything was compiled in the steps."""
     return any(item.get("compiled") for item in process.of("model")) or bool(process.of("compile"))
+
+
+def replayed(process: Process) -> bool:
+    """Whether whole steps, with the optimizer's, are replays of a device's graph."""
+    return any(item.get("kind") == "replay" for item in process.of("compile"))
 
 
 def wrapped(process: Process, *names: str) -> Record | None:

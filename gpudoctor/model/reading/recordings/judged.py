@@ -19,7 +19,7 @@ from gpudoctor.model.reading.recordings.costs import (
     relative,
     sites,
 )
-from gpudoctor.model.reading.recordings.facts import on_gpu
+from gpudoctor.model.reading.recordings.facts import on_gpu, uses_device
 from gpudoctor.model.reading.recordings.numbers import gpu_use
 from gpudoctor.model.reading.recordings.steady import Steady, steady
 from gpudoctor.model.severity import Confidence, Severity
@@ -71,6 +71,11 @@ class Run:
         """The same, or without its clock the share in which the driver saw no kernel."""
         return self.idle if self.idle is not None else unused(self.recording)
 
+    @property
+    def blind(self) -> bool:
+        """Whether it uses a device, and nobody saw when that was idle: what a wait is worth is then unknown."""
+        return self.room is None and any(map(uses_device, self.recording.ranks))
+
     def idle_in(self, *phases: str) -> float | None:
         """Share of the time in which the device has nothing to do while the host is in these phases.
 
@@ -86,6 +91,11 @@ class Run:
         meanwhile = self.idle_in(*phases)
         idle = self.room if meanwhile is None else meanwhile
         return share if idle is None else min(share, idle)
+
+    def worth_with(self, share: float, column: str) -> float:
+        """The same of work whose cure takes the device's own time of a column as well."""
+        room = self.room
+        return share if room is None else min(share, room + self.share(column))
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step, the median over ranks."""

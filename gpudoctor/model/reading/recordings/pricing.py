@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, SourceSpan
-from gpudoctor.model.finding import Cost, Finding
+from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.recordings.blame import Owner, lines_of, share_of
 from gpudoctor.model.reading.recordings.costs import Site
@@ -117,18 +117,20 @@ def confirmed(
     name: str = "step_share",
     facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     breaks: str | None = None,
-    device: bool = False,
+    whose: Whose = Whose.HOST,
+    worth: float | None = None,
 ) -> Finding:
     """The finding of a measured ailment: the suspicion that it confirms, grown, or a new one.
 
-    Its share is the host's time, which costs no more than the device is idle; or it is the `device`'s own work.
+    A share of the host's time costs no more than the device is idle, unless it is said what it is `worth`.
     """
     evidence: list[Evidence] = list(spans)
     if share is not None:
         evidence.append(measured(name, share, "1", run.recording))
     evidence += numbers
-    worth = share if share is None or device else run.worth(share)
-    cost = Cost(step_share=worth, breaks=breaks)
+    if worth is None:
+        worth = run.worth(share) if share is not None and whose is Whose.HOST else share
+    cost = Cost(step_share=worth, whose=whose, breaks=breaks)
     base = best_match(suspected, spans)
     if base is not None:
         return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)

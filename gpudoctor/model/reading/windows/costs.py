@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model.amounts import duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Finding
+from gpudoctor.model.finding import Finding, Whose
 from gpudoctor.model.reading.windows.looks import (
     Suspect,
     Taken,
@@ -54,7 +54,7 @@ def metrics(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[F
 def profiler(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
     """OBS001: a profiler or a counter of FLOPs at work."""
     found = taken(window, lambda place: place.kind in _PROFILERS)
-    yield from _cost(check, window, found, "profiles itself", "profiler_share", suspect)
+    yield from _cost(check, window, found, "profiles itself", "profiler_share", suspect, Whose.DEVICE)
 
 
 def logging(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def checkpoint(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterato
 
 def evaluation(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
     """OBS004: the same for evaluations."""
-    yield from _recurring(check, window, "evaluation", "evaluates", "evaluation_share", suspect)
+    yield from _recurring(check, window, "evaluation", "evaluates", "evaluation_share", suspect, Whose.DEVICE)
 
 
 def unexplained(check: Check, window: ProcessWindow) -> Iterator[Finding]:
@@ -91,7 +91,13 @@ def unexplained(check: Check, window: ProcessWindow) -> Iterator[Finding]:
 
 
 def _cost(
-    check: Check, window: ProcessWindow, found: Taken, does: str, name: str, suspect: Suspect
+    check: Check,
+    window: ProcessWindow,
+    found: Taken,
+    does: str,
+    name: str,
+    suspect: Suspect,
+    whose: Whose = Whose.HOST,
 ) -> Iterator[Finding]:
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
     if severity is None:
@@ -101,6 +107,7 @@ def _cost(
         window,
         f"The training {does}, {found.words}{where(found.places)}{_by(found.places)}.",
         found=found,
+        whose=whose,
         severity=severity,
         name=name,
         suspect=suspect,
@@ -108,7 +115,13 @@ def _cost(
 
 
 def _recurring(
-    check: Check, window: ProcessWindow, phase: str, does: str, name: str, suspect: Suspect
+    check: Check,
+    window: ProcessWindow,
+    phase: str,
+    does: str,
+    name: str,
+    suspect: Suspect,
+    whose: Whose = Whose.HOST,
 ) -> Iterator[Finding]:
     enough(window)
     times = episodes(window, phase)
@@ -124,6 +137,7 @@ def _recurring(
         window,
         f"The training {does} every {duration(period)}, {found.words}{where(found.places)}{_by(found.places)}.",
         found=found,
+        whose=whose,
         severity=severity,
         name=name,
         suspect=suspect,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.model.amounts import forecast
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Cost, Finding, Resource
+from gpudoctor.model.finding import Cost, Finding, Resource, Whose
 from gpudoctor.model.reading.recordings.trends import Trend, trend
 from gpudoctor.model.reading.windows.looks import duration, job_gpus
 from gpudoctor.model.severity import Confidence, Severity
@@ -116,7 +116,7 @@ def step_drift(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         ),
         confidence=Confidence.CONFIRMED,
         severity=Severity.WARNING if last / first - 1 >= check.limit("share_warned") else Severity.NOTE,
-        cost=Cost(step_share=1 - first / last),
+        cost=Cost(step_share=1 - first / last, whose=Whose.STEPS),
         subject=worst.rank.title,
         facts=(("part", max(phases, key=lambda name: phases[name], default="other")),),
     )

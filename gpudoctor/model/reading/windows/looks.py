@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.model.amounts import duration as duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
-from gpudoctor.model.finding import Cost, Finding
+from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.recordings.judged import grown
 from gpudoctor.model.severity import Confidence, Severity
@@ -115,6 +115,31 @@ def device_busy(window: ProcessWindow) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def device_idle(window: ProcessWindow) -> float | None:
+    """Mean share of time in which the job's GPUs ran no kernel; None where that is not known."""
+    cards = [gpu for gpu in job_gpus(window) if gpu.activity.known()]
+    # A kernel that fills few SMs is work all the same: NVML's share, not GPM's.
+    busy = [(gpu.busy if gpu.busy.known() else gpu.sm).mean for gpu in cards]
+    return max(0.0, 1.0 - sum(busy) / len(busy)) if busy else None
+
+
+def blind(window: ProcessWindow) -> str:
+    """Why it is not known what a wait of the host costs, as a clause; "" where it is, or no GPU is used."""
+    if device_idle(window) is not None:
+        return ""
+    gap = next((gap for gap in window.gaps if gap.panel == "gpu"), None)
+    # Without a fix there is no GPU here.
+    if gap is not None:
+        return f"the GPUs were not read ({gap.reason})" if gap.fix else ""
+    return "the GPU's utilisation is not known" if any(rank.gpus for rank in window.ranks) else ""
+
+
+def worth(window: ProcessWindow, share: float, whose: Whose = Whose.HOST) -> float:
+    """What a share of time can give back: a wait of the host, no more than the GPUs are idle."""
+    idle = device_idle(window) if whose is Whose.HOST else None
+    return share if idle is None else min(share, idle)
+
+
 def hidden(window: ProcessWindow) -> bool:
     """Whether the device is busy all the while, so that waits of the host cost nothing."""
     busy = device_busy(window)
@@ -153,11 +178,12 @@ def confirmed(
     numbers: Sequence[Evidence] = (),
     facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     breaks: str | None = None,
+    whose: Whose = Whose.HOST,
 ) -> Finding:
     """The finding of an ailment seen live: the source's suspicion that it confirms, grown, or a new one."""
     lines = spans(found.places)
     evidence: list[Evidence] = [*lines, share_seen(window, name, found), *numbers]
-    cost = Cost(step_share=found.share, breaks=breaks)
+    cost = Cost(step_share=worth(window, found.share, whose), whose=whose, breaks=breaks)
     base = _match(_suspicions(suspect), lines) if suspect else None
     if base is not None:
         return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)

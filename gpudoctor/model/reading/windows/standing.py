@@ -1,12 +1,12 @@
 """Ranks of a watched job against each other: DIST001, DIST004, DIST008."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Cost, Finding
+from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.reading.windows.looks import (
     Suspect,
     Taken,
@@ -65,6 +65,7 @@ def late_rank(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         found=found,
         severity=severity,
         name="straggler_share",
+        whose=Whose.DEVICE,
         facts=(("rank", late.rank or 0), ("node", ""), ("part", part if named else "")),
     )
 
@@ -81,8 +82,13 @@ def _excess(late: Rank, others: list[Rank]) -> tuple[str, float]:
     return part, more[part]
 
 
-def collectives(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
-    """DIST004: collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
+def collectives(
+    check: Check, window: ProcessWindow, suspect: Suspect, kinds: Callable[[Iterable[str]], str]
+) -> Iterator[Finding]:
+    """DIST004: collectives that the script calls itself; those of DDP and FSDP are no Python frames of it.
+
+    `kinds` names what was called, for the rule.
+    """
     if len(window.ranks) < 2:
         return
     calls = frozenset({"collective", "object-collective"})
@@ -100,6 +106,8 @@ def collectives(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterat
         found=found,
         severity=severity,
         name="collective_share",
+        whose=Whose.DEVICE,
+        facts=(("kinds", kinds(place.via for place in found.places)),),
         suspect=suspect,
     )
 

@@ -8,7 +8,7 @@ args = parser.parse_args()
 generator = torch.Generator().manual_seed(args.seed)
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x in torch.utils.data.DataLoader(torch.randn(100, 8), shuffle=True, generator=generator):
+for x in torch.utils.data.DataLoader(torch.load("rows.pt"), shuffle=True, generator=generator):
     loss = model(x).pow(2).mean()
     optimizer.zero_grad()
     loss.backward()

@@ -16,4 +16,4 @@ class Model(L.LightningModule):
 
 
 if __name__ == "__main__":
-    L.Trainer(max_epochs=1).fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+    L.Trainer(max_epochs=1).fit(Model(), torch.utils.data.DataLoader(torch.load("rows.pt"), batch_size=8))

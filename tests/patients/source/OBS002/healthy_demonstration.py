@@ -9,7 +9,7 @@ rounds = 10
 
 for turn in range(rounds):
     optimizer.zero_grad()
-    loss = net(torch.randn(32, 512, device="cuda")).square().mean()
+    loss = net(torch.load("rows.pt").cuda()).square().mean()
     loss.backward()
     optimizer.step()
     print(f"turn {turn}: {loss.item():.3f}")  # 演示
@@ -18,7 +18,7 @@ for turn in range(rounds):
 def benchmark(count):
     for turn in range(count):
         optimizer.zero_grad()
-        loss = net(torch.randn(32, 512, device="cuda")).square().mean()
+        loss = net(torch.load("rows.pt").cuda()).square().mean()
         loss.backward()
         optimizer.step()
         print(turn, loss.item())

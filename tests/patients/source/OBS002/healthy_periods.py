@@ -13,7 +13,7 @@ logger = logging.getLogger("train")
 
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=4)
+loader = torch.utils.data.DataLoader(torch.load("rows.pt"), batch_size=4)
 for epoch in range(5):
     bar = tqdm(loader)
     for step, x in enumerate(bar):

@@ -1,0 +1,17 @@
+"""An import that only older releases have: what else they have is right there."""
+
+import torch
+from torch._six import inf
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = ReduceLROnPlateau(optimizer, patience=3, verbose=True)
+values, vectors = torch.symeig(torch.eye(4), eigenvectors=True)
+best = inf
+for step in range(10):
+    loss = model(torch.randn(8, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    scheduler.step(loss)

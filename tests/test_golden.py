@@ -1,0 +1,78 @@
+"""The snapshots that guard a rewrite: a change of a text, of a price or of a remedy is seen, a move is not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HELPER = Path(__file__).parent / "helpers" / "golden.py"
+TESTS = """
+from gpudoctor.model import Code, Confidence, Finding, Measurement, Severity
+
+
+def made(message, **more):
+    proof = (Measurement(name="waits", value=3, unit="{{count}}"),)
+    return Finding(code=Code("XX001"), name="x", severity=Severity.NOTE, confidence=Confidence.CONFIRMED,
+                   message=message, evidence=proof, **more)
+
+
+def test_one(tmp_path):
+    made("{message}", facts=(("inner", {inner}),))
+
+
+def test_folder(tmp_path):
+    made(f"{{tmp_path}}/train.py waits")
+
+
+def test_command(capsys):
+    from gpudoctor.cli import main
+
+    main(["explain", "DATA001"])
+"""
+
+
+@pytest.fixture
+def snapshot(tmp_path):
+    """Make a snapshot of the tests above, with one message and one fact; returns its folder."""
+
+    def make(name: str, message: str, inner: int) -> Path:
+        folder = tmp_path / name
+        (tmp_path / "test_it.py").write_text(TESTS.format(message=message, inner=inner))
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "golden", "--golden", str(folder), "-p", "no:cacheprovider",
+             "-c", str(HELPER.parents[2] / "pyproject.toml"), "--rootdir", str(tmp_path), "test_it.py"],
+            cwd=tmp_path, env={"PYTHONPATH": str(HELPER.parent), "PATH": ""}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert "passed" in done.stdout, done.stdout + done.stderr
+        return folder
+
+    return make
+
+
+def compare(before: Path, now: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The comparison of two folders, as at a terminal."""
+    words = [sys.executable, str(HELPER), str(before), str(now), *more]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_a_changed_message_is_seen_and_an_inner_fact_is_not(snapshot):
+    before, moved, changed = (
+        snapshot("a", "It waits.", 1),
+        snapshot("b", "It waits.", 2),
+        snapshot("c", "It idles.", 1),
+    )
+    assert "It waits." in "".join(path.read_text() for path in before.glob("*.txt"))
+    assert "loader-bound" in "".join(path.read_text() for path in before.glob("*.txt"))
+    assert (compare(before, moved).returncode, compare(before, moved).stdout) == (0, "")
+    done = compare(before, changed)
+    assert done.returncode == 1
+    assert "test_one" in done.stdout and "It idles." in done.stdout and "test_folder" not in done.stdout
+
+
+def test_what_differs_from_run_to_run_is_not_compared(snapshot):
+    before, again, now = snapshot("a", "3.1 ms", 1), snapshot("b", "3.2 ms", 1), snapshot("c", "3.3 ms", 1)
+    done = compare(before, now, "--again", str(again))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "1 tests differ from run to run" in done.stderr

@@ -1,0 +1,121 @@
+"""The driver's answers through five releases of its Python binding, and through libraries of other ages."""
+
+import os
+import time
+
+import pytest
+from fake_nvml import Machine, compiler, library_folder
+from fake_nvml.bindings import LACKS, WIDE, older_binding
+from fake_nvml.machine import GIB, h100
+
+from gpudoctor.model import Absent
+from gpudoctor.model.signs.gpu import DriverState
+from gpudoctor.recorder.gpus import GpuFeed
+from gpudoctor.vitals.nvml import survey
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
+
+USERS = f"* ComputeProcesses 0 3 4711 {40 * GIB} 4712 {3 * GIB} 4713 {5 * GIB}"
+GPM = ("* GpmSupport 0 1", "* GpmMetric:2 0 455", "* GpmMetric:20 0 10", "* GpmMetric:21 0 20")
+RELEASES = pytest.mark.parametrize("release", LACKS)
+DISAGREE = "the driver and nvidia-ml-py disagree about the list of processes"
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    return tmp_path_factory.mktemp("libraries")
+
+
+def surroundings(tmp_path, libraries, monkeypatch, release, *answers, kind=""):
+    """The environment of a machine whose driver is of a kind; the binding of that release is the one imported."""
+    monkeypatch.syspath_prepend(str(older_binding(tmp_path, release)))
+    variables = Machine(answers=[*h100(2), USERS, *answers], nodes=2).build(tmp_path / "root")
+    return {**os.environ, **variables, "LD_LIBRARY_PATH": str(library_folder(libraries, kind=kind))}
+
+
+def gpu(tmp_path, libraries, monkeypatch, release, *answers, kind=""):
+    seen = survey.take(
+        limit=20.0, environment=surroundings(tmp_path, libraries, monkeypatch, release, *answers, kind=kind)
+    )
+    assert seen.driver is DriverState.READY, seen.driver_error
+    assert seen.driver_version == "570.86.15" and len(seen.gpus) == 2 and not seen.lost
+    return seen.gpus[1]
+
+
+@RELEASES
+def test_every_release_reads_what_it_can_and_names_what_it_cannot(tmp_path, libraries, monkeypatch, release):
+    card = gpu(tmp_path, libraries, monkeypatch, release)
+    assert (card.name, card.uuid) == ("NVIDIA H100 80GB HBM3", "GPU-00000001-0000-0000-0000-000000000000")
+    assert (card.vbios, card.memory_total, card.memory_used) == ("96.00.89.00.01", 80 * GIB, 600 << 20)
+    assert card.temperature == 32.0 and card.event_reasons == 1 and card.power == 70.0
+    later = {
+        "temperature_margin": "nvmlDeviceGetMarginTemperature",
+        "fabric_state": "nvmlDeviceGetGpuFabricInfoV",
+        "ecc_sram_threshold_exceeded": "nvmlDeviceGetSramEccErrorStatus",
+    }
+    for field, call in later.items():
+        value = getattr(card, field)
+        if call in LACKS[release]:
+            assert isinstance(value, Absent) and value.reason == "this nvidia-ml-py is too old"
+        else:
+            assert not isinstance(value, Absent), f"{field}: {value}"
+
+
+@RELEASES
+@pytest.mark.parametrize("kind", ["", "WIDE_PROCESSES"])
+def test_processes_are_right_or_absent_where_their_records_have_another_size(
+    tmp_path, libraries, monkeypatch, release, kind
+):
+    card = gpu(tmp_path, libraries, monkeypatch, release, kind=kind)
+    if (release in WIDE) == (kind == "WIDE_PROCESSES"):
+        assert [(user.pid, user.memory) for user in card.processes] == [
+            (4711, 40 * GIB),
+            (4712, 3 * GIB),
+            (4713, 5 * GIB),
+        ]
+    else:
+        assert isinstance(card.processes, Absent) and card.processes.reason == DISAGREE
+
+
+def test_a_reason_is_the_drivers_where_only_a_newer_driver_would_help(tmp_path, libraries, monkeypatch):
+    """A release with the third version of the list alone, and a driver with the second alone."""
+    card = gpu(tmp_path, libraries, monkeypatch, "11.525.150", kind="OLD_DRIVER")
+    assert isinstance(card.processes, Absent) and card.processes.reason == "this driver is too old"
+
+
+@RELEASES
+def test_what_a_driver_has_dropped_is_read_by_its_successor(tmp_path, libraries, monkeypatch, release):
+    card = gpu(tmp_path, libraries, monkeypatch, release, kind="DEPRECATED_GONE")
+    assert card.temperature == 32.0 or "nvmlDeviceGetTemperatureV" in LACKS[release]
+    assert card.event_reasons == 1 or "nvmlDeviceGetCurrentClocksEventReasons" in LACKS[release]
+    for value in (card.temperature, card.event_reasons):
+        assert not isinstance(value, Absent) or value.reason in (
+            "this driver is too old",
+            "this nvidia-ml-py is too old",
+        )
+
+
+@RELEASES
+@pytest.mark.parametrize("supported", [True, False])
+def test_performance_monitoring_is_sampled_where_card_and_binding_have_it(
+    tmp_path, libraries, monkeypatch, release, supported
+):
+    answers = GPM if supported else ("* GpmSupport 0 0",)
+    environment = surroundings(
+        tmp_path, libraries, monkeypatch, release, *answers, "* UtilizationRates 0 80 10"
+    )
+    feed = GpuFeed(environment, interval=0.05)
+    try:
+        end = time.monotonic() + 20
+        while not (samples := feed.latest()) and time.monotonic() < end:
+            time.sleep(0.05)
+    finally:
+        feed.close()
+    assert samples, "the sampler wrote nothing"
+    sample = samples[0]
+    assert sample["util"] == 0.8
+    if supported and "nvmlGpmMetricsGet" not in LACKS[release]:
+        assert sample["sm"] == pytest.approx(0.455)
+        assert (sample["pcie_tx"], sample["pcie_rx"]) == (1 << 20, 2 << 20)
+    else:
+        assert "sm" not in sample
