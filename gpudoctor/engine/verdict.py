@@ -16,6 +16,8 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.run import RunSummary
+from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.workload import optional
 
 
 def pronounce(
@@ -34,6 +36,8 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
+    if (log := _saved_log(patient)) is not None:
+        return _of_log(patient.title, log, ranked, outcomes)
     if run is not None:
         from gpudoctor.engine.run_verdict import nobody_reported, pronounce_run
 
@@ -42,9 +46,6 @@ def pronounce(
             return pronounce_run(patient.title, recording, run, ranked, outcomes)
         if recording.origin == "gpudoctor":
             return nobody_reported(recording)
-        if not ranked and recording.kernel_log is not None:
-            messages = count(len(recording.kernel_log.messages), "kernel message")
-            return f"{patient.title} holds {messages} and no Xid event."
         if not ranked:
             return f"{patient.title} holds readings of {count(len(run.gpus), 'GPU')} and no training steps."
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
@@ -65,6 +66,34 @@ def promised(
     from gpudoctor.engine.run_verdict import promise
 
     return promise(patient.recording, run, ranked, outcomes)
+
+
+def _saved_log(patient: Patient) -> KernelLog | None:
+    """The kernel log that was named; this machine's own, read or not, is no concern of a verdict."""
+    log = optional(lambda: patient.kernel_log) if patient.kind is PatientKind.RECORDING else None
+    return log if log is not None and log.saved else None
+
+
+def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
+    """What a saved kernel log tells: of the machine that wrote it, at the time that it was written."""
+    severities = [item.finding.severity for item in ranked]
+    errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
+    counts = ", ".join(
+        count(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number
+    )
+    if errors:
+        return f"The machine that wrote {title} was not fit for training ({counts})."
+    if warnings:
+        return f"{title} holds events of the GPU driver that need a look ({counts})."
+    if ranked:
+        return f"{title} holds no event of the GPU driver above a note ({count(len(ranked), 'note')})."
+    messages = count(log.read or 0, "kernel message")
+    looked = any(isinstance(item, Passed) and not item.silenced for item in outcomes)
+    return (
+        f"{title} holds {messages} and no Xid event."
+        if looked
+        else f"{title} holds {messages}; no check passed."
+    )
 
 
 def _who(patient: Patient) -> str:

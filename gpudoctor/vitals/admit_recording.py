@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
     """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
+    if recording.kernel_log is not None:
+        return _of_kernel_log(recording.kernel_log, Path(recording.path).name, targets)
     return Patient(
         PatientKind.RECORDING,
         command_title(recording.command) if recording.command else Path(recording.path).name,
         Signs(
             recording=Sign.of("the recording", recording),
             environment=Sign("the environment", lambda: _environment(recording)),
-            kernel_log=Sign("the kernel log", lambda: _kernel_log(recording)),
             job=Sign("the job", lambda: _job(recording)),
             source=Sign("the source", lambda: _source(recording)),
         ),
@@ -40,10 +41,19 @@ def _environment(recording: Recording) -> Environment:
     return Environment(variables=recording.environment, origin="environment of the run")
 
 
-def _kernel_log(recording: Recording) -> KernelLog:
-    if recording.kernel_log is None:
-        raise Unavailable("the recording holds no kernel log")
-    return recording.kernel_log
+def _of_kernel_log(log: KernelLog, title: str, targets: Sequence[str]) -> Patient:
+    """A saved kernel log alone: no run and no job was seen, so no check of one has looked at anything."""
+    return Patient(
+        PatientKind.RECORDING,
+        title,
+        Signs(
+            kernel_log=Sign.of("the kernel log", log),
+            recording=Sign.missing("the recording", "a kernel log holds no run"),
+            job=Sign.missing("the job", "a kernel log names no job"),
+            source=Sign.missing("the source", "a kernel log names no script"),
+        ),
+        targets=tuple(targets),
+    )
 
 
 def _job(recording: Recording) -> "Job":

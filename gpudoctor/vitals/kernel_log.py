@@ -10,31 +10,23 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from gpudoctor.model.doors import read_head
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.kernel_lines import parse
 
 _TIME_LIMIT = 3.0
 """Seconds for all sources together."""
 _SIZE_LIMIT = 8 << 20
 """Bytes of a log, counted from its end: more than a ring buffer holds."""
-_SAVED = re.compile(
-    r"(?:<\d{1,3}>)?\[\s*\d+\.\d{6}\](?:\[[^\]]*\])? |"
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?:\S+ )?kernel: |"
-    r"NVRM: "
-)
 _SYSLOGS = ("/var/log/kern.log", "/var/log/syslog", "/var/log/messages")
 
 
-def read_kernel_log(file: Path | None = None, *, now: float | None = None) -> KernelLog:
-    """Messages of this boot, oldest first, or those of a given file; `Unavailable` says what was tried."""
-    instant = time.time() if now is None else now
-    if file is not None:
-        return _of_file(file, instant, since=None)
+def read_kernel_log() -> KernelLog:
+    """Messages of this boot, oldest first; `Unavailable` says what was tried."""
+    instant = time.time()
     deadline = time.monotonic() + _TIME_LIMIT
     boot = _boot_time()
     refusals: list[str] = []
@@ -50,24 +42,6 @@ def read_kernel_log(file: Path | None = None, *, now: float | None = None) -> Ke
         except Unavailable as error:
             refusals.append(f"{name}: {error}")
     raise Unavailable("the kernel log cannot be read (" + "; ".join(refusals) + ")")
-
-
-def is_kernel_log(path: Path) -> bool:
-    """Whether a file begins as a saved kernel log does: of dmesg, journalctl -k or syslog."""
-    try:
-        lines = [
-            line for line in read_head(path, 1 << 16).decode("utf-8", "replace").splitlines() if line.strip()
-        ]
-    except OSError:
-        return False
-    known = sum(_SAVED.match(line) is not None for line in lines)
-    return known > 0 and known >= len(lines) / 2
-
-
-def read_saved_log(path: Path) -> KernelLog:
-    """The end of a saved kernel log. Its messages keep their times and have no age: it may be of any day."""
-    found = read_kernel_log(path)
-    return replace(found, messages=tuple(replace(message, age=None) for message in found.messages))
 
 
 def _of_journal(now: float, deadline: float) -> KernelLog:
@@ -92,8 +66,9 @@ def _of_dmesg(deadline: float) -> KernelLog:
 
 def _of_ring(text: str, uptime: float | None) -> Iterator[KernelMessage]:
     """`[  12.345678] message`: seconds since boot."""
-    for stamp, body in _matches(r"\[\s*(\d+\.\d+)\](?:\[[^\]]*\])? (.*)", text):
-        yield _message(body, age=None if uptime is None else max(0.0, uptime - float(stamp)))
+    for line in map(parse, text.splitlines()):
+        if line is not None and line.uptime is not None:
+            yield _message(line.text, age=None if uptime is None else max(0.0, uptime - line.uptime))
 
 
 def _run(command: list[str], deadline: float) -> str:
@@ -160,18 +135,13 @@ def _kmsg_records(descriptor: int, deadline: float) -> Iterator[str]:
 
 
 def _of_file(path: Path, now: float, since: float | None) -> KernelLog:
-    """Kernel lines of a syslog file, or every line of a file that is a saved kernel log."""
-    text = _tail(path)
-    dated = list(_syslog(text, now))
+    """Kernel lines of a syslog file since a moment, where one is known."""
+    dated = list(_syslog(_tail(path), now))
     kept = tuple(
         message for message in dated if since is None or message.age is None or message.age <= now - since
     )
     if not dated:
-        kept = tuple(_of_ring(text, None)) or tuple(
-            KernelMessage(text=line.strip(), age=None) for line in text.splitlines() if line.strip()
-        )
-        if since is not None:
-            raise Unavailable("holds no kernel messages with a time")
+        raise Unavailable("holds no kernel messages with a time")
     if since is not None and not kept:
         raise Unavailable("holds no kernel messages of this boot")
     return KernelLog(origin=str(path), messages=kept)
@@ -188,13 +158,10 @@ def _tail(path: Path) -> str:
 
 
 def _syslog(text: str, now: float) -> Iterator[KernelMessage]:
-    pattern = (
-        r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?:\S+ )?kernel: (.*)"
-    )
-    for stamp, body in _matches(pattern, text):
-        at = _instant(stamp, now)
-        body = re.sub(r"^\[\s*\d+\.\d+\] ", "", body)
-        yield _message(body, age=None if at is None else now - at, at=at)
+    for line in map(parse, text.splitlines()):
+        if line is not None and line.stamp:
+            at = _instant(line.stamp, now)
+            yield _message(line.text, age=None if at is None else now - at, at=at)
 
 
 def _instant(stamp: str, now: float) -> float | None:

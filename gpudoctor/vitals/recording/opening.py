@@ -5,11 +5,11 @@ from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.vitals.kernel_log import is_kernel_log, read_saved_log
 from gpudoctor.vitals.recording.kineto import is_trace, read_trace
 from gpudoctor.vitals.recording.places import MANIFEST
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
+from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives."""
