@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     recordings = read([arguments.before]), read([arguments.after])
     for recording in recordings:
-        if recording.kernel_log is not None:
+        if recording.kernel_log is not None or recording.snapshot is not None:
             raise UsageError(
-                f"{recording.path}: a kernel log holds no run to compare; `gpudoctor report` reads it"
+                f"{recording.path}: a {recording.origin} holds no run to compare; `gpudoctor report` reads it"
             )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))

@@ -14,9 +14,10 @@ from gpudoctor.model import (
     Skipped,
     SourceSpan,
 )
-from gpudoctor.model.amounts import count, joined
+from gpudoctor.model.amounts import count, joined, size
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
 from gpudoctor.model.workload import optional
 
 
@@ -38,6 +39,8 @@ def pronounce(
         return pronounce_live(patient.process, ranked)
     if (log := _saved_log(patient)) is not None:
         return _of_log(patient.title, log, ranked, outcomes)
+    if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
+        return _of_snapshot(patient.title, snapshot)
     if run is not None:
         from gpudoctor.engine.run_verdict import nobody_reported, pronounce_run
 
@@ -94,6 +97,33 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], outcomes: Sequ
         if looked
         else f"{title} holds {messages}; no check passed."
     )
+
+
+def _of_snapshot(title: str, snapshot: MemorySnapshot) -> str:
+    """What a snapshot of the allocator shows: how much is held, and by which lines."""
+    if not snapshot.devices:
+        return f"{title} holds no memory of a device."
+    return f"{title}: " + " ".join(_of_device(device) for device in snapshot.devices)
+
+
+def _of_device(memory: DeviceMemory) -> str:
+    lines = [
+        f"{item.path.rpartition('/')[2]}:{item.line} ({size(item.bytes)})"
+        for item in memory.held
+        if item.path and item.bytes
+    ][:3]
+    unknown = sum(item.bytes for item in memory.held if not item.path)
+    sentences = [
+        f"device {memory.device} has {size(memory.allocated)} in use of {size(memory.reserved)} reserved, "
+        f"and {size(memory.loose)} in fragments."
+    ]
+    if lines:
+        sentences.append(f"Most is held by {joined(lines)}.")
+    if unknown:
+        sentences.append(f"For {size(unknown)} no line of the program was recorded.")
+    if memory.refused:
+        sentences.append(f"An allocation was refused {count(len(memory.refused), 'time')}.")
+    return " ".join(sentences)
 
 
 def _who(patient: Patient) -> str:

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.admit import command_title
 from gpudoctor.vitals.job.launch import find_launch
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
     """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
     if recording.kernel_log is not None:
-        return _of_kernel_log(recording.kernel_log, Path(recording.path).name, targets)
+        return _of_file(
+            recording, "kernel log", targets, Signs(kernel_log=Sign.of("the kernel log", recording.kernel_log))
+        )
+    if recording.snapshot is not None:
+        return _of_file(
+            recording,
+            "memory snapshot",
+            targets,
+            Signs(memory_snapshot=Sign.of("the memory snapshot", recording.snapshot)),
+        )
     return Patient(
         PatientKind.RECORDING,
         command_title(recording.command) if recording.command else Path(recording.path).name,
@@ -41,16 +50,16 @@ def _environment(recording: Recording) -> Environment:
     return Environment(variables=recording.environment, origin="environment of the run")
 
 
-def _of_kernel_log(log: KernelLog, title: str, targets: Sequence[str]) -> Patient:
-    """A saved kernel log alone: no run and no job was seen, so no check of one has looked at anything."""
+def _of_file(recording: Recording, what: str, targets: Sequence[str], signs: Signs) -> Patient:
+    """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
     return Patient(
         PatientKind.RECORDING,
-        title,
-        Signs(
-            kernel_log=Sign.of("the kernel log", log),
-            recording=Sign.missing("the recording", "a kernel log holds no run"),
-            job=Sign.missing("the job", "a kernel log names no job"),
-            source=Sign.missing("the source", "a kernel log names no script"),
+        Path(recording.path).name,
+        replace(
+            signs,
+            recording=Sign.missing("the recording", f"a {what} holds no run"),
+            job=Sign.missing("the job", f"a {what} names no job"),
+            source=Sign.missing("the source", f"a {what} names no script"),
         ),
         targets=tuple(targets),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 
 PHASES = (
     "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint", "evaluation",
@@ -165,8 +166,10 @@ class Recording:
     """None where the recorder itself was killed."""
     kernel_log: KernelLog | None = None
     """Messages of the kernel, where a saved log of it was named."""
+    snapshot: MemorySnapshot | None = None
+    """Who holds the device's memory, where a snapshot of its allocator was named."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `nvidia-smi`, `kernel log`."""
+    """`gpudoctor`, `kineto`, `nvidia-smi`, `kernel log`, `memory snapshot`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
