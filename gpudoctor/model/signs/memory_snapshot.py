@@ -32,6 +32,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a line allocated in the steps of the history and is held at its end."""
+
+    by: HeldBy
+    """The line, with the bytes and blocks of these steps alone."""
+    steps: int
+    """Steps of which something is held."""
+    of: int
+    """Steps that were looked at: without the first ones, which make states, and the last, which is not over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMemory:
     """The allocator of one device at the moment of the snapshot. All sizes in bytes."""
 
@@ -45,6 +57,10 @@ class DeviceMemory:
     segments: int
     held: tuple[HeldBy, ...]
     """By line of the user's, most first."""
+    peak: int | None = None
+    """The most that was asked for at a time during the history; None without one."""
+    kept: tuple[Kept, ...] = ()
+    """By line, most bytes first; empty where the history marks too few steps of an optimizer."""
     refused: tuple[Refused, ...] = ()
     """In the order of the history."""
 

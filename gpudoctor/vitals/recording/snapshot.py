@@ -4,6 +4,7 @@ The format is that of the docstring of `torch.cuda.memory._snapshot`: segments o
 allocated them, and for each device the history of its allocations.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,11 +13,15 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.model.doors import is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.limits import SNAPSHOT, SNAPSHOT_PARTS
-from gpudoctor.model.signs.memory_snapshot import DeviceMemory, HeldBy, MemorySnapshot, Refused
+from gpudoctor.model.signs.memory_snapshot import DeviceMemory, HeldBy, Kept, MemorySnapshot, Refused
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain
 from gpudoctor.vitals.process.classify import is_library
 
 _LARGEST = 1 << 62
+_FIRST = 3
+"""Steps in which states and caches are made."""
+_FEWEST = 8
+"""Steps of which something must be held, below which a habit is not told from chance."""
 _NOBODY = ("", 0, "")
 _IN_USE = ("active_allocated", "active_awaiting_free")
 _SIGNS = {"alloc": 1, "free_completed": -1}
@@ -72,10 +77,16 @@ class _Snapshot:
         traces = value.get("device_traces")
         histories = [list(self._dicts(trace)) for trace in traces] if isinstance(traces, list) else []
         numbers = sorted({*segments, *(number for number, trace in enumerate(histories) if trace)})
+        notes = list(self._dicts(value.get("external_annotations")))
         return MemorySnapshot(
             path=self._name,
             devices=tuple(
-                self._device(number, segments[number], histories[number] if number < len(histories) else [])
+                self._device(
+                    number,
+                    segments[number],
+                    histories[number] if number < len(histories) else [],
+                    _steps(notes, number),
+                )
                 for number in numbers
             ),
             events=sum(map(len, histories)),
@@ -91,7 +102,11 @@ class _Snapshot:
                 yield item
 
     def _device(
-        self, number: int, segments: list[Mapping[str, Any]], history: list[Mapping[str, Any]]
+        self,
+        number: int,
+        segments: list[Mapping[str, Any]],
+        history: list[Mapping[str, Any]],
+        steps: list[int],
     ) -> DeviceMemory:
         held: dict[Line, list[int]] = defaultdict(lambda: [0, 0])
         loose = 0
@@ -115,15 +130,17 @@ class _Snapshot:
             loose=loose,
             segments=len(segments),
             held=tuple(_held(line, *sums) for line, sums in ranked),
+            peak=_peak(history, asked) if history else None,
+            kept=tuple(self._kept(history, steps)),
             refused=tuple(self._refused(history, asked, reserved)),
         )
 
     def _refused(self, history: list[Mapping[str, Any]], allocated: int, reserved: int) -> Iterator[Refused]:
         """Allocations that failed, oldest first: from the sums of now back through the history."""
         found: list[Refused] = []
-        segments = any(entry.get("action") in _SEGMENTS for entry in history)
+        segments = any(str(entry.get("action")) in _SEGMENTS for entry in history)
         for entry in reversed(history):
-            action = entry.get("action")
+            action = str(entry.get("action"))
             size = _size(entry, "size")
             if action == "oom":
                 free = entry.get("device_free")
@@ -136,10 +153,36 @@ class _Snapshot:
                         at=_held(self._line(entry.get("frames")), size, 1),
                     )
                 )
-            elif isinstance(action, str):
+            else:
                 allocated -= _SIGNS.get(action, 0) * size
                 reserved -= _SEGMENTS.get(action, 0) * size
         return reversed(found)
+
+    def _kept(self, history: list[Mapping[str, Any]], steps: list[int]) -> Iterator[Kept]:
+        """What the lines allocated step by step and is held at the end of the history."""
+        looked = range(_FIRST, len(steps) - 1)
+        if len(looked) < _FEWEST:
+            return
+        alive: dict[int, Mapping[str, Any]] = {}
+        for entry in history:
+            if entry.get("action") == "alloc":
+                alive[_size(entry, "addr")] = entry
+            elif entry.get("action") == "free_completed":
+                alive.pop(_size(entry, "addr"), None)
+        found: dict[Line, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for entry in alive.values():
+            step = bisect_right(steps, _size(entry, "time_us")) - 1
+            if step in looked:
+                found[self._line(entry.get("frames"))][step].append(_size(entry, "size"))
+        kept = [
+            Kept(
+                by=_held(line, sum(map(sum, sizes.values())), sum(map(len, sizes.values()))),
+                steps=len(sizes),
+                of=len(looked),
+            )
+            for line, sizes in found.items()
+        ]
+        yield from sorted(kept, key=lambda item: -item.by.bytes)
 
     def _line(self, frames: object) -> Line:
         """The innermost line that is neither torch's nor a library's."""
@@ -148,6 +191,27 @@ class _Snapshot:
             known = next(filter(None, map(_user_line, self._dicts(frames))), _NOBODY)
             self._lines[id(frames)] = known
         return known
+
+
+def _steps(notes: list[Mapping[str, Any]], device: int) -> list[int]:
+    """When the steps of the optimizer that steps most often began, in microseconds."""
+    begun: dict[str, list[int]] = defaultdict(list)
+    for note in notes:
+        name = note.get("name")
+        here = note.get("stage") == "START" and note.get("device") == device
+        if here and isinstance(name, str) and name.startswith("Optimizer.step#"):
+            begun[name].append(_size(note, "time_us"))
+    most: list[int] = max(begun.values(), key=lambda times: len(times), default=[])
+    return sorted(most)
+
+
+def _peak(history: list[Mapping[str, Any]], asked: int) -> int:
+    """The most bytes that were asked for at a time, from those of now back."""
+    most = asked
+    for entry in reversed(history):
+        asked -= _SIGNS.get(str(entry.get("action")), 0) * _size(entry, "size")
+        most = max(most, asked)
+    return most
 
 
 def _user_line(frame: Mapping[str, Any]) -> Line | None:
