@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from gpudoctor.model.limits import SNAPSHOT_DEPTH
+from gpudoctor.model.limits import SNAPSHOT_DEPTH, SNAPSHOT_VALUES
 
 SECONDS: Final = 120.0
 """Time that a pickle may take: real ones of 3 MB take one."""
@@ -41,6 +41,8 @@ class _Reader:
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
+        self._made = 0
+        """Lists, dicts and tuples so far: each takes a byte of the pickle and a hundred of memory."""
 
     def read(self) -> Any:
         """Instruction by instruction up to STOP."""
@@ -55,6 +57,8 @@ class _Reader:
                         return self._stack.pop()
                     self._refuse(code)
                 act(self)
+            if self._made + len(self._memo) + len(self._stack) > SNAPSHOT_VALUES.most:
+                raise NotPlain(f"it has {SNAPSHOT_VALUES.beyond}")
             if time.monotonic() > self._deadline:
                 raise NotPlain("reading it takes longer than is given to it")
 
@@ -77,6 +81,11 @@ class _Reader:
 
     def push(self, value: Any) -> None:
         """A value onto the stack."""
+        self._stack.append(value)
+
+    def make(self, value: Any) -> None:
+        """A container onto the stack."""
+        self._made += 1
         self._stack.append(value)
 
     def mark(self) -> None:
@@ -106,7 +115,7 @@ class _Reader:
             raise IndexError
         items = tuple(self._stack[len(self._stack) - size :])
         del self._stack[len(self._stack) - size :]
-        self.push(items)
+        self.make(items)
 
     def append(self, items: list[Any]) -> None:
         """Values to the list below them."""
@@ -174,13 +183,13 @@ _ACTIONS: dict[bytes, Callable[[_Reader], Any]] = {
     b"C": _bytes("<B", 1),
     b"B": _bytes("<I", 4),
     b"\x8e": _bytes("<Q", 8),
-    b"}": lambda reader: reader.push({}),
-    b"]": lambda reader: reader.push([]),
+    b"}": lambda reader: reader.make({}),
+    b"]": lambda reader: reader.make([]),
     b")": lambda reader: reader.push(()),
     b"\x85": lambda reader: reader.tuple_of(1),
     b"\x86": lambda reader: reader.tuple_of(2),
     b"\x87": lambda reader: reader.tuple_of(3),
-    b"t": lambda reader: reader.push(tuple(reader.since_mark())),
+    b"t": lambda reader: reader.make(tuple(reader.since_mark())),
     b"(": lambda reader: reader.mark(),
     b"a": _appended,
     b"e": lambda reader: reader.append(reader.since_mark()),

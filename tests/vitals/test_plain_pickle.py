@@ -3,6 +3,7 @@
 import collections
 import os
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -70,3 +71,11 @@ def test_a_pickle_that_takes_too_long_is_given_up(monkeypatch):
     monkeypatch.setattr(plain_pickle, "_LOOKS", 10)
     with pytest.raises(NotPlain, match="longer"):
         load_plain(pickle.dumps(list(range(1000))), seconds=-1)
+
+
+@pytest.mark.parametrize("bomb", [b"]0", b"}0", b"N\x85", b"]" + b"\x94" * 9, b"N"])
+def test_a_pickle_whose_values_take_far_more_than_its_bytes_is_given_up(bomb, monkeypatch):
+    monkeypatch.setattr(plain_pickle, "_LOOKS", 100)
+    monkeypatch.setattr(plain_pickle, "SNAPSHOT_VALUES", replace(plain_pickle.SNAPSHOT_VALUES, most=5000))
+    with pytest.raises(NotPlain, match="more than 5,000"):
+        load_plain(b"\x80\x04" + bomb * 20_000)
