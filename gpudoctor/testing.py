@@ -19,6 +19,7 @@ from gpudoctor.model.signs.host import Disk, Host, Limit
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import MemoryForecast
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.project import ProjectVersions
@@ -196,6 +197,7 @@ def make_patient(
     configs: Configs | None = None,
     memory: MemoryForecast | None = None,
     recording: Recording | None = None,
+    memory_snapshot: MemorySnapshot | None = None,
     process: ProcessWindow | None = None,
     kind: PatientKind = PatientKind.MACHINE,
 ) -> Patient:
@@ -221,6 +223,7 @@ def make_patient(
             configs=_sign("the configs", configs),
             memory=_sign("the memory", memory),
             recording=_sign("the recording", recording),
+            memory_snapshot=_sign("the memory snapshot", memory_snapshot),
             process=_sign("the process", process),
         ),
     )

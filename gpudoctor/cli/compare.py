@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output, write_file
 from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -49,6 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.ui.encoding import write_text
 
     recordings = read([arguments.before]), read([arguments.after])
+    for recording in recordings:
+        if recording.kernel_log is not None or recording.snapshot is not None:
+            raise UsageError(
+                f"{recording.path}: a {recording.origin} holds no run to compare; `gpudoctor report` reads it"
+            )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))
     text = _render(result, arguments)

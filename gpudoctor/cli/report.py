@@ -18,6 +18,8 @@ examples:
   gpudoctor report run.zip --verbose                                  mailed by a colleague
   gpudoctor report rank0.pt.trace.json.gz                             a trace of the PyTorch profiler
   gpudoctor report smi.csv         a log of nvidia-smi --query-gpu=timestamp,... --format=csv -l 1
+  gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
+  gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
 exit codes: those of `gpudoctor check`."""
 
 
@@ -29,7 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets",
         nargs="+",
         metavar="RECORDING",
-        help="folder or zip file, several for the nodes of one run; a profiler trace; an nvidia-smi log",
+        help="folder or zip file, several for the nodes of one run; a profiler trace; an nvidia-smi log; "
+        "a saved kernel log; a memory snapshot",
     )
     add_tensorboard_flag(parser)
     add_report_flags(parser)

@@ -128,6 +128,8 @@ def _remarks(patient: Patient) -> Iterator[str]:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
+    if patient.kind is PatientKind.RECORDING and (log := _or_none(patient.signs.kernel_log.take)):
+        yield from log.problems
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (f"{file.path}: {note}" for note in file.notes)

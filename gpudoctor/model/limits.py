@@ -111,6 +111,18 @@ SMI_LOG = Limit(2 * _GIB, "a log of nvidia-smi")
 SMI_LINE = Limit(64 * _KIB, "a line of such a log")
 SMI_CELLS = Limit(100_000_000, "a log of nvidia-smi", "readings")
 """Rows by columns: eight bytes each."""
+SNAPSHOT = Limit(512 * _MIB, "a memory snapshot, unpacked")
+"""100,000 events with their stacks have 30 MB to 300 MB."""
+SNAPSHOT_DEPTH = Limit(100, "a memory snapshot", "levels of open brackets")
+"""Snapshots have eight: device traces, events, frames, fields."""
+SNAPSHOT_VALUES = Limit(30_000_000, "a memory snapshot", "lists, dicts and remembered values")
+"""Real ones have 26,000 in a megabyte; each takes 100 to 250 bytes."""
+SNAPSHOT_PARTS = Limit(20_000_000, "a memory snapshot", "blocks, events and frames")
+KERNEL_LOG = Limit(2 * _GIB, "a saved kernel log, unpacked")
+"""It is read line by line; a ring buffer has less than 16 MiB, a syslog of months some hundred."""
+KERNEL_LINE = Limit(16 * _KIB, "a line of a kernel log")
+"""The kernel cuts its messages at 1 KiB."""
+KERNEL_MESSAGES = Limit(100_000, "a saved kernel log", "messages of the GPU driver")
 TAPE_LINE = Limit(32 * _MIB, "a line of a tape")
 """The first line of 64 ranks has 1 MB."""
 JSON_DEPTH = Limit(100, "JSON of ours", "levels of nesting")

@@ -13,6 +13,7 @@ from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.project import ProjectVersions
@@ -107,6 +108,9 @@ class Signs:
     source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
     configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
     recording: Sign[Recording] = field(default_factory=_no("the recording", "nothing was run"))
+    memory_snapshot: Sign[MemorySnapshot] = field(
+        default_factory=_no("the memory snapshot", "no memory snapshot was named")
+    )
     process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
     memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
 
@@ -201,6 +205,11 @@ class Patient:
     def recording(self) -> Recording:
         """The run that was recorded; raises `Unavailable` when nothing was run."""
         return self.signs.recording.take()
+
+    @property
+    def memory_snapshot(self) -> MemorySnapshot:
+        """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
+        return self.signs.memory_snapshot.take()
 
     @property
     def process(self) -> ProcessWindow:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
     """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
+    if recording.kernel_log is not None:
+        return _of_file(
+            recording, "kernel log", targets, Signs(kernel_log=Sign.of("the kernel log", recording.kernel_log))
+        )
+    if recording.snapshot is not None:
+        return _of_file(
+            recording,
+            "memory snapshot",
+            targets,
+            Signs(memory_snapshot=Sign.of("the memory snapshot", recording.snapshot)),
+        )
     return Patient(
         PatientKind.RECORDING,
         command_title(recording.command) if recording.command else Path(recording.path).name,
@@ -36,6 +48,21 @@ def _environment(recording: Recording) -> Environment:
     if not recording.environment:
         raise Unavailable("the recording holds no environment variables")
     return Environment(variables=recording.environment, origin="environment of the run")
+
+
+def _of_file(recording: Recording, what: str, targets: Sequence[str], signs: Signs) -> Patient:
+    """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
+    return Patient(
+        PatientKind.RECORDING,
+        Path(recording.path).name,
+        replace(
+            signs,
+            recording=Sign.missing("the recording", f"a {what} holds no run"),
+            job=Sign.missing("the job", f"a {what} names no job"),
+            source=Sign.missing("the source", f"a {what} names no script"),
+        ),
+        targets=tuple(targets),
+    )
 
 
 def _job(recording: Recording) -> "Job":

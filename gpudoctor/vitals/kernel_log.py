@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.kernel_lines import parse
 
 _TIME_LIMIT = 3.0
 """Seconds for all sources together."""
@@ -23,11 +24,9 @@ _SIZE_LIMIT = 8 << 20
 _SYSLOGS = ("/var/log/kern.log", "/var/log/syslog", "/var/log/messages")
 
 
-def read_kernel_log(file: Path | None = None, *, now: float | None = None) -> KernelLog:
-    """Messages of this boot, oldest first, or those of a given file; `Unavailable` says what was tried."""
-    instant = time.time() if now is None else now
-    if file is not None:
-        return _of_file(file, instant, since=None)
+def read_kernel_log() -> KernelLog:
+    """Messages of this boot, oldest first; `Unavailable` says what was tried."""
+    instant = time.time()
     deadline = time.monotonic() + _TIME_LIMIT
     boot = _boot_time()
     refusals: list[str] = []
@@ -67,8 +66,9 @@ def _of_dmesg(deadline: float) -> KernelLog:
 
 def _of_ring(text: str, uptime: float | None) -> Iterator[KernelMessage]:
     """`[  12.345678] message`: seconds since boot."""
-    for stamp, body in _matches(r"\[\s*(\d+\.\d+)\](?:\[[^\]]*\])? (.*)", text):
-        yield _message(body, age=None if uptime is None else max(0.0, uptime - float(stamp)))
+    for line in map(parse, text.splitlines()):
+        if line is not None and line.uptime is not None:
+            yield _message(line.text, age=None if uptime is None else max(0.0, uptime - line.uptime))
 
 
 def _run(command: list[str], deadline: float) -> str:
@@ -135,18 +135,13 @@ def _kmsg_records(descriptor: int, deadline: float) -> Iterator[str]:
 
 
 def _of_file(path: Path, now: float, since: float | None) -> KernelLog:
-    """Kernel lines of a syslog file, or every line of a file that is a saved kernel log."""
-    text = _tail(path)
-    dated = list(_syslog(text, now))
+    """Kernel lines of a syslog file since a moment, where one is known."""
+    dated = list(_syslog(_tail(path), now))
     kept = tuple(
         message for message in dated if since is None or message.age is None or message.age <= now - since
     )
     if not dated:
-        kept = tuple(_of_ring(text, None)) or tuple(
-            KernelMessage(text=line.strip(), age=None) for line in text.splitlines() if line.strip()
-        )
-        if since is not None:
-            raise Unavailable("holds no kernel messages with a time")
+        raise Unavailable("holds no kernel messages with a time")
     if since is not None and not kept:
         raise Unavailable("holds no kernel messages of this boot")
     return KernelLog(origin=str(path), messages=kept)
@@ -163,13 +158,10 @@ def _tail(path: Path) -> str:
 
 
 def _syslog(text: str, now: float) -> Iterator[KernelMessage]:
-    pattern = (
-        r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?:\S+ )?kernel: (.*)"
-    )
-    for stamp, body in _matches(pattern, text):
-        at = _instant(stamp, now)
-        body = re.sub(r"^\[\s*\d+\.\d+\] ", "", body)
-        yield _message(body, age=None if at is None else now - at, at=at)
+    for line in map(parse, text.splitlines()):
+        if line is not None and line.stamp:
+            at = _instant(line.stamp, now)
+            yield _message(line.text, age=None if at is None else now - at, at=at)
 
 
 def _instant(stamp: str, now: float) -> float | None:

@@ -46,7 +46,7 @@ def fixed_machine() -> Iterator[None]:
     with (
         patch("gpudoctor.vitals.host.read_host", lambda *_: make_host()),
         patch("gpudoctor.vitals.nvml.survey_gpus", lambda **_: survey),
-        patch("gpudoctor.vitals.kernel_log.read_kernel_log", lambda: KernelLog("dmesg", ())),
+        patch("gpudoctor.vitals.kernel_log.read_kernel_log", lambda: KernelLog(origin="dmesg", messages=())),
     ):
         yield
 

@@ -15,14 +15,6 @@ def stamp(seconds_ago, pattern):
     return datetime.fromtimestamp(NOW - seconds_ago).strftime(pattern)
 
 
-def test_a_saved_dmesg_is_read_without_times(tmp_path):
-    file = tmp_path / "dmesg.txt"
-    file.write_text("[    1.000000] Linux version 6.8\n[   12.5] NVRM: Xid (PCI:0000:1d:00): 79, gone\n")
-    log = read_kernel_log(file)
-    assert [message.text for message in log.messages][-1] == "NVRM: Xid (PCI:0000:1d:00): 79, gone"
-    assert all(message.age is None for message in log.messages) and log.origin == str(file)
-
-
 @pytest.mark.parametrize("pattern", ["%b %e %H:%M:%S", "%Y-%m-%dT%H:%M:%S.123456"])
 def test_syslog_lines_have_an_age_and_other_programs_are_left_out(tmp_path, pattern):
     file = tmp_path / "syslog"
@@ -30,7 +22,7 @@ def test_syslog_lines_have_an_age_and_other_programs_are_left_out(tmp_path, patt
         f"{stamp(3600, pattern)} node-1 kernel: [   12.345678] NVRM: Xid (PCI:0000:1d:00): 31, pid=1\n"
         f"{stamp(10, pattern)} node-1 sshd[1]: kernel: hello\n"
     )
-    [message] = read_kernel_log(file, now=NOW).messages
+    [message] = kernel_log._of_file(file, NOW, since=None).messages
     assert message.text.startswith("NVRM: Xid") and message.age == pytest.approx(3600, abs=1.5)
     assert message.time is not None
 
@@ -39,7 +31,7 @@ def test_a_zone_in_the_time_is_heeded(tmp_path):
     at = datetime.fromtimestamp(NOW - 60, tz=timezone(timedelta(hours=5)))
     file = tmp_path / "messages"
     file.write_text(f"{at.isoformat()} h kernel: a\n{at.strftime('%Y-%m-%dT%H:%M:%S%z')} h kernel: b\n")
-    for message in some(read_kernel_log(file, now=NOW).messages):
+    for message in some(kernel_log._of_file(file, NOW, since=None).messages):
         assert message.age == pytest.approx(60, abs=1)
 
 
@@ -47,7 +39,7 @@ def test_december_in_january_is_last_year(tmp_path):
     now = datetime(2025, 1, 2, 12).timestamp()
     file = tmp_path / "kern.log"
     file.write_text("Dec 31 12:00:00 h kernel: old\n")
-    [message] = read_kernel_log(file, now=now).messages
+    [message] = kernel_log._of_file(file, now, since=None).messages
     assert message.age == pytest.approx(2 * 86400)
 
 
@@ -60,18 +52,20 @@ def test_messages_before_this_boot_are_left_out(tmp_path):
         kernel_log._of_file(file, NOW, since=NOW - 10)
 
 
-def test_rubbish_is_read_as_lines_and_a_huge_file_from_its_end(tmp_path, monkeypatch):
+def test_a_huge_syslog_is_read_from_its_end_and_rubbish_not_at_all(tmp_path, monkeypatch):
     file = tmp_path / "log"
     file.write_bytes(b"\xff\x00 not text\n")
-    assert len(read_kernel_log(file).messages) == 1
+    with pytest.raises(Unavailable, match="no kernel messages"):
+        kernel_log._of_file(file, NOW, since=None)
     monkeypatch.setattr(kernel_log, "_SIZE_LIMIT", 100)
-    file.write_text("x" * 10_000 + "\nthe end\n")
-    assert read_kernel_log(file).messages[-1].text == "the end"
+    file.write_text("x" * 10_000 + f"\n{stamp(10, '%b %e %H:%M:%S')} h kernel: the end\n")
+    [message] = kernel_log._of_file(file, NOW, since=None).messages
+    assert message.text == "the end"
 
 
 def test_a_missing_file_is_unavailable(tmp_path):
     with pytest.raises(Unavailable, match="No such file"):
-        read_kernel_log(tmp_path / "none")
+        kernel_log._of_file(tmp_path / "none", NOW, since=None)
 
 
 def programs(tmp_path, monkeypatch, **scripts):

@@ -34,8 +34,9 @@ class Xid(Check):
         failing (48, 64, 79, 95) and the next job on the node will die too; others (13, 31, 43) mean that a
         program did something illegal, and draining the node for them wastes a healthy machine.
     How it knows:
-        The kernel log (journal, /dev/kmsg, dmesg or syslog), the last 24 hours of it, matched with a table of
-        109 numbers made from NVIDIA's catalogue and from what public node checkers act on.
+        The kernel log (journal, /dev/kmsg, dmesg or syslog), the last 24 hours of it, or the whole of a saved
+        one that `gpudoctor report` is given, matched with a table of 109
+        numbers made from NVIDIA's catalogue and from what public node checkers act on.
     False alarms:
         Events of a program that was killed on purpose (45), or of another user's job on the same node: the
         log is the whole machine's. Both are notes. An error that a reset has settled since becomes a note.
@@ -89,10 +90,10 @@ class Xid(Check):
             if not (meaning_of(event).follows and event.address in primary):
                 groups.setdefault((event.switch, event.code), []).append(event)
         for group in groups.values():
-            yield self._judge(group, settled, survey, log.origin)
+            yield self._judge(group, settled, survey, log)
 
     def _judge(
-        self, group: list[XidEvent], settled: dict[str, XidEvent], survey: GpuSurvey | None, origin: str
+        self, group: list[XidEvent], settled: dict[str, XidEvent], survey: GpuSurvey | None, log: KernelLog
     ) -> Finding:
         last = group[-1]
         row = meaning_of(last)
@@ -113,8 +114,8 @@ class Xid(Check):
         return self.finding(
             f"{kind} {last.code} ({row.name}{asked}) on {where}{times}{_ago(last)}."
             f" {row.meaning}{blame}{since}",
-            evidence=_evidence(group, places, survey, origin),
-            confidence=Confidence.PROBABLE if last.age is None else Confidence.CONFIRMED,
+            evidence=_evidence(group, places, survey, log),
+            confidence=Confidence.CONFIRMED if _dated(last) else Confidence.PROBABLE,
             severity=severity,
             cost=Cost(breaks=f"{where} may stop working or give wrong results")
             if severity is Severity.ERROR
@@ -177,24 +178,35 @@ def _subject(places: list[str]) -> str:
     return ", ".join(([f"GPU {', '.join(sorted(numbers, key=int))}"] if numbers else []) + others)
 
 
+def _dated(event: XidEvent) -> bool:
+    return event.age is not None or bool(event.stamp) or event.uptime is not None
+
+
 def _ago(event: XidEvent) -> str:
     if event.age is None:
-        return ", at an unknown time of this boot"
+        if event.stamp:
+            return f", at {event.stamp}"
+        if event.uptime is not None:
+            return f", {event.uptime:.0f} s after boot"
+        return ", at a time that is not known"
     if event.age < 5400:
         return f", {max(1, round(event.age / 60))} min ago"
     return f", {round(event.age / 3600)} h ago"
 
 
 def _evidence(
-    group: list[XidEvent], places: list[str], survey: GpuSurvey | None, origin: str
+    group: list[XidEvent], places: list[str], survey: GpuSurvey | None, log: KernelLog
 ) -> tuple[Evidence, ...]:
     latest = {place_of(event, survey): event for event in group}
-    lines = [LogLine(origin=origin, text=latest[place].text, time=latest[place].time) for place in places[:4]]
+    lines = [
+        LogLine(origin=log.origin, text=event.text, line=event.line, time=event.time)
+        for event in (latest[place] for place in places[:4])
+    ]
     count = Measurement(
         name="xid_events",
         value=len(group),
         unit="{events}",
-        reproduce='journalctl -k --no-pager | grep -E "Xid|fallen off the bus"',
+        reproduce=log.searched("Xid|fallen off the bus"),
     )
     return (*lines, count)
 

@@ -36,6 +36,12 @@ class XidEvent:
     text: str
     age: float | None
     time: str | None
+    stamp: str = ""
+    """When, as a saved log writes it."""
+    uptime: float | None = None
+    """Seconds after boot, of a saved log without dates."""
+    line: int | None = None
+    """Line of a saved log."""
 
     @property
     def settled(self) -> bool:
@@ -150,6 +156,9 @@ def _event(message: KernelMessage, code: int, address: str, *, switch: bool, tai
         text=message.text,
         age=message.age,
         time=message.time,
+        stamp=message.stamp,
+        uptime=message.uptime,
+        line=message.line,
     )
 
 

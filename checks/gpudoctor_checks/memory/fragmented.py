@@ -8,6 +8,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    Measurement,
     Patient,
     Reads,
     Resource,
@@ -19,7 +20,9 @@ from gpudoctor.model.reading.recordings.judged import demanded, measured
 from gpudoctor.model.reading.recordings.numbers import rank_memory
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.reading.windows.memory import fragmented
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.workload import optional
 
 
 class Fragmented(Check):
@@ -33,7 +36,9 @@ class Fragmented(Check):
         everything.
     How it knows:
         From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
-        retries. A watched job tells its allocator's numbers only where `gpudoctor run` records it.
+        retries. From a memory snapshot with a history: what lies in segments that are in use, over the peak;
+        a note, for a snapshot does not tell the device's size. A watched job tells its allocator's numbers only
+        where `gpudoctor run` records it.
     False alarms:
         Activations are gone at the end of a step, so a factor alone says little: reserved memory must be 30 %
         of the device, and the peak of what was in use well below it.
@@ -76,6 +81,9 @@ class Fragmented(Check):
         if (window := watched(patient)) is not None:
             yield from fragmented(self, window)
             return
+        if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
+            yield from self._loose(snapshot)
+            return
         run = demanded(patient)
         if not any(item.reserved for item in map(rank_memory, run.recording.ranks)):
             raise Unavailable("the recording holds no device memory")
@@ -113,3 +121,26 @@ class Fragmented(Check):
                 scarce=frozenset({Resource.DEVICE_MEMORY}),
             )
             return
+
+    def _loose(self, snapshot: MemorySnapshot) -> Iterator[Finding]:
+        """Segments of a snapshot that cannot be given back and hold far more than was ever in use at a time."""
+        if all(memory.peak is None for memory in snapshot.devices):
+            raise Unavailable("the memory snapshot holds no history, so the peak in use is not known")
+        for memory in snapshot.devices:
+            peak, bound = memory.peak or 0, memory.allocated + memory.loose
+            if not peak or bound < self.limit("ratio") * peak:
+                continue
+            values = {"memory_bound": bound, "memory_peak": peak, "memory_loose": memory.loose}
+            yield self.finding(
+                f"Device {memory.device}: segments in use have {size(bound)}, and at most {size(peak)} were in "
+                f"use at a time; {size(memory.loose)} of them are free and cannot be given back.",
+                evidence=tuple(
+                    Measurement(name=name, value=value, unit="B", reproduce=f"gpudoctor report {snapshot.path}")
+                    for name, value in values.items()
+                ),
+                confidence=Confidence.PROBABLE,
+                severity=Severity.NOTE,
+                cost=Cost(bytes=memory.loose),
+                subject=f"device {memory.device}",
+                scarce=frozenset({Resource.DEVICE_MEMORY}),
+            )

@@ -8,6 +8,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    Measurement,
     Patient,
     Reads,
     Resource,
@@ -15,12 +16,15 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import size
+from gpudoctor.model.reading.recordings.costs import Place
 from gpudoctor.model.reading.recordings.growth import growing_things, growth, readings
 from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
 from gpudoctor.model.reading.recordings.numbers import rank_memory
 from gpudoctor.model.reading.windows.growth import device_leak
 from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.workload import optional
 
 
 class GpuMemoryLeak(Check):
@@ -34,7 +38,8 @@ class GpuMemoryLeak(Check):
     How it knows:
         From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001) over the
         steps after the first ones. The second half must still grow: caches, allocators and optimizer states
-        come to rest. Where snapshots or a census were taken, what grew is named.
+        come to rest. Where snapshots or a census were taken, what grew is named. From a
+        memory snapshot: lines whose memory of nearly every step of the optimizer is held at the end.
     False alarms:
         Batches of different lengths vary and do not rise; a plateau that is reached is silent, and so is growth
         of less than 16 MiB.
@@ -64,11 +69,21 @@ class GpuMemoryLeak(Check):
             source="convention: out of memory within the run or a day is an error",
             meaning="A device that is full within this time is an error.",
         ),
+        Threshold(
+            name="steps_kept",
+            default=0.8,
+            unit="1",
+            source="convention: what is kept only now and then may be a log's or an evaluation's",
+            meaning="In a memory snapshot, share of the steps of which a line's memory is still held.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
             yield from device_leak(self, window)
+            return
+        if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
+            yield from self._kept(patient, snapshot)
             return
         run = demanded(patient, 50)
         if not any(readings(state.process, "allocated") for state in run.states):
@@ -99,3 +114,34 @@ class GpuMemoryLeak(Check):
             scarce=frozenset({Resource.DEVICE_MEMORY}),
             facts=(("what", things[0].what if things else ""),),
         )
+
+    def _kept(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
+        """Lines of a snapshot whose memory of nearly every step is held at the end of its history."""
+        if not any(memory.kept for memory in snapshot.devices):
+            raise Unavailable("the memory snapshot marks too few steps of an optimizer")
+        for memory in snapshot.devices:
+            for kept in memory.kept:
+                held = kept.by
+                rare = kept.steps < self.limit("steps_kept") * kept.of
+                if rare or not held.path or held.bytes < self.limit("grown"):
+                    continue
+                place = Place(path=held.path, line=held.line, function=held.function)
+                yield self.finding(
+                    f"Of {kept.of} steps the memory that this line allocated in {kept.steps} is still held: "
+                    f"{size(held.bytes)} on device {memory.device}, {size(held.bytes / kept.steps)} a step.",
+                    evidence=(
+                        spot(patient, place),
+                        Measurement(
+                            name="bytes_kept",
+                            value=held.bytes,
+                            unit="B",
+                            reproduce=f"gpudoctor report {snapshot.path}",
+                        ),
+                    ),
+                    confidence=Confidence.CONFIRMED,
+                    severity=Severity.WARNING,
+                    cost=Cost(bytes=held.bytes),
+                    subject=f"{held.path}:{held.line}",
+                    scarce=frozenset({Resource.DEVICE_MEMORY}),
+                    facts=(("what", ""),),
+                )

@@ -9,17 +9,22 @@ from gpudoctor.model import (
     Cost,
     Finding,
     LogLine,
+    Measurement,
     Patient,
     Reads,
     Resource,
     Severity,
     Threshold,
+    Unavailable,
 )
-from gpudoctor.model.amounts import size
+from gpudoctor.model.amounts import count, size
+from gpudoctor.model.reading.recordings.costs import Place
 from gpudoctor.model.reading.recordings.deaths import Death, Told, death, user_place
 from gpudoctor.model.reading.recordings.growth import growth
 from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.reading.recordings.steady import OTHER
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model.workload import optional
 
 
 class OutOfMemory(Check):
@@ -33,7 +38,7 @@ class OutOfMemory(Check):
         checkpoint.
     How it knows:
         From a recording: the exception with the allocator's numbers at that moment, and the memory at the ends
-        of the steps before it.
+        of the steps before it. From a memory snapshot: the refused allocations of its history.
     False alarms:
         Memory of the host has a check of its own.
     Remedies:
@@ -66,6 +71,10 @@ class OutOfMemory(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        snapshot = optional(lambda: patient.memory_snapshot)
+        if snapshot is not None:
+            yield from self._refused(patient, snapshot)
+            return
         recording = patient.recording
         told = death(recording)
         if told is None or told.death is not Death.MEMORY:
@@ -96,6 +105,45 @@ class OutOfMemory(Check):
             scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
             facts=(("cause", cause), ("phase", told.phase)),
         )
+
+    def _refused(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
+        """The last allocation that failed in the history of a snapshot, for each device."""
+        if not snapshot.events:
+            raise Unavailable("the memory snapshot holds no history of allocations")
+        for memory in snapshot.devices:
+            if not memory.refused:
+                continue
+            last = memory.refused[-1]
+            held = {"allocated": last.allocated, "reserved": last.reserved, "free": last.free}
+            known = {name: value for name, value in held.items() if value is not None}
+            total = known.get("reserved", 0) + known.get("free", 0)
+            loose = known.get("reserved", 0) - known.get("allocated", 0)
+            fragments = len(known) == len(held) and loose >= self.limit("fragmented") * total
+            why = f"; {size(loose)} were reserved and not in use: fragments" if fragments else ""
+            numbers = ", ".join(f"{size(value)} {name}" for name, value in known.items())
+            many = len(memory.refused)
+            again = f", the last of {count(many, 'refused allocation')}" if many > 1 else ""
+            at = last.at
+            yield self.finding(
+                f"Device {memory.device} had no memory for {size(last.requested)}{again} ({numbers}){why}.",
+                evidence=(
+                    *([spot(patient, Place(path=at.path, line=at.line))] if at.path else []),
+                    *(
+                        Measurement(
+                            name=f"memory_{name}",
+                            value=value,
+                            unit="B",
+                            reproduce=f"gpudoctor report {snapshot.path}",
+                        )
+                        for name, value in {"requested": last.requested, **known}.items()
+                    ),
+                ),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(breaks="the allocation failed", bytes=last.requested),
+                subject=f"device {memory.device}",
+                scarce=frozenset({Resource.DEVICE_MEMORY}),
+                facts=(("cause", "fragments" if fragments else "batch"), ("phase", "")),
+            )
 
     def _cause(self, told: Told, held: dict[str, float]) -> tuple[str, str]:
         total = held.get("total", 0.0)

@@ -9,6 +9,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+
 PHASES = (
     "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint", "evaluation",
     "profiler", "collective",
@@ -161,8 +164,12 @@ class Recording:
     """What was sampled on each node, as it was; the first rank's node first."""
     end: RunEnd | None = None
     """None where the recorder itself was killed."""
+    kernel_log: KernelLog | None = None
+    """Messages of the kernel, where a saved log of it was named."""
+    snapshot: MemorySnapshot | None = None
+    """Who holds the device's memory, where a snapshot of its allocator was named."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `nvidia-smi`."""
+    """`gpudoctor`, `kineto`, `nvidia-smi`, `kernel log`, `memory snapshot`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -36,6 +36,11 @@ class Look:
     """Its source line."""
 
 
+def is_library(path: str) -> bool:
+    """Whether a file is Python's or an installed package's."""
+    return _LIBRARY.search(path) is not None
+
+
 def whole(frames: Sequence[Frame]) -> bool:
     """Whether a main thread's stack (innermost first) was read to its end, and not cut by a race."""
     return bool(frames) and last_part(frames[-1].name) in _ENTRIES

@@ -9,6 +9,8 @@ from gpudoctor.vitals.recording.kineto import is_trace, read_trace
 from gpudoctor.vitals.recording.places import MANIFEST
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
+from gpudoctor.vitals.recording.snapshot import is_pickle, read_snapshot
+from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives."""
@@ -41,6 +43,18 @@ def open_recording(path: str, *more: str) -> Recording:
         if len(paths) > 1:
             raise UsageError("logs of nvidia-smi cannot be joined; name them apart")
         return read_smi_log(paths[0])
+    if kind == "kernel":
+        if len(paths) > 1:
+            raise UsageError("kernel logs cannot be joined; name them apart")
+        log = read_saved_log(Path(paths[0]))
+        return Recording(path=paths[0], command=(), cwd="", started="", kernel_log=log, origin="kernel log")
+    if kind == "snapshot":
+        if len(paths) > 1:
+            raise UsageError("memory snapshots cannot be joined; name them apart")
+        snapshot = read_snapshot(paths[0])
+        return Recording(
+            path=paths[0], command=(), cwd="", started="", snapshot=snapshot, origin="memory snapshot"
+        )
     return read_recording(*paths)
 
 
@@ -58,4 +72,8 @@ def _kind(path: Path) -> str:
             return "trace"
         if is_smi_log(path):
             return "smi"
+        if is_pickle(path):
+            return "snapshot"
+        if is_kernel_log(path):
+            return "kernel"
     return "recording"

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.doors import Refused, open_file, read_head
-from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LOG
+from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
+from gpudoctor.vitals.log_lines import lines_of, text_of
 from gpudoctor.vitals.recording.fields import left_out
-from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, lines_of, rows_of, text_of
+from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, rows_of
 from gpudoctor.vitals.recording.sound import sound
 
 _IDENTITIES = ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "pci.bus", "serial", "gpu_serial")
@@ -86,7 +87,7 @@ def read_smi_log(name: str) -> Recording:
         with open_file(name) as stream:
             if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
                 raise Refused(f"it is {SMI_LOG.words}")
-            for at, gpu, row in clock.samples(rows_of(form, lines_of(stream))):
+            for at, gpu, row in clock.samples(rows_of(form, lines_of(stream, SMI_LINE))):
                 log.add(at, gpu, row)
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error

@@ -7,10 +7,8 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-
-from gpudoctor.model.limits import SMI_LINE
 
 Row = dict[str, str]
 
@@ -23,7 +21,6 @@ _NAMES = frozenset(
     {"name", "gpu_name", "memory.total", "memory.used", "utilization.gpu", "power.draw", "temperature.gpu"}
 )
 """Columns of which a header has at least one."""
-_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 _LISTING = "NVSMI LOG"
 _TABLE = re.compile(r"\|\s*NVIDIA-SMI\s")
 _UNIT = re.compile(r"\s*(?:\d+(?:\.\d+)?|\[?N/A\]?)\s(%|W|MiB)\s*")
@@ -33,23 +30,6 @@ _BY_UNIT = {
     "MiB": ("memory.used",),
 }
 """What cells without a header are, by their unit, when there are no more of it."""
-
-
-def text_of(raw: bytes) -> str:
-    """A line as text: UTF-16 of the letters that nvidia-smi writes is every other byte."""
-    for mark in _MARKS:
-        raw = raw.removeprefix(mark)
-    return raw.translate(None, b"\0\r").decode("utf-8", "replace")
-
-
-def lines_of(stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines of text; of one beyond its budget only the beginning, which then lacks its columns."""
-    read = stream.readline  # type: ignore[attr-defined]
-    while raw := read(SMI_LINE.most):
-        line = raw
-        while not line.endswith(b"\n") and (line := read(SMI_LINE.most)):
-            pass
-        yield text_of(raw)
 
 
 def plain(name: str) -> str:

@@ -1,10 +1,13 @@
 """Answers GPU004 xid."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Severity
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Severity, Unavailable
+from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor_rules.hardware import actions
 
+_THERE = "on the machine that wrote the log"
 _CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 
 
@@ -14,6 +17,11 @@ class XidRule(Rule):
     answers = Code("GPU004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        log = _log(patient)
+        for remedy in self._by_action(finding, patient, log):
+            yield replace(remedy, title=f"{remedy.title} ({_THERE})") if log.saved else remedy
+
+    def _by_action(self, finding: Finding, patient: Patient, log: KernelLog) -> Iterator[Remedy]:
         action = str(finding.fact("action") or "watch")
         if action == "follow":
             action = _demand(str(finding.fact("recovery") or ""))
@@ -30,7 +38,7 @@ class XidRule(Rule):
         elif action == "check-app":
             yield self._program(finding)
         else:
-            yield self._advice(finding, action)
+            yield self._advice(finding, action, log)
 
     def _program(self, finding: Finding) -> Remedy:
         return Remedy(
@@ -46,7 +54,7 @@ class XidRule(Rule):
             references=(_CATALOGUE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html"),
         )
 
-    def _advice(self, finding: Finding, action: str) -> Remedy:
+    def _advice(self, finding: Finding, action: str, log: KernelLog) -> Remedy:
         titles = {
             "restart-job": "restart the job",
             "update-driver": "update the driver",
@@ -60,12 +68,20 @@ class XidRule(Rule):
             title=titles.get(action, "watch whether it comes back"),
             steps=(
                 str(finding.fact("advice") or "Look the number up in NVIDIA's Xid catalogue."),
-                'journalctl -k --no-pager | grep -E "Xid|NVRM"   # what came before it',
+                f"{log.searched('Xid|NVRM')}   # what came before it",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND if job else Effort.ADMINISTRATOR,
             references=(_CATALOGUE,),
         )
+
+
+def _log(patient: Patient) -> KernelLog:
+    """The log that the finding is of; this machine's where it could not be read, and NVML told of the event."""
+    try:
+        return patient.kernel_log
+    except Unavailable:
+        return KernelLog(origin="journalctl -k", messages=())
 
 
 def _demand(recovery: str) -> str:

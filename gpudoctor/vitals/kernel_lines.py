@@ -1,0 +1,64 @@
+"""One line of a kernel log in the ways that dmesg, journalctl and syslog write it."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+_DAY = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
+_LONG = r"\w{2,5}\.? \w{2,5}\.? [ \d]\d \d\d:\d\d:\d\d \d{4}"
+_CALLER = r"(?:\[[^\]]{0,40}\])?"
+_LEVEL = r"(?:[a-z0-9]{1,10}\s*:[a-z]{1,10}\s*: ?)?(?:<\d{1,3}>)?"
+_STAMP = rf"(?P<stamp>{_DAY}(?:\.\d+)?|[A-Z][a-z]{{2}} {_ISO} [A-Z+\-\d:]{{2,6}}|{_ISO}\S*|\d{{9,12}}\.\d+)"
+_BOOT = r"\[\s*(?P<uptime>\d{1,10}\.\d{1,9})\]"
+_FORMS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_LEVEL}{_BOOT}{_CALLER}\s(?:(?:\S+ )?kernel: )?(?P<text>.*)",
+        rf"(?:<\d{{1,3}}>)?{_STAMP} (?:\S+ )?kernel(?:\[\d+\])?: (?:{_BOOT}{_CALLER} )?(?P<text>.*)",
+        rf"{_LEVEL}\[(?P<stamp>{_LONG})\]{_CALLER}\s(?P<text>.*)",
+        rf"{_LEVEL}(?P<stamp>{_ISO},\d{{6}}\S*) (?P<text>.*)",
+        r"(?P<text>(?:NVRM|nvidia-nvswitch\d+): .*)",
+    )
+)
+"""`[ 12.345678] text`, `Feb  3 10:00:00 host kernel: text`, `[Mon Feb  3 10:00:00 2025] text` (dmesg -T),
+`2025-02-03T10:00:00,123456+01:00 text` (dmesg --time-format iso), `NVRM: text` (dmesg -t)."""
+_PROGRAM = re.compile(rf"(?:<\d{{1,3}}>)?{_STAMP} \S+ [\w.\-/@()]{{1,80}}(?:\[\d+\])?: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the kernel."""
+
+    text: str
+    """The message without its prefix."""
+    stamp: str = ""
+    """The date and time as they stand; "" without."""
+    uptime: float | None = None
+    """Seconds after boot."""
+
+
+def parse(line: str) -> Line | None:
+    """The kernel's line; None for one of another program, and for what is none."""
+    for form in _FORMS:
+        if found := form.match(line):
+            parts = found.groupdict()
+            uptime = parts.get("uptime")
+            return Line(
+                text=found["text"].strip(),
+                stamp=_dated(parts.get("stamp") or ""),
+                uptime=float(uptime) if uptime else None,
+            )
+    return None
+
+
+def of_program(line: str) -> bool:
+    """Whether another program wrote a line of syslog or of the journal."""
+    return _PROGRAM.match(line) is not None
+
+
+def _dated(stamp: str) -> str:
+    """A stamp for people: that of `journalctl -o short-unix` is a number."""
+    if not re.fullmatch(r"\d{9,12}\.\d+", stamp):
+        return stamp
+    return datetime.fromtimestamp(float(stamp), tz=timezone.utc).isoformat(timespec="seconds")

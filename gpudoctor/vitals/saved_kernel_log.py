@@ -1,0 +1,141 @@
+"""A kernel log that somebody saved: dmesg, journalctl -k or syslog, of this machine or another, of any day.
+
+It is read from its beginning to its end, line by line. Its times stay as they stand.
+"""
+
+import re
+import shlex
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from gpudoctor.model.amounts import count
+from gpudoctor.model.doors import Damaged, is_packed, open_unpacked, unpacked_most
+from gpudoctor.model.limits import KERNEL_LINE, KERNEL_LOG, KERNEL_MESSAGES
+from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.kernel_lines import Line, of_program, parse
+from gpudoctor.vitals.log_lines import lines_of, text_of
+
+_HEAD = 1 << 20
+"""Bytes by which a file is told: a syslog begins with hours of other programs' lines."""
+_DRIVER = re.compile(r"NVRM|nvidia-nvswitch")
+_EVENT = re.compile(r"(?:NVRM: |nvidia-nvswitch\d+: S)Xid\b|NVRM: .*fallen off the bus", re.IGNORECASE)
+_WHOLE = re.compile(r"Xid \([^)]*\)[^:]*: \d+\s*[,\s]\s*\S|fallen off the bus")
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+
+def is_kernel_log(path: Path) -> bool:
+    """Whether a file begins as a saved kernel log does: half of its lines, one of them the kernel's."""
+    lines = [line for line in text_of(_head(path)).splitlines() if line.strip()]
+    ours = sum(parse(line[: KERNEL_LINE.most]) is not None for line in lines)
+    others = sum(of_program(line[: KERNEL_LINE.most]) for line in lines) if 2 * ours < len(lines) else 0
+    return ours > 0 and 2 * (ours + others) >= len(lines)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes, as far as they can be unpacked."""
+    head = bytearray()
+    try:
+        with open_unpacked(path) as stream:
+            while len(head) < _HEAD and (part := stream.read(4096)):
+                head += part
+    except OSError:
+        pass
+    return bytes(head)
+
+
+def read_saved_log(path: Path) -> KernelLog:
+    """The driver's messages of a saved kernel log. Raises `Unavailable` for one that cannot be read."""
+    reader = _Reader()
+    try:
+        packed = is_packed(path)
+        most = unpacked_most(path.stat().st_size, KERNEL_LOG) if packed else KERNEL_LOG.most
+        with open_unpacked(path) as stream:
+            wide = not packed and stream.read(2) in _WIDE
+            stream.seek(0)
+            reader.take(stream, most)
+    except Damaged as error:
+        reader.damage = f"{error}; what stands before that was read"
+    except OSError as error:
+        raise Unavailable(f"{path}: cannot be read: {error.strerror or error}") from None
+    return KernelLog(
+        origin=str(path),
+        messages=tuple(reader.kept),
+        read=reader.read,
+        printed_by=f"{_printer(packed, wide)} {shlex.quote(str(path))}",
+        problems=tuple(f"{path}: {problem}" for problem in reader.problems()),
+    )
+
+
+def _printer(packed: bool, wide: bool) -> str:
+    return "gzip -cd" if packed else "iconv -f UTF-16 -t UTF-8" if wide else "cat"
+
+
+@dataclass
+class _Reader:
+    """What was read so far."""
+
+    read: int = 0
+    kept: deque[KernelMessage] = field(default_factory=lambda: deque(maxlen=KERNEL_MESSAGES.most))
+    driver: int = 0
+    """Messages of the driver, also those that are not kept any more."""
+    long: int = 0
+    cut: bool = False
+    """Whether the last line ends within an event of the driver."""
+    damage: str = ""
+
+    def take(self, stream: IO[bytes], most: int) -> None:
+        """Every line, up to so many bytes."""
+        size, line = 0, "\n"
+        for number, line in enumerate(lines_of(stream, KERNEL_LINE), 1):
+            size += len(line)
+            ended = line.endswith("\n")
+            if not ended and len(line) >= KERNEL_LINE.most // 2:
+                self.long += 1
+            elif not ended and _EVENT.search(line) and not _WHOLE.search(line):
+                self.cut = True
+                break
+            self._add(number, line)
+            if size > most:
+                self.damage = f"it is {KERNEL_LOG.words}; what stands before that was read"
+                break
+
+    def _add(self, number: int, line: str) -> None:
+        found = parse(line.rstrip("\n")) or _beginless(line)
+        if found is None:
+            return
+        self.read += 1
+        if _DRIVER.search(found.text):
+            self.driver += 1
+            self.kept.append(
+                KernelMessage(
+                    text=found.text,
+                    age=None,
+                    time=found.stamp if re.search(r"T[\d:.,]+(?:Z|[+-]\d\d:?\d\d)$", found.stamp) else None,
+                    stamp=found.stamp,
+                    uptime=found.uptime,
+                    line=number,
+                )
+            )
+
+    def problems(self) -> Iterator[str]:
+        """What was not read, a sentence each."""
+        if self.damage:
+            yield self.damage
+        if self.cut:
+            yield "its last line ends within an event of the driver and is left out"
+        if self.long:
+            lines = count(self.long, "line")
+            yield f"{lines} {KERNEL_LINE.beyond}, of which only the beginning was read"
+        if left := self.driver - len(self.kept):
+            oldest = count(left, "message")
+            yield f"the oldest {oldest} of the driver left out; it has {KERNEL_MESSAGES.beyond}"
+
+
+def _beginless(line: str) -> Line | None:
+    """An event whose line lost its beginning, where the log was cut."""
+    found = None if of_program(line) else _EVENT.search(line)
+    return Line(text=line[found.start() :].strip()) if found else None

@@ -1,0 +1,161 @@
+"""`gpudoctor report` of a saved kernel log: the Xid check reads the file, not this machine."""
+
+import gzip
+import json
+
+import pytest
+
+from gpudoctor.cli import main
+from gpudoctor.model.limits import KERNEL_LINE
+
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=411, name=python, GPU has fallen off the bus."
+USUAL = "usb 1-1: new high-speed USB device"
+FORMS = {
+    "[   99.000001] {}": "99 s after boot",
+    "[   99.000001][  T411] {}": "99 s after boot",
+    "kern  :warn  : [   99.000001] {}": "99 s after boot",
+    "<4>[   99.000001] {}": "99 s after boot",
+    "[   99.000001] node7 kernel: {}": "99 s after boot",
+    "Feb 03 04:05:06 node7 kernel: {}": "at Feb 03 04:05:06.",
+    "Feb  3 04:05:06 node7 kernel: [   12.345678] {}": "at Feb 3 04:05:06.",
+    "2024-02-03T04:05:06+0100 node7 kernel: {}": "at 2024-02-03T04:05:06+0100.",
+    "Sat 2024-02-03 04:05:06 UTC node7 kernel: {}": "at Sat 2024-02-03 04:05:06 UTC.",
+    "1706929506.123456 node7 kernel: {}": "at 2024-02-03T03:05:06+00:00.",
+    "[Mon Feb  3 10:00:00 2025] {}": "at Mon Feb 3 10:00:00 2025.",
+    "2025-02-03T10:00:00,123456+01:00 {}": "at 2025-02-03T10:00:00,123456+01:00.",
+    "{}": "at a time that is not known.",
+}
+"""Ways to write a line, and the time that a report gives for it."""
+STAMPED = [form for form in FORMS if form != "{}"]
+
+
+def report(tmp_path, capsys, data, *flags, name="saved.log"):
+    file = tmp_path / name
+    file.write_bytes(data)
+    code = main(["report", str(file), *flags])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def lines(form, *words):
+    return ("\n".join(form.format(text) for text in words) + "\n").encode()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_xid_is_found_with_its_card_and_the_time_as_it_stands(form, tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, lines(form, *([USUAL] if form != "{}" else []), XID))
+    assert code == 1
+    assert "Xid 79 (GPU has fallen off the bus) on the GPU at 0000:3b:00, " + FORMS[form] in flat(printed)
+    assert "2026" not in printed
+
+
+@pytest.mark.parametrize("form", STAMPED)
+def test_a_log_without_an_xid_says_so_and_counts_the_one_check_that_read_it(form, tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, lines(form, USUAL, "a", "b"))
+    assert code == 0
+    assert "saved.log holds 3 kernel messages and no Xid event." in printed
+    assert "\n1 check passed" in printed and "healthy" not in printed
+
+
+def test_the_verdict_and_the_cure_are_about_the_machine_that_wrote_the_log(tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], USUAL, XID))
+    assert code == 1 and "this machine" not in printed
+    assert "\nThe machine that wrote saved.log was not fit for training (1 error).\n" in printed
+    assert "\n0 checks passed" in printed
+    assert "-> drain and reboot the node (on the machine that wrote the log)" in flat(printed)
+    assert "sudo reboot" in printed
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (94, "saved.log holds events of the GPU driver that need a look (1 warning)."),
+        (45, "saved.log holds no event of the GPU driver above a note (1 note)."),
+    ],
+)
+def test_events_that_are_no_error_are_told_by_their_weight(number, says, tmp_path, capsys):
+    xid = f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=411, name=python"
+    code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], xid))
+    assert code == 0 and says in printed
+
+
+def test_no_check_at_all_is_no_clean_log(tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], XID), "--ignore", "GPU004")
+    assert code == 0 and "no Xid event" not in printed and "saved.log holds 1 kernel message" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "pack", "command"),
+    [
+        ("saved.log", bytes, "cat {} | grep -E"),
+        ("my log.gz", gzip.compress, "gzip -cd '{}' | grep -E"),
+        ("wide.log", lambda data: data.decode().encode("utf-16"), "iconv -f UTF-16 -t UTF-8 {} | grep -E"),
+    ],
+)
+def test_the_evidence_is_found_again_in_the_file(name, pack, command, tmp_path, capsys):
+    data = pack(lines(STAMPED[0], USUAL, XID))
+    code, printed, _ = report(tmp_path, capsys, data, "--format", "json", name=name)
+    [found] = json.loads(printed)["findings"]
+    line, measured = found["evidence"]
+    assert code == 1 and line["line"] == 2 and "usb" not in line["text"]
+    assert measured["reproduce"] == command.format(tmp_path / name) + ' "Xid|fallen off the bus"'
+
+
+def test_an_advice_looks_into_the_file_too(tmp_path, capsys):
+    xid = "NVRM: Xid (PCI:0000:3b:00): 94, pid=411, name=python, Contained"
+    _, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], xid), "--format", "json")
+    steps = [step for remedy in json.loads(printed)["findings"][0]["remedies"] for step in remedy["steps"]]
+    assert steps and not any("journalctl" in step for step in steps)
+
+
+def test_an_xid_before_the_last_megabytes_is_found(tmp_path, capsys):
+    data = lines(STAMPED[0], XID) + lines(STAMPED[0], USUAL) * (9 * (1 << 20) // 50)
+    code, printed, _ = report(tmp_path, capsys, data)
+    assert code == 1 and "99 s after boot" in flat(printed)
+
+
+def test_a_syslog_that_is_mostly_of_other_programs_is_read(tmp_path, capsys):
+    other = "Feb  3 04:05:06 node7 sshd[88]: {}"
+    said = lines(other, "NVRM: Xid (PCI:0000:11:00): 48, quoted") * 50
+    code, printed, _ = report(tmp_path, capsys, said + lines("Feb  3 04:05:07 node7 kernel: {}", XID) + said)
+    assert code == 1 and "Xid 79" in printed and "Xid 48" not in printed
+
+
+@pytest.mark.parametrize("end", ["NVRM: Xid (PCI:0000:3b:00): 7", "NVRM: Xid (PCI:0000:3b"])
+def test_an_event_that_is_cut_is_left_out_with_a_sentence(end, tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], USUAL) + f"[  100.000000] {end}".encode())
+    assert code == 0 and "its last line ends within an event of the driver and is left out" in flat(printed)
+
+
+def test_an_event_whose_line_lost_its_beginning_is_found(tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, f"9.000001] {XID}\n".encode() + lines(STAMPED[0], USUAL))
+    assert code == 1 and "at a time that is not known" in flat(printed)
+
+
+def test_one_huge_line_is_named_and_the_rest_read(tmp_path, capsys):
+    huge = b"[    1.000000] " + b"x" * (64 << 20) + b"\n"
+    code, printed, _ = report(tmp_path, capsys, huge + lines(STAMPED[0], XID))
+    assert code == 1 and f"1 line {KERNEL_LINE.beyond}, of which only the beginning was read" in flat(printed)
+
+
+def test_a_packed_log_that_breaks_off_is_read_up_to_there(tmp_path, capsys):
+    whole = gzip.compress(lines(STAMPED[0], XID, *(f"{USUAL} {n * n}" for n in range(9999))))
+    code, printed, _ = report(tmp_path, capsys, whole[:-2000], name="saved.gz")
+    assert code == 1 and "its packing is damaged" in flat(printed)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff" * 999, b"plain words\n" * 99, gzip.compress(b"words\n")])
+def test_what_is_no_kernel_log_ends_in_a_sentence(data, tmp_path, capsys):
+    code, _, said = report(tmp_path, capsys, data)
+    assert code in (2, 3) and "saved.log" in said and "Traceback" not in said
+
+
+def test_kernel_logs_are_not_compared_with_a_sentence(tmp_path, capsys):
+    file = tmp_path / "saved.log"
+    file.write_bytes(lines(STAMPED[0], USUAL))
+    assert main(["compare", str(file), str(file)]) == 2
+    assert "a kernel log holds no run to compare" in capsys.readouterr().err
