@@ -19,6 +19,7 @@ DATA = ROOT / "benchmarks" / "data" / "diagnosis-score.json"
 PUBLIC = {
     "mended with": DATA.with_name("public-faults-mend.json"),
     "scored once": DATA.with_name("public-faults-scored.json"),
+    "scored once, a day later": DATA.with_name("public-faults-scored-2.json"),
 }
 """Results of `benchmarks/public_faults.py --write`."""
 PAGE = ROOT / "docs" / "diagnosis.md"

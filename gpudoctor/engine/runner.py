@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Skipped,
     Unavailable,
 )
+from gpudoctor.model.reading.recordings.elsewhere import elsewhere
 
 
 def take_signs(patient: Patient, names: Sequence[str]) -> None:
@@ -46,7 +47,8 @@ def run_checks(
 def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) -> Outcome:
     code = kind.code
     try:
-        findings = _distinct(kind(overrides).examine(patient))
+        examined = kind(overrides).examine(patient)
+        findings = _distinct(item for item in examined if not elsewhere(patient, item))
     except Unavailable as reason:
         return Skipped(code=code, reason=str(reason))
     except ReaderCrashed as error:
