@@ -50,7 +50,8 @@ def test_every_expression_is_linear_for_the_first_strings_that_attack_it(attack)
 def test_the_audit_finds_expressions_that_are_worse_than_linear(attack, pattern):
     expressions = attack("expressions")
     expressions.LIMIT = 0.3
-    assert expressions.broken(expressions.Written("a test", pattern), 20) is not None
+    written = expressions.Written("a test", pattern)
+    assert any(expressions.broken(written, 20) for _ in range(3))  # a busy machine hides a growth once
 
 
 def test_the_audit_reads_how_an_expression_is_used(attack, tmp_path):
