@@ -208,12 +208,24 @@ def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str
     script = next((item for item in program.scripts if item.path == call.span.path), None)
     for guard in call.guards if script is not None else ():
         undecided = guard.kind is GuardKind.OTHER or not isinstance(guard.value, Known)
-        if script is not None and undecided and _OF_MANY.search(guard.text):
-            return "" if _counts_cards(script, guard.text) or _several(program, guard.text) else guard.text
+        named = [part for part in _conjuncts(guard.text) if _OF_MANY.search(part)]
+        if script is not None and undecided and named:
+            left = [part for part in named if not _counts_cards(script, part) and not _several(program, part)]
+            return guard.text if left else ""
     if not call.function or depth == 0:
         return ""
     above = [_chosen(program, source, other, depth - 1) for _, other in callers(source, call.function)]
     return above[0] if above and all(above) else ""
+
+
+def _conjuncts(text: str) -> list[str]:
+    """The conditions that must all hold: `a > 1` and `args.b` of `a > 1 and args.b`."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return [text]
+    both = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
+    return [ast.unparse(part) for part in node.values] if both and isinstance(node, ast.BoolOp) else [text]
 
 
 def _counts_cards(script: Script, text: str) -> bool:

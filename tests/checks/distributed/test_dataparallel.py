@@ -155,6 +155,9 @@ SETTINGS = """
     [
         ("cfg['multi_gpu']", Severity.NOTE),
         ("cfg['n_gpu'] > 1 and cfg['cuda']", Severity.NOTE),
+        ("torch.cuda.device_count() > 1 and cfg['data_parallel']", Severity.NOTE),
+        ("torch.cuda.device_count() > 1 and cfg['cuda']", Severity.WARNING),
+        ("torch.cuda.device_count() > 1 and len(opt.gpu_ids.split(',')) > 1", Severity.WARNING),
         ("len(cards) > 1", Severity.WARNING),
         ("torch.cuda.device_count() > 1", Severity.WARNING),
         ("len(opt.gpu_ids.split(',')) > 1", Severity.WARNING),
