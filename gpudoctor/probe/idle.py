@@ -41,7 +41,7 @@ class Idle:
         counts = known[1]
         if counts[0] > counts[1] and counts[0] >= FEW:
             return  # it has found some: believed
-        given, asked = _gradient(optimizer)
+        given, asked = self._gradient(optimizer)
         if asked:
             counts[0] += 1
             counts[1] += not given
@@ -79,13 +79,15 @@ class Idle:
         }  # fmt: skip
         self._probe.record("numeric", fields)
 
+    def _gradient(self, optimizer: Any) -> tuple[bool, bool]:
+        """Whether a parameter of an optimizer has a gradient, and whether one asks for it.
 
-def _gradient(optimizer: Any) -> tuple[bool, bool]:
-    """Whether a parameter of an optimizer has a gradient, and whether one asks for it."""
-    asked = False
-    for group in optimizer.param_groups:
-        for parameter in group["params"][:_MANY]:
-            if parameter.grad is not None:
-                return True, True
-            asked = asked or parameter.requires_grad
-    return False, asked
+        One of a class of the program's own is not asked: that would run the program's code.
+        """
+        asked, plain = False, self._probe.numerics.parameters.plain
+        for group in optimizer.param_groups:
+            for parameter in group["params"][:_MANY]:
+                if not plain(parameter) or parameter.grad is not None:
+                    return True, True
+                asked = asked or parameter.requires_grad
+        return False, asked
