@@ -97,7 +97,7 @@ def _crowded(recording: Recording) -> str:
     if found is None:
         return ""
     cpus = count(found.cpus, "CPU")
-    when = "meanwhile" if found.share > _ALWAYS else f"during {100 * found.share:.0f} % of the run"
+    when = "meanwhile" if found.share > _ALWAYS else f"during {_percent(found.share)} of the run"
     return (
         f" Other processes took {found.others:.2g} of the {cpus} {when}, and none was idle: "
         "alone the run would be faster."

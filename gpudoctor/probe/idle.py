@@ -24,42 +24,62 @@ _MOST = 16
 """Optimizers that are followed."""
 
 
+class _Followed:
+    """The steps of one optimizer."""
+
+    __slots__ = ("empty", "optimizer", "steps", "told")
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        self.steps = 0
+        """Steps that were looked at."""
+        self.empty = 0
+        """Those without any gradient."""
+        self.told = 0
+        """Steps that the recording says to be without; 0 where it says nothing."""
+
+    @property
+    def found(self) -> bool:
+        """Whether a step has found a gradient."""
+        return self.steps > self.empty
+
+
 class Idle:
     """Counts the steps of each optimizer, and those without any gradient."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._seen: dict[int, tuple[Any, list[int]]] = {}
+        self._seen: dict[int, _Followed] = {}
 
     def look(self, optimizer: Any) -> None:
         """An outermost optimizer is about to make its step."""
         known = self._seen.get(id(optimizer))
-        if known is None or known[0]() is not optimizer:
+        if known is None or known.optimizer() is not optimizer:
             if len(self._seen) >= _MOST:
                 return
-            known = self._seen[id(optimizer)] = weakref.ref(optimizer), [0, 0, 0]
-        counts = known[1]
-        if counts[0] > counts[1] and counts[0] >= FEW:
+            known = self._seen[id(optimizer)] = _Followed(optimizer)
+        if known.found and known.steps >= FEW:
             return  # it has found some: believed
         given, asked = self._gradient(optimizer)
-        if asked:
-            counts[0] += 1
-            counts[1] += not given
-            if given and counts[2]:  # it was told too soon
-                counts[2] = 0
-                self._record(optimizer, 0)
-            elif counts[0] == counts[1] and counts[0] in _TOLD:
-                self.tell()
+        if not asked:
+            return
+        known.steps += 1
+        known.empty += not given
+        if given and known.told:  # it was told too soon
+            known.told = 0
+            self._record(optimizer, 0)
+        elif not known.found and known.steps in _TOLD:
+            self.tell()
 
     def tell(self) -> None:
         """Write down the optimizers that never found a gradient, where another one has."""
-        if not any(steps > empty for _, (steps, empty, _) in self._seen.values()):
+        if not any(known.found for known in self._seen.values()):
             return
-        for reference, counts in self._seen.values():
-            optimizer, (steps, empty, told) = reference(), counts
-            if optimizer is not None and empty >= max(FEW, steps) and steps > told:
-                counts[2] = steps
-                self._record(optimizer, steps)
+        for known in self._seen.values():
+            optimizer = known.optimizer()
+            if optimizer is not None and not known.found and known.steps >= FEW and known.steps > known.told:
+                known.told = known.steps
+                self._record(optimizer, known.steps)
 
     def _record(self, optimizer: Any, steps: int) -> None:
         """So many steps without a gradient; 0: it has found one after all."""

@@ -3,12 +3,11 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Unavailable
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.reading.classes import built
-from gpudoctor.model.reading.loaders import Loader, loaders, trains
+from gpudoctor.model.reading.loaders import Loader, trains
 from gpudoctor.model.reading.origins import construction
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import script_at
+from gpudoctor.model.reading.recordings.written import training_loaders
 from gpudoctor.model.signs.source import Known, Script, Source
 
 _GENERATORS = frozenset(
@@ -58,8 +57,8 @@ class SameSeed(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
-        for loader in loaders(source):
-            workers = _workers(patient, loader)
+        for loader in training_loaders(patient):
+            workers = _workers(loader)
             if workers < _SEVERAL or loader.dataset is None or not trains(source, loader):
                 continue
             if not any(guard.never for guard in loader.call.guards):
@@ -120,22 +119,10 @@ class SameSeed(Check):
                 return
 
 
-def _workers(patient: Patient, loader: Loader) -> int:
-    """How many workers a loader has: as written, else as a recording of the run tells; 0 where neither does."""
-    told = loader.workers
-    if isinstance(told, Known):
-        whole = isinstance(told.value, int) and not isinstance(told.value, bool)
-        return int(told.value) if whole and isinstance(told.value, int) else 0
-    try:
-        ranks = patient.recording.ranks
-    except Unavailable:
-        return 0
-    counts = [0]
-    for item in (item for process in ranks for item in process.of("loader")):
-        where, lines = place_of(item), range(loader.call.node.lineno, (loader.call.node.end_lineno or 0) + 1)
-        if where is not None and where.line in lines and script_at(patient, where.path) is loader.script:
-            counts.append(int(item.get("workers") or 0))
-    return max(counts)
+def _workers(loader: Loader) -> int:
+    """How many workers a loader has; 0 where neither the source nor a recording tells."""
+    told = loader.workers.value if isinstance(loader.workers, Known) else None
+    return told if isinstance(told, int) and not isinstance(told, bool) else 0
 
 
 def _classes(script: Script) -> list[ast.ClassDef]:

@@ -8,7 +8,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
-    Measurement,
     Patient,
     Reads,
     Resource,
@@ -134,10 +133,7 @@ class Fragmented(Check):
             yield self.finding(
                 f"Device {memory.device}: segments in use have {size(bound)}, and at most {size(peak)} were in "
                 f"use at a time; {size(memory.loose)} of them are free and cannot be given back.",
-                evidence=tuple(
-                    Measurement(name=name, value=value, unit="B", reproduce=f"gpudoctor report {snapshot.path}")
-                    for name, value in values.items()
-                ),
+                evidence=tuple(measured(name, value, "B", snapshot) for name, value in values.items()),
                 confidence=Confidence.PROBABLE,
                 severity=Severity.NOTE,
                 cost=Cost(bytes=memory.loose),

@@ -8,7 +8,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
-    Measurement,
     Patient,
     Reads,
     Resource,
@@ -129,15 +128,7 @@ class GpuMemoryLeak(Check):
                 yield self.finding(
                     f"Of {kept.of} steps the memory that this line allocated in {kept.steps} is still held: "
                     f"{size(held.bytes)} on device {memory.device}, {size(held.bytes / kept.steps)} a step.",
-                    evidence=(
-                        spot(patient, place),
-                        Measurement(
-                            name="bytes_kept",
-                            value=held.bytes,
-                            unit="B",
-                            reproduce=f"gpudoctor report {snapshot.path}",
-                        ),
-                    ),
+                    evidence=(spot(patient, place), measured("bytes_kept", held.bytes, "B", snapshot)),
                     confidence=Confidence.CONFIRMED,
                     severity=Severity.WARNING,
                     cost=Cost(bytes=held.bytes),

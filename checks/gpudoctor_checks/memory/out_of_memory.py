@@ -9,7 +9,6 @@ from gpudoctor.model import (
     Cost,
     Finding,
     LogLine,
-    Measurement,
     Patient,
     Reads,
     Resource,
@@ -129,12 +128,7 @@ class OutOfMemory(Check):
                 evidence=(
                     *([spot(patient, Place(path=at.path, line=at.line))] if at.path else []),
                     *(
-                        Measurement(
-                            name=f"memory_{name}",
-                            value=value,
-                            unit="B",
-                            reproduce=f"gpudoctor report {snapshot.path}",
-                        )
+                        measured(f"memory_{name}", value, "B", snapshot)
                         for name, value in {"requested": last.requested, **known}.items()
                     ),
                 ),

@@ -166,13 +166,13 @@ class Fp16Unsafe(Check):
         for script, loop in source.training_loops:
             events = [event for event in loop.events if steady(event)] if loop.engine is None else []
             backward = next((e for e in events if e.call is not None and e.call.name in BACKWARD), None)
-            step = next((e for e in events if e.call is not None and e.call.name in STEP), None)
-            if backward is None or step is None:
+            steps = [event for event in events if event.call is not None and event.call.name in STEP]
+            if backward is None or not steps:
                 continue
             scaled = _scaled(events)
             if scaled is not None:
-                steps = (e for e in events if e.call is not None and e.call.name in STEP)
-                met = next((e for e in steps if Pass(source, loop).meet(scaled, e)), None)
+                one = Pass(source, loop)
+                met = next((step for step in steps if one.meet(scaled, step)), None)
                 if met is not None:
                     yield from self._never_unscaled(source, scaled, met)
             elif not _has_scaler(source):
@@ -182,7 +182,7 @@ class Fp16Unsafe(Check):
                     yield from self._cast(source, script)
 
     def _never_unscaled(self, source: Source, scaled: Event, step: Event) -> Iterator[Finding]:
-        if step.call is not None and not _steps_a_scaler(source):
+        if not _steps_a_scaler(source):
             yield self._found(
                 "The loss is scaled, and the optimizer steps without the scaler: its gradients are "
                 "65,536 times too large.",

@@ -94,8 +94,6 @@ ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
 """Class, packages, keyword, value and what it does, of engines that switch a facility on by an argument."""
 
 
-_LONGER = 1.1
-"""Times as long as the others from which on the steps with a facility are called longer."""
 WINDOWS = {
     "anomaly": ("torch.autograd.set_detect_anomaly", ANOMALY, True),
     "emit-nvtx|^nvtx": ("torch.autograd.profiler.emit_nvtx", "every operation is wrapped in a marker", False),
@@ -181,8 +179,7 @@ class DebugModeOn(Check):
             if on is None or on.share < self.limit("steps_covered"):
                 continue
             spans = [spot(patient, on.place)] if on.place is not None else []
-            longer = on.slower is not None and on.slower >= _LONGER
-            price = f"; with it a step takes {on.slower:.2g} times as long" if longer else ""
+            price = f"; with it a step takes {on.slower:.2g} times as long" if on.much_slower else ""
             yield confirmed(
                 self,
                 [item for item in suspected if _speaks_of(item, pattern)],

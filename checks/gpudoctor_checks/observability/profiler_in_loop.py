@@ -37,7 +37,7 @@ from gpudoctor.model.reading.recordings.costs import Site
 from gpudoctor.model.reading.recordings.instruments import instrumented
 from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.recordings.windows import coverage
+from gpudoctor.model.reading.recordings.windows import Coverage, coverage
 from gpudoctor.model.reading.windows.costs import profiler
 from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
@@ -45,8 +45,6 @@ from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
-_LONGER = 1.1
-"""Times as long as the others from which on the steps with a profiler are called longer."""
 
 
 class ProfilerInLoop(Check):
@@ -150,7 +148,6 @@ class ProfilerInLoop(Check):
         places = opened if inside and opened else [item.place for item in inside[:_PLACES]] or opened
         spans = list(cost.spans) or [spot(patient, place) for place in places]
         counts = not cost.sites and (on is None or on.what == "flop_counter")
-        slower = on.slower if on is not None else None
         # Steps with it against steps without tell what it costs beside its own time, whatever the device does.
         longer = (on.cost if on is not None else None) or 0.0
         share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
@@ -158,7 +155,7 @@ class ProfilerInLoop(Check):
         yield confirmed(
             self,
             suspected,
-            self._words(tool, own, covered, slower, spans),
+            self._words(tool, own, on, spans),
             whose=Whose.STEPS if longer else Whose.HOST,
             share=min(0.99, share) if share >= self.limit("share_noted") else None,
             worth=min(0.99, worth) if share >= self.limit("share_noted") else None,
@@ -170,21 +167,20 @@ class ProfilerInLoop(Check):
             facts=(("kind", "flops" if counts else "profiler"), ("how", "step"), ("period", 1)),
         )
 
-    def _words(
-        self, tool: str, own: float, covered: float, slower: float | None, spans: list[SourceSpan]
-    ) -> str:
+    def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
         """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
-        on = f"was on in {percent(covered)} of the steps"
-        longer = slower is not None and slower >= _LONGER
+        covered = f"was on in {percent(on.share if on is not None else 0.0)} of the steps"
+        slower = on.slower if on is not None else None
+        longer = on is not None and on.much_slower
         if own >= self.limit("share_noted"):
-            words = f"takes {percent(own)} of the time for its own work" + (f", and {on}" if covered else "")
+            words = f"takes {percent(own)} of the time for its own work" + (f", and {covered}" if on else "")
             words += f", which were {slower:.2g} times as long as the others" if longer else ""
         elif longer:
-            words = f"{on}, and made them {slower:.2g} times as long"
+            words = f"{covered}, and made them {slower:.2g} times as long"
         elif slower is None:
-            words = f"{on}; too few steps ran without it to show what it costs"
+            words = f"{covered}; too few steps ran without it to show what it costs"
         else:
-            words = on
+            words = covered
         return f"{tool} {words}{at(spans)}."
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:

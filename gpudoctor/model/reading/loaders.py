@@ -184,7 +184,7 @@ def trains(source: Source, loader: Loader) -> bool:
     named = any(_says(word, _TRAINING) for word in words)
     if not own or (not named and any(_says(word, _EVALUATION) for word in words)):
         return False
-    others = [other for other in every_loader(source) if other is not loader]
+    others = [other for other in every_loader(source) if other.call is not loader.call]
     shared = any(loop in own for other in others for _, loop in other.loops)
     return not shared or named
 

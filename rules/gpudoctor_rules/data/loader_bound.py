@@ -199,7 +199,7 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     where = str(finding.fact("feeder"))
     yield Remedy(
         id="DATA001-feeder",
-        title="less work for each batch in the processes that fill the queue",
+        title="Do less work for each batch in the processes that fill the queue",
         steps=(
             f"{where}: make before the loop what is the same for each batch (sets, tables, pools to draw from)",
             "draw whole batches with NumPy or torch instead of item by item in Python",
@@ -210,7 +210,7 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if workers > 1:
         yield Remedy(
             id="DATA001-feeders",
-            title=f"up to {workers} such processes",
+            title=f"Start up to {workers} such processes",
             steps=(f"start {workers} processes at most ({why})", "give each a seed of its own"),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,

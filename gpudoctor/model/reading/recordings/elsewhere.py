@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.costs import lines, place_of
 from gpudoctor.model.reading.recordings.judged import recorded, script_at, source_of
 from gpudoctor.model.severity import Confidence
 from gpudoctor.model.signs.recording import Recording
@@ -59,11 +59,7 @@ def _extent(script: Script, loop: Loop) -> tuple[int, int]:
 def _seen(recording: Recording) -> Iterator[tuple[str, int]]:
     """Places where the ranks' main threads were: where their steps ended, and what the sampler saw."""
     for process in recording.ranks:
-        for record in process.of("loop"):
-            where = place_of(record)
-            if where is not None:
-                yield where.path, where.line
-        for record in process.of("lines"):
-            for _, path, line, _, _ in record.get("counts") or ():
-                if path is not None and line:
-                    yield str(path), int(line)
+        ends = map(place_of, process.of("loop"))
+        for place in (*ends, *(item.place for item in lines(process))):
+            if place is not None:
+                yield place.path, place.line

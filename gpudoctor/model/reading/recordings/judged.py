@@ -23,6 +23,7 @@ from gpudoctor.model.reading.recordings.facts import on_gpu, uses_device
 from gpudoctor.model.reading.recordings.numbers import gpu_use
 from gpudoctor.model.reading.recordings.steady import Steady, steady
 from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.unavailable import Unavailable
@@ -206,8 +207,10 @@ def processes(patient: Patient) -> tuple[Process, ...]:
     return recording.ranks if recording is not None else ()
 
 
-def measured(name: str, value: float | str, unit: str = "1", recording: Recording | None = None) -> Measurement:
-    """A number (or a word on one) out of the recording, with the command that shows it again."""
+def measured(
+    name: str, value: float | str, unit: str = "1", recording: Recording | MemorySnapshot | None = None
+) -> Measurement:
+    """A number (or a word on one) out of a recording or a snapshot, with the command that shows it again."""
     shown = f"gpudoctor report {recording.path}" if recording is not None else None
     rounded = round(value, 6 if unit in {"s", "1"} else 3) if isinstance(value, float) else value
     return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)

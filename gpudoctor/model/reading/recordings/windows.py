@@ -8,6 +8,9 @@ from statistics import median
 from gpudoctor.model.reading.recordings.costs import Place, place_of
 from gpudoctor.model.reading.recordings.steady import Steady, counts
 
+_LONGER = 1.1
+"""Times as long as the others from which on steps with it are called longer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
@@ -31,6 +34,11 @@ class Coverage:
             return None
         longer = max(0.0, self.slower - 1) * self.share
         return longer / (1 + longer)
+
+    @property
+    def much_slower(self) -> bool:
+        """Whether the steps with it are called longer than the others."""
+        return self.slower is not None and self.slower >= _LONGER
 
 
 def coverage(state: Steady, pattern: str) -> Coverage | None:
