@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
+from gpudoctor.model.track_record import track_record_text
 
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""
@@ -80,6 +81,8 @@ class Page:
     severity: Severity
     maturity: Maturity
     thresholds: tuple[Threshold, ...]
+    track_record: str
+    """How often its warnings from source alone were right on public code, in words; "" when none was judged."""
     answered: bool
     """True when a rule prescribes remedies for it."""
     no_rule: str | None
@@ -138,6 +141,7 @@ def read_page(check: type[Check], *, answered: bool) -> Page:
         severity=check.severity,
         maturity=check.maturity,
         thresholds=check.thresholds,
+        track_record=track_record_text(check.track_record, check.costs_time) if check.track_record else "",
         answered=answered,
         no_rule=check.no_rule,
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.rule import Rule
     from gpudoctor.model.severity import Confidence, Severity
     from gpudoctor.model.threshold import Threshold
+    from gpudoctor.model.track_record import TrackRecord
     from gpudoctor.model.unavailable import Absent, ReaderCrashed, Reading, Unavailable
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "Summary",
     "TextEdit",
     "Threshold",
+    "TrackRecord",
     "Unavailable",
     "Whose",
 ]
@@ -93,6 +95,7 @@ _HOMES = {
     "rule": "Rule",
     "severity": "Confidence Severity",
     "threshold": "Threshold",
+    "track_record": "TrackRecord",
     "unavailable": "Absent ReaderCrashed Reading Unavailable",
 }
 """Module to the names that live in it."""

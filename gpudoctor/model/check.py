@@ -10,6 +10,7 @@ from gpudoctor.model.finding import Code, Cost, Finding, Resource
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.threshold import Threshold
+from gpudoctor.model.track_record import TrackRecord, weighed
 
 
 class Reads(Enum):
@@ -49,6 +50,10 @@ class Check(ABC):
     """Its life."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     """Every number it compares with."""
+    track_record: ClassVar[TrackRecord | None] = None
+    """How often its warnings from source alone were right on public code; None when none was judged."""
+    costs_time: ClassVar[bool] = False
+    """Whether its warnings are of lost time, which a run measures: a suspicion may wait for the run."""
     no_rule: ClassVar[str | None] = None
     """Why no rule answers it, when none does."""
 
@@ -76,11 +81,14 @@ class Check(ABC):
         effect_of: Code | None = None,
         facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     ) -> Finding:
-        """A finding that carries this check's code, name and default severity."""
+        """A finding that carries this check's code, name and default severity.
+
+        A suspected loss of time is a note when the check's track record is poor: nobody has measured it.
+        """
         return Finding(
             code=self.code,
             name=self.name,
-            severity=severity or self.severity,
+            severity=self._weighed(severity or self.severity, confidence),
             confidence=confidence,
             message=message,
             evidence=evidence,
@@ -90,3 +98,6 @@ class Check(ABC):
             effect_of=effect_of,
             facts=facts,
         )
+
+    def _weighed(self, severity: Severity, confidence: Confidence) -> Severity:
+        return weighed(severity, confidence, self.track_record) if self.costs_time else severity

@@ -75,6 +75,11 @@ def page_markdown(page: Page) -> str:
         lines += [f"## {section.heading}", "", section.text, ""]
     if page.manual is None:
         lines += [page.text, ""]
+    if page.track_record:
+        lines += [
+            f"Track record: {page.track_record} ([how it was judged](../eyes-on.md)).",
+            "",
+        ]
     if page.no_rule:
         lines += [f"No remedy is prescribed: {page.no_rule}", ""]
     if page.thresholds:
@@ -126,6 +131,7 @@ def _summary(page: Page) -> JsonObject:
         "reads": [kind.value for kind in page.reads],
         "severity": page.severity.value,
         "maturity": page.maturity.value,
+        "track_record": page.track_record or None,
         "prescribes": page.answered,
         "no_rule": page.no_rule,
         "thresholds": [

@@ -2,7 +2,11 @@
 
 import importlib.util
 import json
+from collections import Counter
 from pathlib import Path
+
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.model import TrackRecord
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,3 +18,14 @@ def test_the_page_is_what_the_data_say():
     spec.loader.exec_module(eyes_on)
     made = eyes_on.section(json.loads(eyes_on.DATA.read_text(encoding="utf-8")))
     assert f"{eyes_on.BEGIN}\n{made}\n{eyes_on.END}" in eyes_on.PAGE.read_text(encoding="utf-8")
+
+
+def test_every_check_carries_its_track_record():
+    judged = Counter()
+    for path in sorted((ROOT / "benchmarks" / "data").glob("eyes-on-*.json")):
+        for item in json.loads(path.read_text(encoding="utf-8"))["judged"]:
+            if item["severity"] == "warning":
+                judged[item["code"], item["verdict"]] += 1
+    codes = {code for code, _ in judged}
+    said = {code: check.track_record for code, check in load_registry().checks.items() if check.track_record}
+    assert said == {code: TrackRecord(judged[code, "right"], judged[code, "wrong"]) for code in codes}

@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.reading.families import COMMON, Family, family
@@ -86,6 +87,7 @@ class LoraMisfit(Check):
 
     code = Code("CFG007")
     name = "lora-misfit"
+    track_record = TrackRecord(right=0, wrong=2)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.WARNING
     thresholds = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole
 from gpudoctor.model.reading.recordings.feeders import feeders
@@ -74,6 +74,8 @@ class LoaderBound(Check):
 
     code = Code("DATA001")
     name = "loader-bound"
+    track_record = TrackRecord(right=5, wrong=7)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
@@ -56,6 +57,8 @@ class WorkersMisfit(Check):
 
     code = Code("DATA003")
     name = "workers-misfit"
+    track_record = TrackRecord(right=2, wrong=3)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.reading.device_use import Target
 from gpudoctor.model.reading.parallel import DDP, SHARDED
 from gpudoctor.model.reading.program import calls_function, enclosing
@@ -47,6 +47,8 @@ class BackendSlow(Check):
 
     code = Code("DIST006")
     name = "backend-slow"
+    track_record = TrackRecord(right=1, wrong=0)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 

@@ -4,7 +4,18 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+    Unavailable,
+)
 from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.devices import VARIABLE, job_gpus
 from gpudoctor.model.reading.assignments import assignments
@@ -57,6 +68,8 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
+    track_record = TrackRecord(right=16, wrong=5)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

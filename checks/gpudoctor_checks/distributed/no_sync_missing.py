@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
 from gpudoctor.model.reading.parallel import DDP, wrappers
 from gpudoctor.model.reading.places import line_at
 from gpudoctor.model.reading.programs import Program, training_programs
@@ -40,6 +40,7 @@ class NoSyncMissing(Check):
 
     code = Code("DIST003")
     name = "no-sync-missing"
+    track_record = TrackRecord(right=1, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.reading.loss_flow import LossFlow
 from gpudoctor.model.reading.optimizers import assignments_to
@@ -76,6 +76,7 @@ class AccumulationWrong(Check):
 
     code = Code("LOOP003")
     name = "accumulation-wrong"
+    track_record = TrackRecord(right=3, wrong=3)
     reads = frozenset({Reads.SOURCE})
     severity = Severity.WARNING
 

@@ -4,7 +4,18 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+    TrackRecord,
+)
 from gpudoctor.model.reading.places import line_at, place
 from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic
 from gpudoctor.model.signs.source import Guard, Known, Value
@@ -42,6 +53,7 @@ class ClipMisplaced(Check):
 
     code = Code("LOOP004")
     name = "clip-misplaced"
+    track_record = TrackRecord(right=1, wrong=0)
     reads = frozenset({Reads.SOURCE})
     severity = Severity.WARNING
 

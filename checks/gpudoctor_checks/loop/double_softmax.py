@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.reading.places import extent, line_at, resolved_calls
@@ -104,6 +105,7 @@ class DoubleSoftmax(Check):
 
     code = Code("LOOP006")
     name = "double-softmax"
+    track_record = TrackRecord(right=0, wrong=2)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (

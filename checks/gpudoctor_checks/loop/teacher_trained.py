@@ -5,7 +5,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, named_layers, resolved, verb
 from gpudoctor.model.reading.optimizers import optimizers
 from gpudoctor.model.reading.places import place
@@ -70,6 +81,7 @@ class TeacherTrained(Check):
 
     code = Code("LOOP011")
     name = "teacher-trained"
+    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

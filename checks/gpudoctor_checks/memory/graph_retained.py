@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
 )
 from gpudoctor.model.amounts import size
 from gpudoctor.model.reading.graph import GraphFlow
@@ -81,6 +82,7 @@ class GraphRetained(Check):
 
     code = Code("MEM003")
     name = "graph-retained"
+    track_record = TrackRecord(right=2, wrong=4)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
     Unavailable,
     Whose,
 )
@@ -85,6 +86,7 @@ class Fp16Unsafe(Check):
 
     code = Code("NUM006")
     name = "fp16-unsafe"
+    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
         Threshold(

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.reading.families import family
@@ -126,6 +127,7 @@ class LearningRateOutOfBand(Check):
 
     code = Code("NUM009")
     name = "learning-rate-out-of-band"
+    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
         Threshold(

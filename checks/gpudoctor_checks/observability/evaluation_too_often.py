@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
     Whose,
 )
 from gpudoctor.model.reading.cadence import full_batch, often, option_of
@@ -87,6 +88,8 @@ class EvaluationTooOften(Check):
 
     code = Code("OBS004")
     name = "evaluation-too-often"
+    track_record = TrackRecord(right=0, wrong=1)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -5,7 +5,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.reading.cadence import brief, measures, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import OFTEN, is_metric, samples_around
@@ -74,6 +85,8 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
+    track_record = TrackRecord(right=32, wrong=7)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

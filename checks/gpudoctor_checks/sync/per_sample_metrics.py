@@ -4,7 +4,18 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.reading.cadence import full_batch, often, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import is_metric, samples_around
@@ -56,6 +67,8 @@ class PerSampleMetrics(Check):
 
     code = Code("SYNC004")
     name = "per-sample-metrics"
+    track_record = TrackRecord(right=0, wrong=1)
+    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -31,6 +31,8 @@ def render_manual_page(page: Page, *, width: int) -> str:
 
 def _facts(page: Page) -> list[tuple[str, str]]:
     facts = [("reads", ", ".join(kind.value for kind in page.reads)), ("maturity", page.maturity.value)]
+    if page.track_record:
+        facts.append(("track record", page.track_record))
     if page.no_rule:
         facts.append(("remedies", f"none prescribed: {page.no_rule}"))
     facts.append(("silence it", f"# gpudoctor: ignore[{page.code}] reason, or --ignore {page.code}"))
