@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +24,10 @@ FORMATS = ("text", "json", "markdown")
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 _FILES = {".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".sh", ".sbatch"}
 _LONGEST_TRACE = 86_400
+_COUNTED = re.compile(r"(\d{1,6})\s*[xX*]\s*(\S.*)")
+"""Several cards in one word: 2x24GiB, 8 x H100."""
+_SHARED = "fsdp2"
+"""Data parallelism on several GPUs where none is named: what torch itself recommends for large models."""
 USUAL = ("full", "lora", "qlora")
 """Methods that stand side by side when none is named."""
 
@@ -54,7 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="size (7b), family and size (llama-3-8b), config.json, folder or hub id",
     )
-    parser.add_argument("--gpu", metavar="NAME|BYTES", help="the card: H100, RTX 4090, 24GiB, 80GB")
+    parser.add_argument(
+        "--gpu", metavar="NAME|BYTES", help="the card: H100, RTX 4090, 24GiB, 80GB; several: 2x24GiB"
+    )
     more = parser.add_argument_group("more answers")
     more.add_argument("--fit", action="store_true", help="search what fits the card, fastest first")
     more.add_argument(
@@ -96,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         check_output(arguments)
     check_flags(arguments)
+    _count_cards(arguments)
     answer = _answer(arguments)
     text = _render(answer, arguments)
     if arguments.plot is not None:
@@ -109,6 +117,34 @@ def run(arguments: argparse.Namespace) -> int:
 
         write_text(text, sys.stdout, rendered=True)
     return 1 if answer.fits is False and not answer.own else exit_code(answer)
+
+
+def _count_cards(arguments: argparse.Namespace) -> None:
+    """Take `--gpu 2x24GiB` for `--gpu 24GiB --gpus 2`."""
+    counted = _COUNTED.fullmatch(arguments.gpu or "")
+    if counted is None:
+        return
+    cards = int(counted[1])
+    if cards < 1 or arguments.gpus not in (None, cards):
+        raise UsageError(
+            f"--gpu {arguments.gpu} names {cards} GPUs and --gpus {arguments.gpus}; give one number"
+            if cards
+            else f"--gpu {arguments.gpu} names no GPU; give 1 or more"
+        )
+    arguments.gpu, arguments.gpus = counted[2], cards
+
+
+def _shared_out(fields: dict[str, Any]) -> list[str]:
+    """Of a training on several GPUs that says nothing of data parallelism: FSDP2, and that it was assumed."""
+    cards = fields.get("gpus", 1) * fields.get("nodes", 1)
+    split = fields.get("tp", 1) * fields.get("pp", 1) * fields.get("cp", 1)
+    if "parallel" in fields or fields.get("mode") == "inference" or split < 1 or cards <= split:
+        return []
+    fields["parallel"] = _SHARED
+    return [
+        f"--parallel {_SHARED}: weights, gradients and optimizer are divided over the {cards // split} GPUs;"
+        " ddp keeps all of them on each"
+    ]
 
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
@@ -194,7 +230,7 @@ def _asked(arguments: argparse.Namespace) -> tuple["Found", dict[str, Any], list
                 f"{', '.join(targets)}: names no model; add --model (7b, llama-3-8b, a config.json)"
             )
     found = find_model(model, numbers)
-    return found, fields, [*found.assumptions, *assumptions]
+    return found, fields, [*found.assumptions, *assumptions, *_shared_out(fields)]
 
 
 def _names_a_model(target: str) -> bool:

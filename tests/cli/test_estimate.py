@@ -387,3 +387,36 @@ def test_no_other_command_is_imported():
         "sys.exit('gpudoctor.cli.check' in sys.modules or 'gpudoctor.cli.list' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("gpu", ["2x24GiB", "2 x 24GiB", "2X24GiB"])
+def test_several_cards_in_one_word(data, gpu):
+    one = data("--model", "7b", "--gpu", gpu)
+    assert one == data("--model", "7b", "--gpu", "24GiB", "--gpus", "2")
+    assert one == data("--model", "7b", "--gpu", gpu, "--gpus", "2")
+    ddp = data("--model", "7b", "--gpu", gpu, "--parallel", "ddp")
+    assert one["total_bytes"] < ddp["total_bytes"]
+
+
+def test_what_is_assumed_of_several_cards_is_said(ask):
+    code, out, _ = ask("--model", "7b", "--gpu", "2x24GiB")
+    assert code == 0
+    assert "2 GPUs, fsdp2" in out
+    assert "--parallel fsdp2: weights, gradients and optimizer are divided over the 2 GPUs" in " ".join(
+        out.split()
+    )
+    _, named, _ = ask("--model", "7b", "--gpu", "2x24GiB", "--parallel", "zero3")
+    assert "ddp keeps all of them" not in " ".join(named.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--gpu", "2x24GiB", "--gpus", "4"], "--gpu 2x24GiB names 2 GPUs and --gpus 4; give one number"),
+        (["--gpu", "0x24GiB"], "--gpu 0x24GiB names no GPU; give 1 or more"),
+    ],
+)
+def test_numbers_of_cards_that_contradict(ask, flags, said):
+    code, _, err = ask("--model", "7b", *flags)
+    assert code == 2
+    assert said in err

@@ -56,7 +56,7 @@ def refused(capsys):
         ("--model 7b --dtype fp16 --mixed-precision bf16 --method full", "mixes two 16-bit types"),
         ("--model 7b --checkpointing --no-checkpointing", "not allowed with"),
         ("--model 7b --gpus 3 --tp 3", "--tp 3 must divide the 32 heads"),
-        ("--model 7b --gpus 8", "--parallel none leaves 8 of 8 GPUs without a part"),
+        ("--model 7b --gpus 8 --parallel none", "--parallel none leaves 8 of 8 GPUs without a part"),
         ("--model 7b --gpus 0", "--gpus is 0"),
         ("--model 7b --gpus 8 --tp 3", "must divide the 8 GPUs"),
         ("--model 7b --gpus 64 --pp 64", "more than the 32 layers"),
