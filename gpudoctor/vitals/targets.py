@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -102,10 +103,18 @@ def _kind(path: Path) -> TargetKind:
     return _kind_of_file(path)
 
 
+_RECORDED = frozenset({"recording.json", "machine.gdr"})
+"""What `gpudoctor run` writes into the folder of a recording."""
+
+
 def _refuse_empty(folder: Path) -> None:
     """Raise when a folder holds nothing that check reads; a look at its first files, links not followed."""
     try:
-        os.listdir(folder)
+        if _RECORDED.intersection(os.listdir(folder)):
+            raise UsageError(
+                f"{folder}: a recording of `gpudoctor run`; "
+                f"it is read by `gpudoctor report {shlex.quote(str(folder))}`"
+            )
     except OSError as error:
         raise _Unreadable(f"{folder}: this folder cannot be read: {error.strerror or error}") from None
     seen = 0

@@ -40,6 +40,12 @@ def test_empty_folder(tmp_path):
     refused(gpudoctor("check", str(tmp_path)), 2, "nothing to examine")
 
 
+def test_the_folder_of_a_recording(tmp_path):
+    (tmp_path / "run 1").mkdir()
+    (tmp_path / "run 1" / "recording.json").write_text("{}")
+    refused(gpudoctor("check", "run 1", cwd=tmp_path), 2, "a recording", "gpudoctor report 'run 1'")
+
+
 def test_binary_file(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"\x00\x01\x02" * 100)
     refused(gpudoctor("check", "model.bin", cwd=tmp_path), 3, "model.bin: a binary file")
