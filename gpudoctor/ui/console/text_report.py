@@ -255,8 +255,9 @@ def _next_step(canvas: Canvas, report: Report) -> None:
     """What to type next: the edits, where there are some, and the manual page of the first finding."""
     edits = [edit for item in report.findings for remedy in item.remedies for edit in remedy.edits]
     # What was watched is a pid, what was recorded is a run; what can be mended is its script.
-    of_a_run = report.subject.kind in {"process", "recording", "command"}
-    named = dict.fromkeys(edit.path for edit in edits) if of_a_run else report.subject.targets
+    of_a_run = report.subject.kind in {"process", "recording"}
+    examined = () if of_a_run else report.subject.targets
+    named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
     if named and edits:
         targets = " ".join(shlex.quote(target) for target in named)
         canvas.literal(f"mend it: gpudoctor check {targets} --diff")
