@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
-from gpudoctor.model.amounts import count
+from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.reading.saved_gpus import not_held
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
@@ -167,6 +168,30 @@ def _elsewhere(case: Examined) -> str:
     return ""
 
 
+def _file_cut(case: Examined) -> str:
+    log = optional(lambda: case.patient.kernel_log)
+    return "no Xid event is in what could be read of it" if log is not None and log.problems else ""
+
+
+def _xid_unseen(case: Examined) -> str:
+    looked = any(isinstance(item, Passed) and not item.silenced for item in case.outcomes)
+    return "" if looked else "no check passed"
+
+
+def _gpus_unlisted(case: Examined) -> str:
+    survey = optional(lambda: case.patient.gpu_survey)
+    if survey is None or not survey.unlisted:
+        return ""
+    listed = len(survey.gpus) + len(survey.lost)
+    return f"the file lists {listed} of {listed + survey.unlisted} GPUs"
+
+
+def _readings_missing(case: Examined) -> str:
+    survey = optional(lambda: case.patient.gpu_survey)
+    missing = not_held(survey, needed=True) if survey is not None else []
+    return f"the file does not hold {joined(missing)}" if missing else ""
+
+
 def _severe(case: Ran) -> str:
     severe = sum(item.finding.severity is not Severity.NOTE for item in case.ranked)
     return f"{count(severe, 'finding')} above a note" if severe else ""
@@ -282,6 +307,27 @@ JOB_HEALTHY = Claim(
     says="looks healthy",
     needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
 )
+NO_XID = Claim(
+    name="no-xid",
+    commands=("report",),
+    says="and no Xid event",
+    needs=(
+        Need(name="a check passed that looks for Xid events", missing=_xid_unseen),
+        Need(name="the whole log was read", missing=_file_cut),
+    ),
+)
+SAVED_GPUS_WELL = Claim(
+    name="saved-gpus-well",
+    commands=("report",),
+    says="Nothing is wrong with",
+    needs=(
+        CRASHED,
+        PASSED,
+        Need(name="the file lists a GPU that answered", missing=_no_gpu),
+        Need(name="the file lists every GPU", missing=_gpus_unlisted),
+        Need(name="the file holds errors, clocks, temperatures, power and link", missing=_readings_missing),
+    ),
+)
 RUN_HEALTHY: Claim[Ran] = Claim(
     name="run-healthy",
     commands=("run", "report", "verify"),
@@ -347,7 +393,8 @@ CURED: Claim[TrialRow] = Claim(
     ),
 )
 CLAIMS = (
-    MACHINE_HEALTHY, JOB_HEALTHY, RUN_HEALTHY, REST_WELL, WATCH_WELL, OTHER_SPEED, PROVEN, CURED
+    MACHINE_HEALTHY, JOB_HEALTHY, NO_XID, SAVED_GPUS_WELL, RUN_HEALTHY, REST_WELL, WATCH_WELL,
+    OTHER_SPEED, PROVEN, CURED
 )  # fmt: skip
 """Every sentence that calls something well, better or cured, of every command."""
 

@@ -128,8 +128,12 @@ def _remarks(patient: Patient) -> Iterator[str]:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
-    if patient.kind is PatientKind.RECORDING and (log := _or_none(patient.signs.kernel_log.take)):
-        yield from log.problems
+    if patient.kind is PatientKind.RECORDING:
+        if log := _or_none(patient.signs.kernel_log.take):
+            yield from log.problems
+        survey = _or_none(patient.signs.gpu_survey.take)
+        if survey and not recording:
+            yield from survey.problems
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (f"{file.path}: {note}" for note in file.notes)
@@ -185,12 +189,23 @@ def _prescribe(
         try:
             for remedy in kind().prescribe(finding, patient):
                 known = knowable(_supported(_editable(remedy), patient), finding, patient)
-                remedies.append(_bounded(known, finding))
+                remedies.append(_placed(_bounded(known, finding), patient))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
             trouble.append(f"the rule for {finding.code} failed: {type(error).__name__}: {error}")
     return tuple(remedies)
+
+
+def _placed(remedy: Remedy, patient: Patient) -> Remedy:
+    """The remedy with the machine that it is for, where a file that it wrote was examined."""
+    if patient.kind is not PatientKind.RECORDING:
+        return remedy
+    log = _or_none(patient.signs.kernel_log.take)
+    survey = _or_none(patient.signs.gpu_survey.take)
+    if not ((log and log.saved) or (survey and survey.saved)):
+        return remedy
+    return replace(remedy, title=f"{remedy.title} (on the machine that wrote the log)")
 
 
 def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: Registry) -> Ranked:
