@@ -328,6 +328,10 @@ SAVED_GPUS_WELL = Claim(
         Need(name="the file holds errors, clocks, temperatures, power and link", missing=_readings_missing),
     ),
 )
+CRASHED_RUN: Need[Ran] = Need(name="no check crashed", missing=_crashed)
+STEPS = Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps)
+RANKS = Need(name="every rank reported", missing=_ranks_unseen)
+DEVICE = Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen)
 RUN_HEALTHY: Claim[Ran] = Claim(
     name="run-healthy",
     commands=("run", "report", "verify"),
@@ -335,11 +339,11 @@ RUN_HEALTHY: Claim[Ran] = Claim(
     needs=(
         Need(name="it ended well", missing=_ended_badly),
         Need(name="no finding is above a note", missing=_severe),
-        Need(name="no check crashed", missing=_crashed),
-        Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps),
+        CRASHED_RUN,
+        STEPS,
         Need(name="its time is computation, or a finding explains the rest", missing=_unexplained),
-        Need(name="every rank reported", missing=_ranks_unseen),
-        Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen),
+        RANKS,
+        DEVICE,
     ),
 )
 REST_WELL: Claim[Ran] = Claim(
@@ -347,21 +351,23 @@ REST_WELL: Claim[Ran] = Claim(
     commands=("run", "report", "verify"),
     says="nothing else is worth your time",
     needs=(
-        Need(name="no check crashed", missing=_crashed),
-        Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps),
+        CRASHED_RUN,
+        STEPS,
         Need(name=f"no note is about {MUCH:.0%} of the time or more", missing=_dear_note),
-        Need(name="every rank reported", missing=_ranks_unseen),
-        Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen),
+        RANKS,
+        DEVICE,
     ),
 )
+SAMPLES = Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples)
+WATCHED_GPUS = Need(name="the GPUs were read, where there are any", missing=_gpus_unread)
 WATCH_WELL: Claim[ProcessWindow] = Claim(
     name="watch-well",
     commands=("watch",),
     says="Nothing wrong was found",
     needs=(
-        Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples),
+        SAMPLES,
         Need(name="most of its time is computation", missing=_time_lost),
-        Need(name="the GPUs were read, where there are any", missing=_gpus_unread),
+        WATCHED_GPUS,
     ),
 )
 OTHER_SPEED: Claim[Compared] = Claim(
@@ -402,3 +408,24 @@ CLAIMS = (
 def health(case: Examined) -> Claim[Examined]:
     """The claim that an examination without a run can make."""
     return MACHINE_HEALTHY if case.patient.kind is PatientKind.MACHINE else JOB_HEALTHY
+
+
+def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
+    """What was not seen and must have been for a claim of health, a clause each."""
+    if isinstance(case, Ran):
+        return tuple(clause for need in (CRASHED_RUN, STEPS, RANKS, DEVICE) if (clause := need.missing(case)))
+    if isinstance(case, ProcessWindow):
+        return tuple(clause for need in (SAMPLES, WATCHED_GPUS) if (clause := need.missing(case)))
+    claim = _claim(case.patient)
+    return tuple(claim.lacks(case)) if claim is not None else ()
+
+
+def _claim(patient: Patient) -> Claim[Examined] | None:
+    """The claim that an examination can make; None for what makes none, a memory snapshot or readings alone."""
+    if patient.kind is not PatientKind.RECORDING:
+        return health(Examined(patient=patient, outcomes=()))
+    log = optional(lambda: patient.kernel_log)
+    if log is not None and log.saved:
+        return NO_XID
+    survey = optional(lambda: patient.gpu_survey)
+    return SAVED_GPUS_WELL if survey is not None and survey.saved else None

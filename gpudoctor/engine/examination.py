@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
+from gpudoctor.engine.claims import Examined, Ran, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
 from gpudoctor.engine.registry import Registry
@@ -256,6 +257,7 @@ def _summary(
     severities = [item.finding.severity for item in ranked]
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
+        unexamined=_unexamined(patient, ranked, outcomes, run, incomplete=incomplete),
         promise=promised(patient, ranked, outcomes, run),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),
@@ -265,6 +267,22 @@ def _summary(
         skipped=sum(isinstance(item, Skipped) and not item.deselected for item in outcomes),
         crashed=sum(isinstance(item, Crashed) for item in outcomes),
     )
+
+
+def _unexamined(
+    patient: Patient,
+    ranked: tuple[Ranked, ...],
+    outcomes: list[Outcome],
+    run: RunSummary | None,
+    *,
+    incomplete: bool,
+) -> tuple[str, ...]:
+    recording = _or_none(patient.signs.recording.take) if run is not None else None
+    if run is not None and recording is not None and recording.ranks:
+        return unexamined(Ran(recording=recording, run=run, bound=1.0, outcomes=outcomes))
+    if patient.kind is PatientKind.PROCESS:
+        return unexamined(patient.process)
+    return unexamined(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
 
 
 def describe(patient: Patient) -> Subject:
