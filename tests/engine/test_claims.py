@@ -302,6 +302,10 @@ def test_what_lacks_one_is_not(claim, need):
         (lambda: saved_gpus(Sick), "The machine that wrote file"),
         (lambda: saved_gpus(unlisted=6), "(1 check passed), but the file lists 2 of 8 GPUs."),
         (lambda: saved_log(problems=("cut",)), "; no Xid event is in what could be read of it."),
+        (
+            lambda: watch(gaps=(Gap(panel="gpu", reason="no driver library is here", fix="install it"),)),
+            "what there is to gain is unknown: the GPUs were not read (no driver library is here).",
+        ),
         (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
         (lambda: run(steps=15, table=make_steps(15, **SLOW)), " of 12 steady steps are no computation: let it"),
     ],
