@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def meant_instead(words: Sequence[str]) -> str:
-    """A sentence that says what to type; "" where the words hold no command. `words` follow `gpudoctor check`."""
+    """What to type, as a sentence; "" where the words after `gpudoctor check` hold no command."""
     for place, word in enumerate(words):
         if word.startswith("-") or os.path.isfile(word):
             if word.endswith(".py") and (rest := words[place + 1 :]):

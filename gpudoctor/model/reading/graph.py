@@ -136,14 +136,16 @@ class GraphFlow:
         An object whose code was followed gives what that code returns, and not all that it holds.
         """
         parts = list(ast.walk(node))
-        callees = {
+        apart = {
             inner
             for part in parts
             if isinstance(part, ast.Call) and self._followed(part)
             for inner in ast.walk(part.func)
         }
+        # `self.weight` reads the weight, and not the whole object.
+        apart |= {part.value for part in parts if isinstance(part, ast.Attribute) and _is_self(part.value)}
         for part in parts:
-            if part in callees:
+            if part in apart:
                 continue
             if isinstance(part, ast.Name | ast.Attribute):
                 yield self._scopes.key(ast.unparse(part), via)
@@ -369,6 +371,10 @@ def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
         yield from node.args
     if loop.engine is not None and isinstance(node, ast.Return) and node.value is not None and not event.via:
         yield from node.value.values if isinstance(node.value, ast.Dict) else [node.value]
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _within(key: Key, wanted: set[Key]) -> bool:
