@@ -99,6 +99,22 @@ def _with_negatives(words: list[str]) -> list[str]:
     return joined
 
 
+def _refuse_a_command(words: Sequence[str]) -> None:
+    """Say what to type to somebody who wrote `gpudoctor check torchrun ...`."""
+    if words[0] != "check" or len(words) < 2 or words[1].startswith("-"):
+        return
+    from gpudoctor.cli.meant import meant_instead, starts_a_command
+
+    if starts_a_command(words[1:]):
+        raise UsageError(meant_instead(words[1:]))
+
+
+def _meant(words: Sequence[str]) -> str:
+    from gpudoctor.cli.meant import meant_instead
+
+    return meant_instead(words)
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line. What follows `--` belongs to the user's script: `arguments.script_arguments`."""
     words = list(argv)
@@ -109,12 +125,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not words:
         build_parser().print_help(sys.stderr)
         raise UsageError("no command was given; start with: gpudoctor check")
+    _refuse_a_command(words)
     words = _with_negatives(words)
     parser = build_parser(only=words[0])
     arguments, left = parser.parse_known_args(words)
     if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):
         arguments.targets += left  # argparse leaves targets that come after a flag
     elif left:
+        if words[0] == "check" and (sentence := _meant([*words[1:], *rest])):
+            raise UsageError(sentence)
         parser.error(f"unrecognized arguments: {' '.join(left)}")
     arguments.script_arguments = tuple(rest)
     return arguments

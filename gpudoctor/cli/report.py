@@ -18,6 +18,7 @@ examples:
   gpudoctor report run.zip --verbose                                  mailed by a colleague
   gpudoctor report rank0.pt.trace.json.gz                             a trace of the PyTorch profiler
   gpudoctor report smi.csv         a log of nvidia-smi --query-gpu=timestamp,... --format=csv -l 1
+  gpudoctor report q.txt           a saved nvidia-smi -q, or -q -x: the state of the machine that wrote it
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
   gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
 exit codes: those of `gpudoctor check`."""

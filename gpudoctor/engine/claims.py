@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
-from gpudoctor.model.amounts import count
+from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.reading.saved_gpus import not_held
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
@@ -167,6 +168,30 @@ def _elsewhere(case: Examined) -> str:
     return ""
 
 
+def _file_cut(case: Examined) -> str:
+    log = optional(lambda: case.patient.kernel_log)
+    return "no Xid event is in what could be read of it" if log is not None and log.problems else ""
+
+
+def _xid_unseen(case: Examined) -> str:
+    looked = any(isinstance(item, Passed) and not item.silenced for item in case.outcomes)
+    return "" if looked else "no check passed"
+
+
+def _gpus_unlisted(case: Examined) -> str:
+    survey = optional(lambda: case.patient.gpu_survey)
+    if survey is None or not survey.unlisted:
+        return ""
+    listed = len(survey.gpus) + len(survey.lost)
+    return f"the file lists {listed} of {listed + survey.unlisted} GPUs"
+
+
+def _readings_missing(case: Examined) -> str:
+    survey = optional(lambda: case.patient.gpu_survey)
+    missing = not_held(survey, needed=True) if survey is not None else []
+    return f"the file does not hold {joined(missing)}" if missing else ""
+
+
 def _severe(case: Ran) -> str:
     severe = sum(item.finding.severity is not Severity.NOTE for item in case.ranked)
     return f"{count(severe, 'finding')} above a note" if severe else ""
@@ -282,6 +307,31 @@ JOB_HEALTHY = Claim(
     says="looks healthy",
     needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
 )
+NO_XID = Claim(
+    name="no-xid",
+    commands=("report",),
+    says="and no Xid event",
+    needs=(
+        Need(name="a check passed that looks for Xid events", missing=_xid_unseen),
+        Need(name="the whole log was read", missing=_file_cut),
+    ),
+)
+SAVED_GPUS_WELL = Claim(
+    name="saved-gpus-well",
+    commands=("report",),
+    says="Nothing is wrong with",
+    needs=(
+        CRASHED,
+        PASSED,
+        Need(name="the file lists a GPU that answered", missing=_no_gpu),
+        Need(name="the file lists every GPU", missing=_gpus_unlisted),
+        Need(name="the file holds errors, clocks, temperatures, power and link", missing=_readings_missing),
+    ),
+)
+CRASHED_RUN: Need[Ran] = Need(name="no check crashed", missing=_crashed)
+STEPS = Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps)
+RANKS = Need(name="every rank reported", missing=_ranks_unseen)
+DEVICE = Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen)
 RUN_HEALTHY: Claim[Ran] = Claim(
     name="run-healthy",
     commands=("run", "report", "verify"),
@@ -289,11 +339,11 @@ RUN_HEALTHY: Claim[Ran] = Claim(
     needs=(
         Need(name="it ended well", missing=_ended_badly),
         Need(name="no finding is above a note", missing=_severe),
-        Need(name="no check crashed", missing=_crashed),
-        Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps),
+        CRASHED_RUN,
+        STEPS,
         Need(name="its time is computation, or a finding explains the rest", missing=_unexplained),
-        Need(name="every rank reported", missing=_ranks_unseen),
-        Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen),
+        RANKS,
+        DEVICE,
     ),
 )
 REST_WELL: Claim[Ran] = Claim(
@@ -301,21 +351,23 @@ REST_WELL: Claim[Ran] = Claim(
     commands=("run", "report", "verify"),
     says="nothing else is worth your time",
     needs=(
-        Need(name="no check crashed", missing=_crashed),
-        Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps),
+        CRASHED_RUN,
+        STEPS,
         Need(name=f"no note is about {MUCH:.0%} of the time or more", missing=_dear_note),
-        Need(name="every rank reported", missing=_ranks_unseen),
-        Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen),
+        RANKS,
+        DEVICE,
     ),
 )
+SAMPLES = Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples)
+WATCHED_GPUS = Need(name="the GPUs were read, where there are any", missing=_gpus_unread)
 WATCH_WELL: Claim[ProcessWindow] = Claim(
     name="watch-well",
     commands=("watch",),
     says="Nothing wrong was found",
     needs=(
-        Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples),
+        SAMPLES,
         Need(name="most of its time is computation", missing=_time_lost),
-        Need(name="the GPUs were read, where there are any", missing=_gpus_unread),
+        WATCHED_GPUS,
     ),
 )
 OTHER_SPEED: Claim[Compared] = Claim(
@@ -347,7 +399,8 @@ CURED: Claim[TrialRow] = Claim(
     ),
 )
 CLAIMS = (
-    MACHINE_HEALTHY, JOB_HEALTHY, RUN_HEALTHY, REST_WELL, WATCH_WELL, OTHER_SPEED, PROVEN, CURED
+    MACHINE_HEALTHY, JOB_HEALTHY, NO_XID, SAVED_GPUS_WELL, RUN_HEALTHY, REST_WELL, WATCH_WELL,
+    OTHER_SPEED, PROVEN, CURED
 )  # fmt: skip
 """Every sentence that calls something well, better or cured, of every command."""
 
@@ -355,3 +408,24 @@ CLAIMS = (
 def health(case: Examined) -> Claim[Examined]:
     """The claim that an examination without a run can make."""
     return MACHINE_HEALTHY if case.patient.kind is PatientKind.MACHINE else JOB_HEALTHY
+
+
+def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
+    """What was not seen and must have been for a claim of health, a clause each."""
+    if isinstance(case, Ran):
+        return tuple(clause for need in (CRASHED_RUN, STEPS, RANKS, DEVICE) if (clause := need.missing(case)))
+    if isinstance(case, ProcessWindow):
+        return tuple(clause for need in (SAMPLES, WATCHED_GPUS) if (clause := need.missing(case)))
+    claim = _claim(case.patient)
+    return tuple(claim.lacks(case)) if claim is not None else ()
+
+
+def _claim(patient: Patient) -> Claim[Examined] | None:
+    """The claim that an examination can make; None for what makes none, a memory snapshot or readings alone."""
+    if patient.kind is not PatientKind.RECORDING:
+        return health(Examined(patient=patient, outcomes=()))
+    log = optional(lambda: patient.kernel_log)
+    if log is not None and log.saved:
+        return NO_XID
+    survey = optional(lambda: patient.gpu_survey)
+    return SAVED_GPUS_WELL if survey is not None and survey.saved else None

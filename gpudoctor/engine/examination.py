@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
+from gpudoctor.engine.claims import Examined, Ran, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
 from gpudoctor.engine.registry import Registry
@@ -128,8 +129,12 @@ def _remarks(patient: Patient) -> Iterator[str]:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
-    if patient.kind is PatientKind.RECORDING and (log := _or_none(patient.signs.kernel_log.take)):
-        yield from log.problems
+    if patient.kind is PatientKind.RECORDING:
+        if log := _or_none(patient.signs.kernel_log.take):
+            yield from log.problems
+        survey = _or_none(patient.signs.gpu_survey.take)
+        if survey and not recording:
+            yield from survey.problems
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (f"{file.path}: {note}" for note in file.notes)
@@ -185,12 +190,23 @@ def _prescribe(
         try:
             for remedy in kind().prescribe(finding, patient):
                 known = knowable(_supported(_editable(remedy), patient), finding, patient)
-                remedies.append(_bounded(known, finding))
+                remedies.append(_placed(_bounded(known, finding), patient))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
             trouble.append(f"the rule for {finding.code} failed: {type(error).__name__}: {error}")
     return tuple(remedies)
+
+
+def _placed(remedy: Remedy, patient: Patient) -> Remedy:
+    """The remedy with the machine that it is for, where a file that it wrote was examined."""
+    if patient.kind is not PatientKind.RECORDING:
+        return remedy
+    log = _or_none(patient.signs.kernel_log.take)
+    survey = _or_none(patient.signs.gpu_survey.take)
+    if not ((log and log.saved) or (survey and survey.saved)):
+        return remedy
+    return replace(remedy, title=f"{remedy.title} (on the machine that wrote the log)")
 
 
 def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: Registry) -> Ranked:
@@ -241,6 +257,7 @@ def _summary(
     severities = [item.finding.severity for item in ranked]
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
+        unexamined=_unexamined(patient, ranked, outcomes, run, incomplete=incomplete),
         promise=promised(patient, ranked, outcomes, run),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),
@@ -250,6 +267,22 @@ def _summary(
         skipped=sum(isinstance(item, Skipped) and not item.deselected for item in outcomes),
         crashed=sum(isinstance(item, Crashed) for item in outcomes),
     )
+
+
+def _unexamined(
+    patient: Patient,
+    ranked: tuple[Ranked, ...],
+    outcomes: list[Outcome],
+    run: RunSummary | None,
+    *,
+    incomplete: bool,
+) -> tuple[str, ...]:
+    recording = _or_none(patient.signs.recording.take) if run is not None else None
+    if run is not None and recording is not None and recording.ranks:
+        return unexamined(Ran(recording=recording, run=run, bound=1.0, outcomes=outcomes))
+    if patient.kind is PatientKind.PROCESS:
+        return unexamined(patient.process)
+    return unexamined(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
 
 
 def describe(patient: Patient) -> Subject:

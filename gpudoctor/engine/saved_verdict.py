@@ -1,20 +1,33 @@
-"""The verdict on a file that holds no run: a saved kernel log, a memory snapshot."""
+"""The verdict on a file that holds no run: a log of the kernel or of nvidia-smi, a memory snapshot."""
 
 from collections.abc import Sequence
 
+from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
 from gpudoctor.model.amounts import count, joined, size
+from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
 from gpudoctor.model.workload import optional
 
 
 def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
-    """What such a file shows; "" for any other."""
+    """What such a file shows; "" for a recorded run."""
+    case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked))
     if (log := _saved_log(patient)) is not None:
-        return _of_log(patient.title, log, ranked, outcomes)
+        return _of_log(patient.title, log, ranked, case)
     if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
         return _of_snapshot(patient.title, snapshot)
+    survey = optional(lambda: patient.gpu_survey)
+    recording = optional(lambda: patient.recording)
+    if survey is not None and survey.saved:
+        return _of_machine(patient.title, ranked) or _of_gpus(patient.title, survey, case)
+    if recording is not None and not recording.holds_run:
+        gpus = count(len(recording.machine_facts.get("gpus") or ()), "GPU")
+        return (
+            _of_machine(patient.title, ranked)
+            or f"{patient.title} holds readings of {gpus} and no training steps."
+        )
     return ""
 
 
@@ -24,25 +37,58 @@ def _saved_log(patient: Patient) -> KernelLog | None:
     return log if log is not None and log.saved else None
 
 
-def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
+def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined) -> str:
     """What a saved kernel log tells: of the machine that wrote it, at the time that it was written."""
-    severities = [item.finding.severity for item in ranked]
-    errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
-    counts = ", ".join(
-        count(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number
-    )
-    if errors:
-        return f"The machine that wrote {title} was not fit for training ({counts})."
-    if warnings:
-        return f"{title} holds events of the GPU driver that need a look ({counts})."
+    if unfit := _unfit(title, ranked):
+        return unfit
+    if warnings := _number(ranked, Severity.WARNING):
+        return f"{title} holds events of the GPU driver that need a look ({count(warnings, 'warning')})."
     if ranked:
         return f"{title} holds no event of the GPU driver above a note ({count(len(ranked), 'note')})."
     messages = count(log.read or 0, "kernel message")
-    looked = any(isinstance(item, Passed) and not item.silenced for item in outcomes)
+    if missing := NO_XID.lacks(case):
+        return f"{title} holds {messages}; {missing[0]}."
+    return f"{title} holds {messages} {NO_XID.says}."
+
+
+def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
+    """What was found on the machine that wrote a file, at the time that it was written; "" for notes alone."""
+    if unfit := _unfit(title, ranked):
+        return unfit
+    warnings = [item.finding.name for item in ranked if item.finding.severity is Severity.WARNING]
+    if not warnings:
+        return ""
+    if len(warnings) == 1:
+        return f"The machine that wrote {title}: one thing costs time or memory, {warnings[0]}."
     return (
-        f"{title} holds {messages} and no Xid event."
-        if looked
-        else f"{title} holds {messages}; no check passed."
+        f"The machine that wrote {title}: {len(warnings)} things cost time or memory; start with {warnings[0]}."
+    )
+
+
+def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
+    numbers = [(_number(ranked, severity), severity.value) for severity in (Severity.ERROR, Severity.WARNING)]
+    if not numbers[0][0]:
+        return ""
+    counts = ", ".join(count(number, word) for number, word in numbers if number)
+    return f"The machine that wrote {title} was not fit for training ({counts})."
+
+
+def _number(ranked: Sequence[Ranked], severity: Severity) -> int:
+    return sum(item.finding.severity is severity for item in ranked)
+
+
+def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
+    """Of a listing without errors and warnings."""
+    passed = sum(isinstance(item, Passed) for item in case.outcomes)
+    noted = f"; {count(case.notes, 'note')} worth knowing" if case.notes else ""
+    if missing := SAVED_GPUS_WELL.lacks(case):
+        return (
+            f"{title}: nothing wrong was found ({count(passed, 'check')} passed), but {joined(missing)}{noted}."
+        )
+    gpus = count(len(survey.gpus), "GPU")
+    return (
+        f"{SAVED_GPUS_WELL.says} the {gpus} of the machine that wrote {title}: "
+        f"{count(passed, 'check')} passed{noted}."
     )
 
 

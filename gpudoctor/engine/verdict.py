@@ -34,7 +34,7 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
-    if run is None and patient.kind is PatientKind.RECORDING:
+    if patient.kind is PatientKind.RECORDING:
         from gpudoctor.engine.saved_verdict import pronounce_saved
 
         if said := pronounce_saved(patient, ranked, outcomes):
@@ -47,8 +47,6 @@ def pronounce(
             return pronounce_run(patient.title, recording, run, ranked, outcomes)
         if recording.origin == "gpudoctor":
             return nobody_reported(recording)
-        if not ranked:
-            return f"{patient.title} holds readings of {count(len(run.gpus), 'GPU')} and no training steps."
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     if errors:

@@ -111,6 +111,10 @@ SMI_LOG = Limit(2 * _GIB, "a log of nvidia-smi")
 SMI_LINE = Limit(64 * _KIB, "a line of such a log")
 SMI_CELLS = Limit(100_000_000, "a log of nvidia-smi", "readings")
 """Rows by columns: eight bytes each."""
+SMI_VALUES = Limit(100_000, "a GPU of nvidia-smi -q", "values")
+"""A card with all its supported clocks has 3,000."""
+SMI_DEPTH = Limit(32, "the XML of nvidia-smi", "levels of nesting")
+"""It has six."""
 SNAPSHOT = Limit(512 * _MIB, "a memory snapshot, unpacked")
 """100,000 events with their stacks have 30 MB to 300 MB."""
 SNAPSHOT_DEPTH = Limit(100, "a memory snapshot", "levels of open brackets")

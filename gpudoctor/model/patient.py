@@ -207,6 +207,17 @@ class Patient:
         return self.signs.recording.take()
 
     @property
+    def recorded_run(self) -> Recording:
+        """The recording, of a run; raises `Unavailable` where only a machine was read.
+
+        For checks of what a run did: they have nothing to say of a log of nvidia-smi.
+        """
+        recording = self.recording
+        if not recording.holds_run:
+            raise Unavailable(f"a log of {recording.origin} holds no run")
+        return recording
+
+    @property
     def memory_snapshot(self) -> MemorySnapshot:
         """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
         return self.signs.memory_snapshot.take()

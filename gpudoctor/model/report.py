@@ -67,6 +67,8 @@ class Summary:
 
     verdict: str
     """One or two sentences: the answer first."""
+    unexamined: tuple[str, ...] = ()
+    """What a claim of health requires and was not seen, a clause each: nothing found is not health then."""
     promise: str = ""
     """The sentence of it that says what the first findings can give back; "" without one."""
     error: int

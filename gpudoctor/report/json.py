@@ -95,6 +95,7 @@ def _patient(subject: Subject) -> JsonObject:
 def _summary(summary: Summary) -> JsonObject:
     return {
         "verdict": summary.verdict,
+        "unexamined": list(summary.unexamined),
         "error": summary.error,
         "warning": summary.warning,
         "note": summary.note,

@@ -10,7 +10,7 @@ _LONGEST_LINE = 400
 
 
 def exit_code(report: Report) -> int:
-    """0 healthy, 1 warnings, 2 errors, 3 nothing found but the examination is incomplete.
+    """0 healthy, 1 warnings, 2 errors, 3 nothing found but what health requires was not seen.
 
     What was found outranks what could not be examined: an alarm must not turn into "unknown".
     """
@@ -18,7 +18,7 @@ def exit_code(report: Report) -> int:
         return CRITICAL
     if report.summary.warning:
         return WARNING
-    return UNKNOWN if report.summary.crashed or report.problems else OK
+    return UNKNOWN if report.summary.crashed or report.summary.unexamined or report.problems else OK
 
 
 def render(report: Report) -> str:

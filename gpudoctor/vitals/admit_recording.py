@@ -20,17 +20,8 @@ if TYPE_CHECKING:
 
 def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
     """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
-    if recording.kernel_log is not None:
-        return _of_file(
-            recording, "kernel log", targets, Signs(kernel_log=Sign.of("the kernel log", recording.kernel_log))
-        )
-    if recording.snapshot is not None:
-        return _of_file(
-            recording,
-            "memory snapshot",
-            targets,
-            Signs(memory_snapshot=Sign.of("the memory snapshot", recording.snapshot)),
-        )
+    if not recording.holds_run:
+        return _of_file(recording, targets)
     return Patient(
         PatientKind.RECORDING,
         command_title(recording.command) if recording.command else Path(recording.path).name,
@@ -50,19 +41,31 @@ def _environment(recording: Recording) -> Environment:
     return Environment(variables=recording.environment, origin="environment of the run")
 
 
-def _of_file(recording: Recording, what: str, targets: Sequence[str], signs: Signs) -> Patient:
+def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
     """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
+    what = "log of nvidia-smi" if recording.origin == "nvidia-smi" else recording.origin
     return Patient(
         PatientKind.RECORDING,
         Path(recording.path).name,
         replace(
-            signs,
-            recording=Sign.missing("the recording", f"a {what} holds no run"),
+            _held(recording, Sign.missing("the recording", f"a {what} holds no run")),
             job=Sign.missing("the job", f"a {what} names no job"),
             source=Sign.missing("the source", f"a {what} names no script"),
         ),
         targets=tuple(targets),
     )
+
+
+def _held(recording: Recording, no_run: Sign[Recording]) -> Signs:
+    """The signs that such a file holds; readings over time are a recording as well."""
+    if recording.kernel_log is not None:
+        return Signs(recording=no_run, kernel_log=Sign.of("the kernel log", recording.kernel_log))
+    if recording.snapshot is not None:
+        return Signs(recording=no_run, memory_snapshot=Sign.of("the memory snapshot", recording.snapshot))
+    readings = Sign.of("the recording", recording) if len(recording.machine) > 1 else no_run
+    if recording.survey is not None:
+        return Signs(recording=readings, gpu_survey=Sign.of("the GPUs", recording.survey))
+    return Signs(recording=Sign.of("the recording", recording))
 
 
 def _job(recording: Recording) -> "Job":

@@ -1,28 +1,30 @@
 """One line of a kernel log in the ways that dmesg, journalctl and syslog write it."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
 _DAY = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
-_LONG = r"\w{2,5}\.? \w{2,5}\.? [ \d]\d \d\d:\d\d:\d\d \d{4}"
-_CALLER = r"(?:\[[^\]]{0,40}\])?"
-_LEVEL = r"(?:[a-z0-9]{1,10}\s*:[a-z]{1,10}\s*: ?)?(?:<\d{1,3}>)?"
+_LONG = r"[^\s\d\[\]]{2,10} [^\s\d\[\]]{2,10} [ \d]\d \d\d:\d\d:\d\d \d{4}"
+_CALLER = r"(?:\[[^\]\n]{0,40}\])?"
+_LEVEL = r"(?:[a-z0-9]{1,10} *:[a-z]{1,10} *: ?)?(?:<\d{1,3}>)?"
 _STAMP = rf"(?P<stamp>{_DAY}(?:\.\d+)?|[A-Z][a-z]{{2}} {_ISO} [A-Z+\-\d:]{{2,6}}|{_ISO}\S*|\d{{9,12}}\.\d+)"
-_BOOT = r"\[\s*(?P<uptime>\d{1,10}\.\d{1,9})\]"
-_FORMS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"{_LEVEL}{_BOOT}{_CALLER}\s(?:(?:\S+ )?kernel: )?(?P<text>.*)",
-        rf"(?:<\d{{1,3}}>)?{_STAMP} (?:\S+ )?kernel(?:\[\d+\])?: (?:{_BOOT}{_CALLER} )?(?P<text>.*)",
-        rf"{_LEVEL}\[(?P<stamp>{_LONG})\]{_CALLER}\s(?P<text>.*)",
-        rf"{_LEVEL}(?P<stamp>{_ISO},\d{{6}}\S*) (?P<text>.*)",
-        r"(?P<text>(?:NVRM|nvidia-nvswitch\d+): .*)",
-    )
+_BOOT = r"\[ *(?P<uptime>\d{1,10}\.\d{1,9})\]"
+_HEADS = (
+    rf"{_LEVEL}{_BOOT}{_CALLER}[ \t](?:(?:\S+ )?kernel: )?",
+    rf"(?:<\d{{1,3}}>)?{_STAMP} (?:\S+ )?kernel(?:\[\d+\])?: (?:{_BOOT}{_CALLER} )?",
+    rf"{_LEVEL}\[(?P<stamp>{_LONG})\]{_CALLER}[ \t]",
+    rf"{_LEVEL}(?P<stamp>{_ISO},\d{{6}}\S*) ",
+    r"(?=(?:NVRM|nvidia-nvswitch\d+): )",
 )
+_FORMS = tuple(re.compile(head + r"(?P<text>.*)", re.ASCII) for head in _HEADS)
 """`[ 12.345678] text`, `Feb  3 10:00:00 host kernel: text`, `[Mon Feb  3 10:00:00 2025] text` (dmesg -T),
 `2025-02-03T10:00:00,123456+01:00 text` (dmesg --time-format iso), `NVRM: text` (dmesg -t)."""
+_HEAD = re.compile(
+    "|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', head)})" for head in _HEADS).encode("ascii"), re.ASCII
+)
 _PROGRAM = re.compile(rf"(?:<\d{{1,3}}>)?{_STAMP} \S+ [\w.\-/@()]{{1,80}}(?:\[\d+\])?: ")
 
 
@@ -50,6 +52,11 @@ def parse(line: str) -> Line | None:
                 uptime=float(uptime) if uptime else None,
             )
     return None
+
+
+def count_kernel_lines(lines: Iterable[bytes]) -> int:
+    """How many of the lines are the kernel's: what `parse` says of each, without taking it apart."""
+    return len(list(filter(_HEAD.match, lines)))
 
 
 def of_program(line: str) -> bool:

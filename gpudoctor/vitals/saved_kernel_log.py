@@ -16,14 +16,16 @@ from gpudoctor.model.doors import Damaged, is_packed, open_unpacked, unpacked_mo
 from gpudoctor.model.limits import KERNEL_LINE, KERNEL_LOG, KERNEL_MESSAGES
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.vitals.kernel_lines import Line, of_program, parse
-from gpudoctor.vitals.log_lines import lines_of, text_of
+from gpudoctor.vitals.kernel_lines import Line, count_kernel_lines, of_program, parse
+from gpudoctor.vitals.log_lines import blocks_of, text_of
 
 _HEAD = 1 << 20
 """Bytes by which a file is told: a syslog begins with hours of other programs' lines."""
 _DRIVER = re.compile(r"NVRM|nvidia-nvswitch")
 _EVENT = re.compile(r"(?:NVRM: |nvidia-nvswitch\d+: S)Xid\b|NVRM: .*fallen off the bus", re.IGNORECASE)
 _WHOLE = re.compile(r"Xid \([^)]*\)[^:]*: \d+\s*[,\s]\s*\S|fallen off the bus")
+_WORDS = (b"nvrm", b"nvidia-nvswitch")
+"""What every line of `_DRIVER` and `_EVENT` holds, in small letters."""
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -74,6 +76,20 @@ def _printer(packed: bool, wide: bool) -> str:
     return "gzip -cd" if packed else "iconv -f UTF-16 -t UTF-8" if wide else "cat"
 
 
+def _naming_driver(data: bytes) -> list[int]:
+    """Places of the lines that may hold a word of the driver, in whatever letters."""
+    small = data.lower()
+    found: set[int] = set()
+    for word in _WORDS:
+        line = begun = 0
+        at = small.find(word)
+        while at >= 0:
+            line += small.count(b"\n", begun, at)
+            found.add(line)
+            begun, at = at, small.find(word, at + 1)
+    return sorted(found)
+
+
 @dataclass
 class _Reader:
     """What was read so far."""
@@ -88,26 +104,39 @@ class _Reader:
     damage: str = ""
 
     def take(self, stream: IO[bytes], most: int) -> None:
-        """Every line, up to so many bytes."""
-        size, line = 0, "\n"
-        for number, line in enumerate(lines_of(stream, KERNEL_LINE), 1):
-            size += len(line)
-            ended = line.endswith("\n")
-            if not ended and len(line) >= KERNEL_LINE.most // 2:
-                self.long += 1
-            elif not ended and _EVENT.search(line) and not _WHOLE.search(line):
+        """Every line, up to so many bytes.
+
+        Only lines that name the driver are taken apart: of a hundred megabytes they are a handful.
+        """
+        size = number = 0
+        for block in blocks_of(stream, KERNEL_LINE):
+            lines = block.lines
+            if not block.data.endswith(b"\n") and not block.long and self._ends_within(lines[-1]):
                 self.cut = True
-                break
-            self._add(number, line)
+                lines.pop()
+            self.long += block.long
+            self.read += count_kernel_lines(lines)
+            for place in _naming_driver(block.data):
+                if place < len(lines):
+                    self._add(number + place + 1, text_of(lines[place]))
+            number += len(lines)
+            size += len(block.data)
             if size > most:
                 self.damage = f"it is {KERNEL_LOG.words}; what stands before that was read"
                 break
 
+    def _ends_within(self, line: bytes) -> bool:
+        """Whether a last line without its newline is an event of the driver that was cut."""
+        text = text_of(line)
+        return bool(_EVENT.search(text)) and not _WHOLE.search(text)
+
     def _add(self, number: int, line: str) -> None:
-        found = parse(line.rstrip("\n")) or _beginless(line)
+        found = parse(line)
+        if found is None:
+            found = _beginless(line)
+            self.read += found is not None
         if found is None:
             return
-        self.read += 1
         if _DRIVER.search(found.text):
             self.driver += 1
             self.kept.append(

@@ -72,10 +72,18 @@ def sort_targets(names: Sequence[str]) -> Targets:
             target = Target(name=name, path=path, kind=_kind(path))
             items.append(target)
             if target.kind is TargetKind.LOG:
-                problems.append(f"{name}: {_OF_A_LOG}")
+                problems.append(f"{name}: {_reported(path) or _OF_A_LOG}")
         except _Unreadable as error:
             problems.append(str(error))
     return Targets(items=tuple(items), problems=tuple(problems))
+
+
+def _reported(path: Path) -> str:
+    """A clause that says that another command reads a file; "" for one that no command reads."""
+    from gpudoctor.vitals.recording.opening import is_log
+
+    named = shlex.quote(str(path))
+    return f"check does not read logs; this one is read by `gpudoctor report {named}`" if is_log(path) else ""
 
 
 class _Unreadable(Exception):
@@ -141,7 +149,10 @@ def _kind_of_file(path: Path) -> TargetKind:
     if suffix in _SCRIPTS:
         return TargetKind.SCRIPT
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise _Unreadable(f"{path}: a binary file; check reads scripts, notebooks, configs and job scripts")
+        raise _Unreadable(
+            f"{path}: {_reported(path) or 'a binary file'}; "
+            "check reads scripts, notebooks, configs and job scripts"
+        )
     if suffix in _JOBS:
         return TargetKind.JOB
     if suffix in {".yaml", ".yml"}:
@@ -171,7 +182,7 @@ def _by_shebang(path: Path, head: bytes) -> TargetKind:
         return TargetKind.SCRIPT
     if _SHELL.match(first) or b"#SBATCH" in head or b"#PBS" in head:
         return TargetKind.JOB
-    if path.suffix.lower() == ".txt":
+    if path.suffix.lower() == ".txt" or _reported(path):
         return TargetKind.LOG
     raise UsageError(
         f"{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, .toml), "

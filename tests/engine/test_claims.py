@@ -14,11 +14,14 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import Code, Cost, PatientKind, Severity
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
+from gpudoctor.model.reading.saved_gpus import NOT_HELD
 from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.process import Gap
-from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import make_gpu, make_patient
+from gpudoctor.model.signs.recording import Recording, RunEnd
+from gpudoctor.testing import make_gpu, make_patient, make_survey
 from gpudoctor.trial.verdict import verdict_words
+from gpudoctor.vitals.admit_recording import admit_recording
 
 TRAINING = """
 import torch
@@ -98,6 +101,27 @@ def cured(gone):
     return tried(Conclusion.CURED, cure=cure, ratio=math.nan, low=math.nan, high=math.nan, verdict="unclear")
 
 
+def saved_log(*checks, **changes):
+    """The verdict on a saved kernel log without an Xid event."""
+    log = KernelLog(origin="dmesg.log", messages=(), **({"read": 300} | changes))
+    return verdict(
+        admit_recording(saved(kernel_log=log, origin="kernel log"), ["dmesg.log"]), *(checks or (Well,))
+    )
+
+
+def saved_gpus(*checks, gpus=(), **changes):
+    """The verdict on a saved `nvidia-smi -q` of a healthy machine."""
+    cards = [make_gpu(index) for index in range(2)] if gpus == () else gpus
+    survey = make_survey(cards, origin="smi.log", **changes)
+    return verdict(
+        admit_recording(saved(survey=survey, origin="nvidia-smi"), ["smi.log"]), *(checks or (Well,))
+    )
+
+
+def saved(**parts):
+    return Recording(path="/data/file", command=(), cwd="", started="", **parts)
+
+
 class Dear(Toy):
     """A warning that is about half of the time."""
 
@@ -142,6 +166,25 @@ CASES = {
             "a training was found in the files": lambda: script("import torch\nprint(torch.zeros(2))\n"),
             "the job's GPUs, where it asks for any, are here": lambda: script(
                 TRAINING.replace("Linear(2, 2)", "Linear(2, 2).cuda()")
+            ),
+        },
+    ),
+    "no-xid": (
+        saved_log,
+        {
+            "a check passed that looks for Xid events": lambda: saved_log(Blind),
+            "the whole log was read": lambda: saved_log(problems=("its packing is damaged",)),
+        },
+    ),
+    "saved-gpus-well": (
+        saved_gpus,
+        {
+            "no check crashed": lambda: saved_gpus(Well, Broken),
+            "a check passed": lambda: saved_gpus(Blind),
+            "the file lists a GPU that answered": lambda: saved_gpus(gpus=[]),
+            "the file lists every GPU": lambda: saved_gpus(unlisted=6),
+            "the file holds errors, clocks, temperatures, power and link": lambda: saved_gpus(
+                gpus=[make_gpu(temperature=NOT_HELD)]
             ),
         },
     ),
@@ -254,6 +297,14 @@ def test_what_lacks_one_is_not(claim, need):
         (
             lambda: run(ranks=((0, 4), (1, 4))),
             "Nothing wrong was found, but 2 of its 4 ranks were seen: ",
+        ),
+        (saved_gpus, "Nothing is wrong with the 2 GPUs of the machine that wrote file: 1 check passed."),
+        (lambda: saved_gpus(Sick), "The machine that wrote file"),
+        (lambda: saved_gpus(unlisted=6), "(1 check passed), but the file lists 2 of 8 GPUs."),
+        (lambda: saved_log(problems=("cut",)), "; no Xid event is in what could be read of it."),
+        (
+            lambda: watch(gaps=(Gap(panel="gpu", reason="no driver library is here", fix="install it"),)),
+            "what there is to gain is unknown: the GPUs were not read (no driver library is here).",
         ),
         (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
         (lambda: run(steps=15, table=make_steps(15, **SLOW)), " of 12 steady steps are no computation: let it"),

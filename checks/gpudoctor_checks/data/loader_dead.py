@@ -52,7 +52,7 @@ class LoaderDead(Check):
         if (window := watched(patient)) is not None:
             yield from loader_dead(self, window)
             return
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is not None and told.death is Death.WORKER:
             place = user_place(told)

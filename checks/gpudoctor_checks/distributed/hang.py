@@ -74,7 +74,7 @@ class Hang(Check):
         if (window := watched(patient)) is not None:
             yield from hang(self, window)
             return
-        recording = patient.recording
+        recording = patient.recorded_run
         if not recording.ranks:
             raise Unavailable("no rank reported")
         everyone = standing(recording)

@@ -85,6 +85,8 @@ class VisibleDevicesWrong(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         given = self._given(patient)
+        if optional(lambda: patient.source) is None and optional(lambda: patient.job) is None:
+            patient.signs.environment.take()  # nothing else can name GPUs: without it there is nothing to judge
         survey = optional(lambda: patient.gpu_survey)
         here = runs_here(patient) and survey is not None and bool(survey.gpus)
         seen = Visible(count=-1)

@@ -45,7 +45,7 @@ class BusError(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.BUS:
             return

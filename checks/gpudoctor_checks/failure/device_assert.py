@@ -36,7 +36,7 @@ class DeviceAssert(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.ASSERT:
             return

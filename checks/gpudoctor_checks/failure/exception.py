@@ -53,7 +53,7 @@ class Uncaught(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
             return

@@ -46,7 +46,7 @@ class Killed(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.KILLED:
             return

@@ -32,7 +32,7 @@ class NativeCrash(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.NATIVE:
             return

@@ -83,7 +83,7 @@ class Throttled(Check):
         recording = recorded(patient)
         masks = reasons(recording) if recording is not None else {}
         if recording is None or not masks:
-            yield from self._now(job_gpus(patient))
+            yield from self._now(job_gpus(patient), saved=patient.gpu_survey.saved)
             return
         yield from self._recorded(recording, masks)
 
@@ -145,7 +145,7 @@ class Throttled(Check):
             ),
         )
 
-    def _now(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    def _now(self, gpus: tuple[Gpu, ...], *, saved: bool) -> Iterator[Finding]:
         mask = int(self.limit("bad_reasons"))
         sick = [
             (gpu, reasons & mask)
@@ -158,7 +158,7 @@ class Throttled(Check):
         heat = any(bits & 0x60 for _, bits in sick)
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
-            f"The clocks are held down now. {words}.",
+            f"The clocks {'were held down then' if saved else 'are held down now'}. {words}.",
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_clocks_event_reasons",

@@ -62,7 +62,7 @@ class SilentBroadcast(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         for process in recording.ranks:
             for record in numerics(process, "broadcast")[-1:]:
                 shapes = sorted(record.get("shapes") or (), key=lambda item: -int(item[2]))

@@ -74,7 +74,7 @@ class OutOfMemory(Check):
         if snapshot is not None:
             yield from self._refused(patient, snapshot)
             return
-        recording = patient.recording
+        recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.MEMORY:
             return

@@ -50,7 +50,7 @@ class ConstantOutput(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         for process in recording.ranks:
             for record in numerics(process, "alike")[-1:]:
                 found, since = int(record.get("found") or 0), int(record.get("since") or 0)

@@ -53,7 +53,7 @@ class ConstantTarget(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         for process in recording.ranks:
             loaders = {item.get("id"): item for item in process.of("loader")}
             for record in numerics(process, "labels")[-1:]:

@@ -58,7 +58,7 @@ class NanGradients(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
+        recording = patient.recorded_run
         if not any(len(process.steps) for process in recording.ranks):
             raise Unavailable("no training step was seen in the recording")
         for process in recording.ranks:

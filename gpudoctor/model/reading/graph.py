@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.model.graphless import NO_GRAPH
-from gpudoctor.model.reading.scopes import Key, Scope, Scopes
+from gpudoctor.model.reading.scopes import CALLED, Key, Scope, Scopes, chained
 from gpudoctor.model.signs.source import Event, Loop, Source
 
 DETACHING = NO_GRAPH | {
@@ -131,12 +131,35 @@ class GraphFlow:
         return via[:-1], f"<result {via[-1].line}:{via[-1].column}>"
 
     def _names(self, node: ast.expr, via: Scope) -> Iterator[Key]:
-        """Every name and attribute chain that an expression reads, results of followed calls included."""
-        for part in ast.walk(node):
+        """Every name and attribute chain that an expression reads, results of followed calls included.
+
+        An object whose code was followed gives what that code returns, and not all that it holds.
+        """
+        parts = list(ast.walk(node))
+        apart = {
+            inner
+            for part in parts
+            if isinstance(part, ast.Call) and self._followed(part)
+            for inner in ast.walk(part.func)
+        }
+        # `self.weight` reads the weight, and not the whole object.
+        apart |= {part.value for part in parts if isinstance(part, ast.Attribute) and _is_self(part.value)}
+        for part in parts:
+            if part in apart:
+                continue
             if isinstance(part, ast.Name | ast.Attribute):
                 yield self._scopes.key(ast.unparse(part), via)
             elif isinstance(part, ast.Call):
                 yield via, f"<result {part.lineno}:{part.col_offset + 1}>"
+
+    def _followed(self, node: ast.Call) -> bool:
+        """Whether a call runs code of the program, or a module: what it reads is told there, or are weights."""
+        if not chained(node.func):
+            return False
+        call = self._calls.get(node)
+        return (call is not None and call.method == CALLED) or any(
+            span.line == node.lineno and span.column == node.col_offset + 1 for span in self._sites
+        )
 
     def _parts(self, node: ast.expr, via: Scope) -> Iterator[Key]:
         """The names whose graph an expression takes over by arithmetic."""
@@ -348,6 +371,10 @@ def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
         yield from node.args
     if loop.engine is not None and isinstance(node, ast.Return) and node.value is not None and not event.via:
         yield from node.value.values if isinstance(node.value, ast.Dict) else [node.value]
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _within(key: Key, wanted: set[Key]) -> bool:

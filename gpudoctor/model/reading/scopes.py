@@ -19,6 +19,10 @@ Key: TypeAlias = tuple[Scope, str]
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
+CALLED = "__call__"
+"""The method of a call of an object itself: a module, whose `forward` it runs."""
+
+
 class Scopes:
     """Who owns a name, and what a parameter stands for, in one pass of a loop."""
 
@@ -45,7 +49,10 @@ class Scopes:
         function = self._functions.get(via)
         name = getattr(function, "name", "")
         found = self._placed.get((via[:-1], via[-1]), [])
-        return next((call for call in found if call.method == name), found[-1] if found else None)
+        named = (call for call in found if call.method == name)
+        # `model(x).sum()`: two calls start there, and forward is what the first one runs.
+        called = (call for call in found if name == "forward" and call.method == CALLED)
+        return next(named, None) or next(called, found[-1] if found else None)
 
     def key(self, text: str, via: Scope) -> Key:
         """The name in the scope that owns it."""
@@ -59,8 +66,8 @@ class Scopes:
     def _owned(self, text: str, via: Scope) -> Key:
         root = re.split(r"[.\[]", text, maxsplit=1)[0]
         site = self._sites.get(via)
-        if root == "self" and site is not None and site.receiver:
-            return self.key(site.receiver + text[len("self") :], via[:-1])
+        if root == "self" and site is not None and (owner := _owner(site)):
+            return self.key(owner + text[len("self") :], via[:-1])
         function = self._functions.get(via)
         if function is not None and root not in _local(function):
             return (), text
@@ -90,6 +97,20 @@ class Scopes:
                 found = self.argument(name, via)
                 if found is not None:
                     yield (via, name), *found
+
+
+def _owner(site: Call) -> str:
+    """What `self` is in the method that a call runs: its receiver, or the object itself that is called."""
+    if site.method == CALLED and chained(site.node.func):
+        return ast.unparse(site.node.func)
+    return site.receiver
+
+
+def chained(node: ast.expr) -> bool:
+    """Whether an expression is a name or attributes of one: `model`, `self.net.first`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def parameters(function: Function) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 
@@ -166,6 +167,8 @@ class Recording:
     """None where the recorder itself was killed."""
     kernel_log: KernelLog | None = None
     """Messages of the kernel, where a saved log of it was named."""
+    survey: GpuSurvey | None = None
+    """The machine's GPUs as the last turn of a saved `nvidia-smi -q` has them."""
     snapshot: MemorySnapshot | None = None
     """Who holds the device's memory, where a snapshot of its allocator was named."""
     origin: str = "gpudoctor"
@@ -174,3 +177,8 @@ class Recording:
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     """Answers about it that were worked out once (`gpudoctor.model.reading.once`)."""
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was recorded; a log of nvidia-smi holds the machine's readings alone."""
+        return bool(self.ranks) or self.origin == "gpudoctor"

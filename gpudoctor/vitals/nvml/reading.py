@@ -85,7 +85,7 @@ def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     return {
         "name": name(funnel, gpu),
         "uuid": uuid(funnel, gpu),
-        "pci_address": plain(read("nvmlDeviceGetPciInfo", gpu), _pci_address),
+        "pci_address": plain(read("nvmlDeviceGetPciInfo", gpu), lambda info: short_address(text(info.busId))),
         "memory_total": plain(memory, lambda m: m.total),
         "memory_used": plain(memory, lambda m: m.used),
         "compute_capability": plain(read("nvmlDeviceGetCudaComputeCapability", gpu), list),
@@ -96,11 +96,10 @@ def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _pci_address(info: Any) -> str:
+def short_address(bus_id: str) -> str:
     """`0000:3b:00.0`: NVML writes an eight-digit domain in capitals, the kernel four digits in small ones."""
-    bus_id = text(info.busId).lower()
-    domain, _, rest = bus_id.partition(":")
-    return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id.lower()
 
 
 def _memory_errors(funnel: Funnel, gpu: Any) -> dict[str, Json]:

@@ -157,11 +157,15 @@ class GpuFeed:
         """False in a container's own pid namespace: the driver's pids are the host's."""
         return bus.pids_visible(self._roots)
 
-    def gaps(self, t: float) -> list[Gap]:
-        """What of the GPUs cannot be seen, and why."""
+    def gaps(self, t: float, *, used: bool = False) -> list[Gap]:
+        """What of the GPUs cannot be seen, and why; `used`: whether the job has one open."""
         gaps = []
         state, words = self._state(t)
-        if state is DriverState.NO_LIBRARY:
+        if state is DriverState.NO_LIBRARY and used:
+            reason = "the job has a GPU open, and no NVIDIA driver library is here to read it"
+            fix = "install libnvidia-ml.so.1 here, or watch from the host"
+            gaps.append(Gap(panel="gpu", reason=reason, fix=fix))
+        elif state is DriverState.NO_LIBRARY:
             gaps.append(Gap(panel="gpu", reason="no NVIDIA driver library on this machine"))
         elif state is not DriverState.READY:
             gaps.append(

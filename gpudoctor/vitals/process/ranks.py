@@ -212,8 +212,8 @@ class WatchedRank:
 
 
 def uses_gpu(pid: int) -> bool:
-    """Whether the process has opened an NVIDIA device."""
-    return bool(procfs.maps(pid, "/dev/nvidia"))
+    """Whether the process has mapped a GPU: NVIDIA's devices, or AMD's for computation."""
+    return bool(procfs.maps(pid, "/dev/nvidia", "/dev/kfd"))
 
 
 def _root_of(pid: int) -> str:

@@ -138,7 +138,7 @@ class Watcher:
             for rank in self._ranks
             if rank.alive and rank.target.blind is not None
         ]
-        gaps += self._gpus.gaps(t)
+        gaps += self._gpus.gaps(t, used=any(rank.target.device for rank in self._ranks if rank.alive))
         if self._host_error:
             gaps.append(Gap(panel="host", reason=f"the machine cannot be read ({self._host_error})"))
         changed = sorted({path for rank in self._ranks for path in rank.target.lines.changed})

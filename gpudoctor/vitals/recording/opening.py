@@ -58,6 +58,11 @@ def open_recording(path: str, *more: str) -> Recording:
     return read_recording(*paths)
 
 
+def is_log(path: Path) -> bool:
+    """Whether a file is one that `report` reads and that another tool wrote: a trace, a log, a snapshot."""
+    return _kind(path) != "recording"
+
+
 def _traces_in(name: str) -> list[str]:
     """Traces in a folder that is no recording of ours."""
     folder = Path(name)

@@ -9,6 +9,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
 from gpudoctor.vitals.log_lines import lines_of, text_of
 from gpudoctor.vitals.recording.fields import left_out
-from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, rows_of
+from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, row_of, rows_of
 from gpudoctor.vitals.recording.sound import sound
+from gpudoctor.vitals.smi_query.blocks import blocks_of
+from gpudoctor.vitals.smi_query.survey import Turns
 
 _IDENTITIES = ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "pci.bus", "serial", "gpu_serial")
 _MIB = 1 << 20
@@ -79,34 +82,60 @@ def _form(path: Path) -> str | None:
 
 
 def read_smi_log(name: str) -> Recording:
-    """The log as a recording of the machine. Raises `UsageError` for one that holds no readings."""
+    """The log as a recording of the machine, with the survey of its last turn where it is a `-q`.
+
+    Raises `UsageError` for one that holds no readings.
+    """
     log = _Log()
     clock = _Clock()
+    turns = Turns()
     form = _form(Path(name)) or "header"
+    damage = ""
     try:
         with open_file(name) as stream:
             if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
                 raise Refused(f"it is {SMI_LOG.words}")
-            for at, gpu, row in clock.samples(rows_of(form, lines_of(stream, SMI_LINE))):
+            for at, gpu, row in clock.samples(_rows(form, lines_of(stream, SMI_LINE), turns)):
                 log.add(at, gpu, row)
     except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if not log.turns:
+        damage = error.strerror or str(error)
+        if not len(turns):
+            raise UsageError(f"{name}: cannot be read: {damage}") from error
+    if not log.turns and not len(turns):
         raise UsageError(f"{name}: holds no readings; {_BEST}")
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
     problems = [f"{name}: {left_out(wrong)}"] if wrong else []
-    problems += [f"{name}: {sentence}; {_BEST}" for sentence in _lacking(form, clock)]
+    problems += [f"{name}: {damage}; what stands before that was read"] if damage else []
+    problems += [f"{name}: {sentence}" for sentence in turns.lacking()]
+    if len(table) > 1 or not len(turns):
+        problems += [f"{name}: {sentence}; {_BEST}" for sentence in _lacking(form, clock)]
     return Recording(
         path=name,
         command=(),
         cwd="",
-        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat() if clock.told else "",
+        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat()
+        if clock.told and log.turns
+        else "",
         machine=table,
         machine_facts={"gpus": list(log.facts.values())},
+        survey=replace(turns.survey(name), problems=tuple(problems)) if len(turns) else None,
         origin="nvidia-smi",
         problems=tuple(problems),
     )
+
+
+def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
+    """The rows of any output; what a `-q` says beyond goes to the turns."""
+    if form not in ("listing", "xml"):
+        yield from rows_of(form, lines)
+        return
+    for block in blocks_of(lines, xml=form == "xml"):
+        turns.add(block)
+        if len(turns) > GPUS.most:
+            raise Refused(f"it names {GPUS.beyond}")
+        if row := row_of(block):
+            yield row
 
 
 _BEST = "write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`"

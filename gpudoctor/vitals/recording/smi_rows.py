@@ -1,7 +1,7 @@
 """Rows of a log of nvidia-smi, whichever of its outputs it is: named cells as `--query-gpu` names them.
 
 - `--format=csv`, with and without header and timestamps, in UTF-8 or UTF-16 (a Windows shell's `>`);
-- `-q`, the listing of one GPU after another, once or again and again (`-l`);
+- `-q`, the listing of one GPU after another, once or again and again (`-l`), as text or XML (`-x`);
 - the table that nvidia-smi prints without any option, once or again and again.
 """
 
@@ -9,6 +9,10 @@ import csv
 import re
 from collections.abc import Iterator
 from datetime import datetime
+
+from gpudoctor.vitals.smi_query.blocks import LISTING, Block, is_xml
+from gpudoctor.vitals.smi_query.fields import PATHS
+from gpudoctor.vitals.smi_query.survey import reasons
 
 Row = dict[str, str]
 
@@ -21,7 +25,6 @@ _NAMES = frozenset(
     {"name", "gpu_name", "memory.total", "memory.used", "utilization.gpu", "power.draw", "temperature.gpu"}
 )
 """Columns of which a header has at least one."""
-_LISTING = "NVSMI LOG"
 _TABLE = re.compile(r"\|\s*NVIDIA-SMI\s")
 _UNIT = re.compile(r"\s*(?:\d+(?:\.\d+)?|\[?N/A\]?)\s(%|W|MiB)\s*")
 _BY_UNIT = {
@@ -38,9 +41,11 @@ def plain(name: str) -> str:
 
 
 def form_of(head: str) -> str | None:
-    """Which output the first lines of a file are: `header`, `bare`, `listing`, `table`; None for no log."""
+    """Which output a file begins with: `header`, `bare`, `listing`, `xml`, `table`; None for no log."""
+    if is_xml(head):
+        return "xml"
     for line in head.splitlines()[:12]:
-        if _LISTING in line:
+        if LISTING in line:
             return "listing"
         if _TABLE.match(line):
             return "table"
@@ -53,9 +58,7 @@ def form_of(head: str) -> str | None:
 
 
 def rows_of(form: str, lines: Iterator[str]) -> Iterator[Row]:
-    """The rows of an output."""
-    if form == "listing":
-        return _listed(lines)
+    """The rows of an output that is no `-q`."""
     if form == "table":
         return _tabled(lines)
     return _separated(lines)
@@ -108,63 +111,27 @@ def _unnamed(cells: list[str]) -> list[str]:
     return names if any(name in _NAMES for name in names) else []
 
 
-_LISTED = {
-    "FB Memory Usage/Total": "memory.total", "FB Memory Usage/Used": "memory.used",
-    "Utilization/Gpu": "utilization.gpu", "Utilization/GPU": "utilization.gpu",
-    "Temperature/GPU Current Temp": "temperature.gpu", "Temperature/Gpu": "temperature.gpu",
-    "Temperature/Memory Current Temp": "temperature.memory",
-    "Temperature/GPU T.Limit Temp": "temperature.gpu.tlimit", "Clocks/SM": "clocks.sm",
-    "Power Readings/Power Draw": "power.draw", "Power Readings/Power Limit": "power.limit",
-    "GPU Power Readings/Power Draw": "power.draw",
-    "GPU Power Readings/Instantaneous Power Draw": "power.draw",
-    "GPU Power Readings/Average Power Draw": "power.draw.average",
-    "GPU Power Readings/Current Power Limit": "power.limit",
-    "PCIe Generation/Current": "pcie.link.gen.current", "PCIe Generation/Max": "pcie.link.gen.max",
-    "Link Width/Current": "pcie.link.width.current", "Link Width/Max": "pcie.link.width.max",
-    "/Product Name": "name",
+_COLUMNS = {
+    "name": "name", "memory.total": "memory_total", "memory.used": "memory_used",
+    "utilization.gpu": "utilization", "temperature.gpu": "temperature",
+    "temperature.memory": "temperature_memory", "temperature.gpu.tlimit": "temperature_margin",
+    "clocks.sm": "clock_sm", "power.draw": "power", "power.limit": "power_limit",
+    "pcie.link.gen.current": "pcie_generation", "pcie.link.gen.max": "pcie_generation_max",
+    "pcie.link.width.current": "pcie_width", "pcie.link.width.max": "pcie_width_max",
 }  # fmt: skip
-"""Lines of `-q` by their section, and the column that says the same."""
-_REASONS = {
-    "idle": 0x1, "applications clocks setting": 0x2, "sw power cap": 0x4, "hw slowdown": 0x8,
-    "sync boost": 0x10, "sw thermal slowdown": 0x20, "hw thermal slowdown": 0x40,
-    "hw power brake slowdown": 0x80, "display clock setting": 0x100,
-}  # fmt: skip
-"""NVML's bits of what `-q` lists under the reasons for lower clocks."""
-_GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s*$")
+"""Columns, and the reading of `-q` that says the same."""
 
 
-def _listed(lines: Iterator[str]) -> Iterator[Row]:
-    at, row = "", dict[str, str]()
-    sections: list[tuple[int, str]] = []
-    for line in lines:
-        key, colon, value = (part.strip() for part in line.partition(" : "))
-        gpu = _GPU.match(line)
-        if gpu or _LISTING in line:
-            if len(row) > 2:
-                yield row
-            row = {TIMESTAMP: at, "pci.bus_id": gpu[1]} if gpu else {}
-            sections = []
-        elif key == "Timestamp":
-            at = value
-        elif row and key:
-            depth = len(line) - len(line.lstrip())
-            sections = [section for section in sections if section[0] < depth]
-            if not colon:
-                sections.append((depth, key))
-            else:
-                _take_listed(row, sections[-1][1] if sections else "", key, value)
-    if len(row) > 2:
-        yield row
-
-
-def _take_listed(row: Row, section: str, key: str, value: str) -> None:
-    name = _LISTED.get(f"{section}/{key}")
-    if name is not None:
-        row.setdefault(name, value)
-    elif "reasons" in section.lower() or section == "HW Slowdown":
-        bit = _REASONS.get(key.lower(), 0) if value == "Active" else 0
-        column = "clocks_event_reasons.active"
-        row[column] = hex(int(row.get(column, "0x0"), 16) | bit)
+def row_of(block: Block) -> Row:
+    """What one turn of `-q` says of a GPU; empty where it says nothing of what changes."""
+    said = {column: block.gpu.text(*PATHS[name]) for column, name in _COLUMNS.items()}
+    row = {column: text for column, text in said.items() if text is not None}
+    bits = reasons(block.gpu)
+    if isinstance(bits, int):
+        row["clocks_event_reasons.active"] = hex(bits)
+    if not row:
+        return {}
+    return {TIMESTAMP: block.head.text("timestamp") or "", "pci.bus_id": block.address, **row}
 
 
 _TABLE_GPU = re.compile(

@@ -1,13 +1,11 @@
 """Answers GPU004 xid."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Severity, Unavailable
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor_rules.hardware import actions
 
-_THERE = "on the machine that wrote the log"
 _CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 
 
@@ -17,9 +15,7 @@ class XidRule(Rule):
     answers = Code("GPU004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        log = _log(patient)
-        for remedy in self._by_action(finding, patient, log):
-            yield replace(remedy, title=f"{remedy.title} ({_THERE})") if log.saved else remedy
+        yield from self._by_action(finding, patient, _log(patient))
 
     def _by_action(self, finding: Finding, patient: Patient, log: KernelLog) -> Iterator[Remedy]:
         action = str(finding.fact("action") or "watch")

@@ -389,3 +389,82 @@ def test_healthy_a_method_called_add_and_names_of_the_call(statement):
 @pytest.mark.parametrize("statement", ["self.kept.append(out)", "global total; total = total + out.mean()"])
 def test_sick_a_layer_that_keeps_its_outputs(statement):
     assert len(examine(GraphRetained, script_patient(LAYERED.format(statement=statement)))) == 1
+
+
+MODULE = """
+    import collections
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(8, 8)
+            self.kept = {container}
+
+        def forward(self, x):
+            out = self.first(x)
+            {keep}
+            return {result}
+
+        def reset(self):
+            self.kept = []
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net()
+
+        def forward(self, x):
+            return self.net(x)
+
+    model = {model}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(1000):
+        optimizer.zero_grad()
+        {loss}
+        loss.backward()
+        optimizer.step()
+        {after}
+"""
+KEEPING = {
+    "container": "[]", "keep": "self.kept.append(out)", "result": "out", "model": "Net()",
+    "loss": "loss = model(torch.randn(4, 8)).sum()", "after": "pass",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["Net()", "Outer()"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = model(torch.randn(4, 8)).sum()",
+        "loss = model(torch.randn(4, 8)).pow(2).mean()",
+        "out = model(torch.randn(4, 8)); loss = out.sum()",
+        "loss = torch.nn.functional.mse_loss(model(torch.randn(4, 8)), torch.zeros(4, 8))",
+    ],
+)
+def test_sick_module_that_keeps_its_outputs(model, loss):
+    [finding] = examine(
+        GraphRetained, script_patient(MODULE.format(**KEEPING | {"model": model, "loss": loss}))
+    )
+    assert finding.fact("target") == "self.kept" and finding.fact("value") == "out"
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        {"keep": "self.kept.append(out.detach())"},
+        {"keep": "self.kept = [out]"},
+        {"keep": "self.kept.append(out)", "container": "collections.deque(maxlen=8)"},
+        {"keep": "self.kept.append(out); self.kept.clear()"},
+        {"after": "model.kept.clear()"},
+        {"after": "model.kept = []"},
+        {"after": "model.reset()"},
+        {"model": "Outer()", "after": "model.net.kept.clear()"},
+        {"model": "Outer()", "after": "model.net.reset()"},
+        {"result": "torch.stack(self.kept).sum(0)"},
+        {"loss": "model(torch.randn(4, 8)); loss = torch.stack(model.kept).sum()"},
+        {"keep": "pass"},
+    ],
+)
+def test_healthy_module_whose_outputs_do_not_stay(healthy):
+    assert examine(GraphRetained, script_patient(MODULE.format(**KEEPING | healthy))) == []

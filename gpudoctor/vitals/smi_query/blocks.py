@@ -1,0 +1,193 @@
+"""The text and the XML of `nvidia-smi -q` as trees, a GPU each, once or again and again (`-l`)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from gpudoctor.model.doors import Refused
+from gpudoctor.model.limits import SMI_DEPTH, SMI_VALUES
+
+LISTING = "NVSMI LOG"
+"""What stands above each turn of the text."""
+XML_ROOT = "nvidia_smi_log"
+_XML_HEAD = re.compile(rf"\s*(?:<\?xml[^>]{{0,200}}>\s*)?(?:<!DOCTYPE\s+{XML_ROOT}\b|<{XML_ROOT}\b)")
+_GPU = re.compile(r"\s{0,64}GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]{1,32})\s*$")
+_ADDRESS = r"(?:GPU ?)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)"
+_NO_HANDLE = re.compile(rf"Unable to determine the device handle for {_ADDRESS}: (.{{1,200}})")
+_INFOROM = re.compile(rf"WARNING: infoROM is corrupted at gpu {_ADDRESS}", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Node:
+    """A section or a value."""
+
+    name: str
+    """Small letters and underscores, as the XML has it: `fb_memory_usage`."""
+    value: str = ""
+    children: list["Node"] = field(default_factory=list)
+
+    def at(self, path: str) -> Iterator["Node"]:
+        """Every node at a path of names, such as `ecc_mode/current_ecc`."""
+        level = [self]
+        for name in path.split("/"):
+            level = [child for node in level for child in node.children if child.name == name]
+        yield from level
+
+    def text(self, *paths: str) -> str | None:
+        """The value at the first of some paths that is there."""
+        return next((node.value for path in paths for node in self.at(path)), None)
+
+
+@dataclass(slots=True)
+class Block:
+    """What one turn says of one GPU."""
+
+    address: str
+    """`00000000:3B:00.0`, as it stands."""
+    head: Node
+    """What stands above the GPUs: `timestamp`, `driver_version`, `cuda_version`, `attached_gpus`."""
+    gpu: Node
+    error: str = ""
+    """Why the driver gave no handle for this GPU; its tree is empty then."""
+    inforom_corrupt: bool = False
+    """A warning of nvidia-smi that stands outside the trees; its tree is empty then."""
+
+
+def is_xml(head: str) -> bool:
+    """Whether a text begins as the XML of `nvidia-smi -q -x` does."""
+    return _XML_HEAD.match(head.removeprefix("\ufeff")) is not None
+
+
+def blocks_of(lines: Iterator[str], *, xml: bool) -> Iterator[Block]:
+    """The GPUs of a file in its order. Raises `Refused` for XML that is broken or that declares entities."""
+    return _of_xml(lines) if xml else _of_text(lines)
+
+
+def named(words: str) -> str:
+    """A name of the text as the XML writes such names: `FB Memory Usage` is `fb_memory_usage`."""
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+
+
+def _of_text(lines: Iterator[str]) -> Iterator[Block]:
+    head, block = Node("head"), None
+    stack: list[tuple[int, Node]] = []
+    values = 0
+    for line in lines:
+        if found := _GPU.match(line):
+            if block is not None:
+                yield block
+            block = Block(address=found[1], head=head, gpu=Node("gpu"))
+            stack, values = [(line.index("GPU"), block.gpu)], 0
+            continue
+        if LISTING in line:
+            if block is not None:
+                yield block
+            head, block, stack = Node("head"), None, []
+            continue
+        if (aside := _aside(line, head)) is not None:
+            yield aside
+            continue
+        words, colon, value = line.partition(" :")
+        if not words.strip() or (value and not value[0].isspace()):
+            continue
+        node = Node(named(words), value.strip() if colon else "")
+        depth = len(line) - len(line.lstrip())
+        while stack and stack[-1][0] >= depth and len(stack) > (block is not None):
+            stack.pop()
+        (stack[-1][1] if stack else head).children.append(node)
+        if block is not None:
+            stack.append((depth, node))
+        if (values := values + 1) > SMI_VALUES.most:
+            raise Refused(f"it has {SMI_VALUES.words}")
+    if block is not None:
+        yield block
+
+
+def _aside(line: str, head: Node) -> Block | None:
+    """A line of nvidia-smi about one GPU that is no part of its listing."""
+    if found := _NO_HANDLE.search(line):
+        return Block(address=found[1], head=head, gpu=Node("gpu"), error=found[2].strip())
+    if found := _INFOROM.search(line):
+        return Block(address=found[1], head=head, gpu=Node("gpu"), inforom_corrupt=True)
+    return None
+
+
+def _of_xml(lines: Iterator[str]) -> Iterator[Block]:
+    document = _Document()
+    for line in lines:
+        if (aside := _aside(line, document.head)) is not None:
+            yield aside
+            continue
+        if document.ended and line.strip():  # `-l` writes one document after another
+            document = _Document()
+        yield from document.feed(line)
+    if not document.ended and document.begun:
+        raise Refused("its XML ends before its end; save the output of nvidia-smi once more")
+
+
+class _Document:
+    """One document, read element by element; entities are refused, and no file that it names is opened."""
+
+    def __init__(self) -> None:
+        self.head = Node("head")
+        self.ended = self.begun = False
+        self._stack: list[Node] = []
+        self._done: list[Block] = []
+        self._block: Block | None = None
+        self._values = 0
+        self._parser = expat.ParserCreate("UTF-8")
+        self._parser.buffer_text = True
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._parser.EntityDeclHandler = self._entity
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+
+    def feed(self, line: str) -> list[Block]:
+        """The GPUs that end with this line."""
+        if not self.begun and not line.strip(" \t\r\n\ufeff"):
+            return []
+        text = line if self.begun else line.lstrip(" \t\ufeff")
+        self.begun = True
+        try:
+            self._parser.Parse(text.encode("utf-8", "replace"), False)
+        except expat.ExpatError as error:
+            raise Refused(f"its XML is broken: {error}") from None
+        done, self._done = self._done, []
+        return done
+
+    def _doctype(self, *declared: object) -> None:
+        if declared[-1]:  # it has declarations of its own, in brackets
+            raise Refused("its DOCTYPE declares things of its own, which nvidia-smi never writes")
+
+    def _entity(self, *_: object) -> None:
+        raise Refused("its XML declares an entity, which nvidia-smi never writes")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        node = Node(name)
+        if len(self._stack) >= SMI_DEPTH.most:
+            raise Refused(f"it has {SMI_DEPTH.words}")
+        if (values := self._values + 1) > SMI_VALUES.most:
+            raise Refused(f"it has {SMI_VALUES.words}")
+        self._values = values
+        if name == "gpu" and len(self._stack) == 1:
+            self._block = Block(address=attributes.get("id", ""), head=self.head, gpu=node)
+            self._values = 0
+        elif len(self._stack) == 1:
+            self.head.children.append(node)
+        elif self._stack:
+            self._stack[-1].children.append(node)
+        self._stack.append(node)
+
+    def _end(self, _: str) -> None:
+        node = self._stack.pop()
+        node.value = " ".join(node.value.split())
+        if len(self._stack) == 1 and self._block is not None:
+            self._done.append(self._block)
+            self._block = None
+        self.ended = not self._stack
+
+    def _text(self, text: str) -> None:
+        if self._stack and len(self._stack[-1].value) < 4096:
+            self._stack[-1].value += text[:4096]

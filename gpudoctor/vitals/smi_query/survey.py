@@ -1,0 +1,378 @@
+"""From a saved `nvidia-smi -q` to the survey that the live driver would have given."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from gpudoctor.model.amounts import joined
+from gpudoctor.model.reading.saved_gpus import NOT_HELD, not_held
+from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuProcess, GpuSurvey, LostGpu, RowRemap
+from gpudoctor.model.unavailable import Absent, Reading
+from gpudoctor.vitals.nvml.reading import short_address
+from gpudoctor.vitals.smi_query.blocks import Block, Node
+from gpudoctor.vitals.smi_query.fields import (
+    COUNTER_SECTION,
+    COUNTERS,
+    PATHS,
+    REASON_SECTIONS,
+    REASONS,
+)
+
+T = TypeVar("T")
+
+_MIB = 1 << 20
+_NOT_SUPPORTED = Absent("not supported by this card")
+_UNSUPPORTED = {"n/a", "not supported", "requested functionality has been deprecated", "not available"}
+_NUMBER = re.compile(r"(-?\d{1,15}(?:\.\d{1,9})?)\s*(?:x|%|C|W|MiB|MHz|us|bank\(s\))?")
+_LOST = {"gpu is lost": "lost", "requires reset": "reset required", "reset required": "reset required",
+         "insufficient permissions": "no permission"}  # fmt: skip
+_ACTIONS = {
+    "none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3, "drain and reset": 4,
+    "recover imex domain": 5, "reset bus": 6, "bus reset": 6, "reboot system": 7, "system reboot": 7,
+}  # fmt: skip
+_COMPUTE = {"default": 0, "exclusive thread": 1, "prohibited": 2, "exclusive process": 3}
+_FABRIC = {"not started": 1, "in progress": 2, "completed": 3}
+
+
+class Turns:
+    """What a file says of each GPU, the last turn of each; other turns are not kept."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, Block] = {}
+        self._lost: dict[str, Block] = {}
+        self._corrupt: set[str] = set()
+
+    def add(self, block: Block) -> None:
+        """One GPU of one turn, in the file's order."""
+        address = short_address(block.address)
+        if block.inforom_corrupt:
+            self._corrupt.add(address)
+        elif block.error or _gone(block):
+            self._lost[address] = block
+            self._blocks.pop(address, None)
+        else:
+            self._blocks[address] = block
+            self._lost.pop(address, None)
+
+    def __len__(self) -> int:
+        return len(self._blocks) + len(self._lost)
+
+    def survey(self, origin: str) -> GpuSurvey:
+        """The survey of the machine that wrote it."""
+        # nvidia-smi and NVML count by bus address; a listing of one GPU (`-i`) tells its number alone.
+        addresses = sorted({*self._blocks, *self._lost})
+        whole = len(addresses) >= self._attached()
+        gpus = tuple(
+            _gpu(self._blocks[address], index if whole else _minor(self._blocks[address], index), address,
+                 corrupt=address in self._corrupt)
+            for index, address in enumerate(addresses)
+            if address in self._blocks
+        )  # fmt: skip
+        head = next((block.head for block in [*self._blocks.values(), *self._lost.values()]), Node("head"))
+        cuda = _text(head.text("cuda_version"))
+        return GpuSurvey(
+            driver=DriverState.READY,
+            driver_version=_text(head.text("driver_version")),
+            cuda_driver_version=_version(cuda),
+            kernel_module_version=NOT_HELD,
+            pci_devices=(),
+            device_nodes=(),
+            gpus=gpus,
+            lost=tuple(
+                LostGpu(index=index, error=_words(self._lost[address]), cause=_cause(self._lost[address]))
+                for index, address in enumerate(addresses)
+                if address in self._lost
+            ),
+            pids_visible=False,
+            origin=origin,
+            unlisted=max(0, self._attached() - len(self)),
+        )
+
+    def lacking(self) -> Iterator[str]:
+        """What the file does not say, a sentence each."""
+        survey = self.survey("")
+        if survey.unlisted:
+            listed = len(self)
+            yield f"it lists {listed} of {listed + survey.unlisted} GPUs; the others were not examined"
+        if missing := not_held(survey):
+            yield f"it does not hold {joined(missing)}, so those were not examined"
+
+    def _attached(self) -> int:
+        heads = [block.head for block in [*self._blocks.values(), *self._lost.values()]]
+        counts = [_whole(head.text("attached_gpus")) for head in heads]
+        return max((number for number in counts if isinstance(number, int)), default=0)
+
+
+def _gone(block: Block) -> bool:
+    """Whether the driver answered for its name that the GPU is not there."""
+    return _cause(block) != "unknown"
+
+
+def _words(block: Block) -> str:
+    return block.error or block.gpu.text(*PATHS["name"]) or "it does not answer"
+
+
+def _cause(block: Block) -> str:
+    said = _words(block).lower()
+    return next((cause for words, cause in _LOST.items() if words in said), "unknown")
+
+
+def _minor(block: Block, index: int) -> int:
+    number = _whole(block.gpu.text(*PATHS["minor"]))
+    return number if isinstance(number, int) else index
+
+
+def _gpu(block: Block, index: int, address: str, *, corrupt: bool) -> Gpu:
+    """One GPU; what the file does not hold is absent."""
+    tree = block.gpu
+    values: dict[str, Any] = {item.name: NOT_HELD for item in fields(Gpu)}
+    for name, read in _READERS.items():
+        values[name] = read(tree.text(*PATHS[name]))
+    values |= {
+        "index": index,
+        "name": tree.text(*PATHS["name"]) or "NVIDIA GPU",
+        "pci_address": address if address else NOT_HELD,
+        "ecc_uncorrected_volatile": _errors(tree, "volatile", corrected=False),
+        "ecc_uncorrected_aggregate": _errors(tree, "aggregate", corrected=False),
+        "ecc_corrected_volatile": _errors(tree, "volatile", corrected=True),
+        "ecc_sram_uncorrected_aggregate": _sum(tree, "ecc_errors/aggregate", _SRAM),
+        "row_remap": _row_remap(tree),
+        "retired_pages": _retired(tree),
+        "recovery_action": _recovery(tree),
+        "event_reasons": reasons(tree),
+        "throttle_time": _throttle_time(tree),
+        "fabric_unhealthy": _fabric_unhealthy(tree),
+        "mig_instances": _mig_instances(tree),
+        "processes": _processes(tree),
+        "inforom_valid": False if corrupt else NOT_HELD,
+    }
+    return Gpu(**values)
+
+
+def _text(value: str | None) -> Reading[str]:
+    if value is None or not value:
+        return NOT_HELD
+    if value.strip("[]").lower() in _UNSUPPORTED:
+        return _NOT_SUPPORTED
+    return value
+
+
+def _real(value: str | None) -> Reading[float]:
+    """A number with or without a unit."""
+    words = _text(value)
+    if isinstance(words, Absent):
+        return words
+    found = _NUMBER.fullmatch(words)
+    return float(found[1]) if found else Absent(f"nvidia-smi says {words[:60]}")
+
+
+def _whole(value: str | None) -> Reading[int]:
+    number = _real(value)
+    return number if isinstance(number, Absent) else int(number)
+
+
+def _times(factor: float) -> Callable[[str | None], Reading[float]]:
+    def read(value: str | None) -> Reading[float]:
+        number = _real(value)
+        return number if isinstance(number, Absent) else number * factor
+
+    return read
+
+
+def _bytes(value: str | None) -> Reading[int]:
+    number = _real(value)
+    return number if isinstance(number, Absent) else int(number * _MIB)
+
+
+def _word(meaning: dict[str, T]) -> Callable[[str | None], Reading[T]]:
+    """A reader of a value that is one of some words."""
+
+    def read(value: str | None) -> Reading[T]:
+        words = _text(value)
+        if isinstance(words, Absent):
+            return words
+        known = meaning.get(words.replace("_", " ").lower())
+        return Absent(f"nvidia-smi says {words[:60]}") if known is None else known
+
+    return read
+
+
+_switch = _word({"enabled": True, "disabled": False})
+_yes = _word({"yes": True, "no": False, "pending": True})
+_active = _word({"active": True, "not active": False})
+
+
+def _architecture(value: str | None) -> Reading[str]:
+    words = _text(value)
+    return words if isinstance(words, Absent) else words.split()[0].lower()
+
+
+_READERS: dict[str, Callable[[str | None], Any]] = {
+    "uuid": _text, "vbios": _text, "architecture": _architecture,
+    "memory_total": _bytes, "memory_used": _bytes, "utilization": _times(0.01),
+    "ecc_enabled": _switch, "ecc_pending": _switch, "ecc_sram_threshold_exceeded": _yes,
+    "row_remap_exhausted_banks": _whole, "retired_pages_pending": _yes,
+    "clock_sm": _whole, "clock_sm_max": _whole,
+    "clock_application": _whole, "clock_application_default": _whole,
+    "power": _real, "power_limit": _real, "power_limit_default": _real,
+    "temperature": _real, "temperature_slowdown": _real, "temperature_max": _real,
+    "temperature_memory": _real, "temperature_memory_max": _real, "temperature_margin": _real,
+    "pcie_width": _whole, "pcie_width_max": _whole, "pcie_generation": _whole, "pcie_generation_max": _whole,
+    "pcie_replays": _whole, "fabric_state": _word(_FABRIC),
+    "persistence": _switch, "compute_mode": _word(_COMPUTE), "mig_enabled": _switch, "display_active": _switch,
+}  # fmt: skip
+_SRAM = ("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded",
+         "sram_uncorrectable_sec_ded")  # fmt: skip
+_UNCORRECTED = (*_SRAM, "dram_uncorrectable", "double_bit/total")
+_CORRECTED = ("sram_correctable", "dram_correctable", "single_bit/total")
+
+
+def _errors(tree: Node, since: str, *, corrected: bool) -> Reading[int]:
+    return _sum(tree, f"ecc_errors/{since}", _CORRECTED if corrected else _UNCORRECTED)
+
+
+def _sum(tree: Node, section: str, names: tuple[str, ...]) -> Reading[int]:
+    """The sum of what is counted under some names; drivers count by kind, older ones in one total."""
+    said = [_whole(node.value) for name in names for node in tree.at(f"{section}/{name}")]
+    counts = [number for number in said if not isinstance(number, Absent)]
+    if counts:
+        return sum(counts)
+    return said[0] if said else _section(tree, section)
+
+
+def _section(tree: Node, path: str) -> Absent:
+    """Why nothing stands in a section: the card lacks it (`N/A` in its place), or the file does."""
+    parts = path.split("/")
+    for end in range(len(parts), 0, -1):
+        said = _text(tree.text("/".join(parts[:end])))
+        if isinstance(said, str):
+            return Absent(f"nvidia-smi says {said[:60]}")
+        if said is not NOT_HELD:
+            return said
+    return NOT_HELD
+
+
+def _row_remap(tree: Node) -> Reading[RowRemap]:
+    corrected = _whole(tree.text(*PATHS["remapped_corrected"]))
+    uncorrected = _whole(tree.text(*PATHS["remapped_uncorrected"]))
+    pending, failure = _yes(tree.text(*PATHS["remap_pending"])), _yes(tree.text(*PATHS["remap_failure"]))
+    if corrected is NOT_HELD and failure is NOT_HELD:
+        return _section(tree, "remapped_rows")
+    for value in (corrected, uncorrected, pending, failure):
+        if isinstance(value, Absent):
+            return value
+    return RowRemap(correctable=corrected, uncorrectable=uncorrected, pending=pending, failure=failure)  # type: ignore[arg-type]  # none is absent
+
+
+def _retired(tree: Node) -> Reading[int]:
+    pages = [_whole(tree.text(*PATHS[name])) for name in ("retired_single", "retired_double")]
+    known = [number for number in pages if not isinstance(number, Absent)]
+    if len(known) == len(pages):
+        return sum(known)
+    first = next(number for number in pages if isinstance(number, Absent))
+    return _section(tree, "retired_pages") if first is NOT_HELD else first
+
+
+def _recovery(tree: Node) -> Reading[int]:
+    """NVML's number of what the driver asks for; drivers before 565 say only whether a reset is needed."""
+    action = _word(_ACTIONS)(tree.text(*PATHS["recovery_action"]))
+    if not isinstance(action, Absent):
+        return action
+    reset, drain = _yes(tree.text(*PATHS["reset_required"])), _yes(tree.text(*PATHS["drain_recommended"]))
+    if reset is True:
+        return 1
+    if drain is True:
+        return 4
+    return 0 if reset is False else action
+
+
+def reasons(tree: Node) -> Reading[int]:
+    """NVML's bits of the reasons for lower clocks."""
+    found, bits = False, 0
+    for section in REASON_SECTIONS:
+        for node in (node for top in tree.at(section) for node in _descendants(top)):
+            name = re.sub(r"^clocks_(?:event|throttle)_reason_", "", node.name)
+            active = _active(node.value)
+            if name in REASONS and not isinstance(active, Absent):
+                found = True
+                bits |= REASONS[name] if active else 0
+    return bits if found else next(
+        (said for section in REASON_SECTIONS if (said := _section(tree, section)) is not NOT_HELD), NOT_HELD
+    )  # fmt: skip
+
+
+def _descendants(node: Node) -> Iterator[Node]:
+    """Everything below: the text writes the kinds of a hardware slowdown under it."""
+    for child in node.children:
+        yield child
+        yield from child.children
+
+
+def _throttle_time(tree: Node) -> Reading[dict[str, float]]:
+    times: dict[str, float] = {}
+    for top in tree.at(COUNTER_SECTION):
+        for node in top.children:
+            name = COUNTERS.get(node.name.removeprefix(f"{COUNTER_SECTION}_"))
+            spent = _times(1e-6)(node.value)
+            if name is not None and not isinstance(spent, Absent):
+                times[name] = spent
+    return times or _section(tree, COUNTER_SECTION)
+
+
+def _fabric_unhealthy(tree: Node) -> Reading[bool]:
+    state, status = tree.text(*PATHS["fabric_state"]), _text(tree.text(*PATHS["fabric_status"]))
+    summary = (tree.text(*PATHS["fabric_summary"]) or "").lower()
+    if isinstance(status, Absent):
+        return status
+    failed = (state or "").lower() == "completed" and status.lower() != "success"
+    return failed or summary == "unhealthy"
+
+
+def _mig_instances(tree: Node) -> Reading[tuple[str, ...]]:
+    """The MIG devices by UUID; drivers that leave it out name instance numbers, unique on a GPU."""
+    mode = _switch(tree.text(*PATHS["mig_enabled"]))
+    if mode is not True:
+        return ()
+    devices = [node for path in ("mig_devices/mig_device", "mig_device") for node in tree.at(path)]
+    if not devices and tree.text("mig_devices") is None:
+        return NOT_HELD
+    return tuple(
+        device.text("uuid", "mig_uuid")
+        or f"GI {device.text('gpu_instance_id') or place} CI {device.text('compute_instance_id') or 0}"
+        for place, device in enumerate(devices)
+    )
+
+
+def _processes(tree: Node) -> Reading[tuple[GpuProcess, ...]]:
+    said = tree.text("processes")
+    if said is None:
+        return NOT_HELD
+    if _text(said) is _NOT_SUPPORTED:
+        return _NOT_SUPPORTED
+    listed = [(node.text("pid"), node) for node in tree.at("processes/process_info")]
+    listed += [(node.value, node) for node in tree.at("processes/process_id")]
+    return tuple(process for pid, node in listed for process in _process(pid, node))
+
+
+def _process(pid: str | None, node: Node) -> Iterator[GpuProcess]:
+    number = _whole(pid)
+    if isinstance(number, Absent) or number <= 0:
+        return
+    kinds = (node.text("type") or "C").upper()
+    name = _text(node.text("process_name", "name"))
+    for letter, kind in (("C", "compute"), ("G", "graphics")):
+        if letter in kinds:
+            yield GpuProcess(
+                pid=number,
+                memory=_bytes(node.text("used_memory", "used_gpu_memory")),
+                kind=kind,
+                name=None if isinstance(name, Absent) else name.split()[0].rpartition("/")[2][:60] or None,
+            )
+
+
+def _version(words: Reading[str]) -> Reading[tuple[int, int]]:
+    if isinstance(words, Absent):
+        return words
+    found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", words)
+    return (int(found[1]), int(found[2])) if found else Absent(f"nvidia-smi says {words[:60]}")

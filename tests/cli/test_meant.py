@@ -1,0 +1,89 @@
+"""`gpudoctor check` of a command: what to type instead."""
+
+import shlex
+
+import pytest
+
+from gpudoctor.cli import main
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    optimizer.zero_grad()
+    model(torch.randn(4, 2).cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ddp.py").write_text(TRAINING)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "train.py").write_text(TRAINING)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "check"),
+    [
+        ("torchrun --nproc-per-node 2 ddp.py", "gpudoctor check ddp.py"),
+        ("torchrun ddp.py", "gpudoctor check ddp.py"),
+        ("torchrun --nproc_per_node=2 ddp.py --lr 3", "gpudoctor check ddp.py -- --lr 3"),
+        ("accelerate launch --num_processes 2 ddp.py", "gpudoctor check ddp.py"),
+        ("deepspeed --num_gpus 2 ddp.py", "gpudoctor check ddp.py"),
+        ("python ddp.py", "gpudoctor check ddp.py"),
+        ("python3 -u ddp.py --lr 3", "gpudoctor check ddp.py -- --lr 3"),
+        ("python -m pkg.train", "gpudoctor check pkg/train.py"),
+        ("python -m torch.distributed.run --nproc_per_node 2 ddp.py", "gpudoctor check ddp.py"),
+        ("srun -n 2 python ddp.py", "gpudoctor check ddp.py"),
+    ],
+)
+def test_a_command_is_told_apart_from_files(command, check, folder, capsys):
+    assert main(["check", *command.split()]) == 2
+    said = capsys.readouterr().err
+    assert f"examine the script: `{check}`" in said
+    assert f"run the command: `gpudoctor run -- {command}`" in said
+    assert main([*shlex.split(check)[1:], "--quiet"]) != 2  # what it says to type can be typed
+
+
+def test_flags_of_ours_before_a_command_hide_nothing(folder, capsys):
+    assert main(["check", "--quiet", "torchrun", "--nproc-per-node", "2", "ddp.py"]) == 2
+    assert "`gpudoctor check ddp.py`" in capsys.readouterr().err
+
+
+def test_arguments_of_the_script_stand_behind_two_dashes(folder, capsys):
+    assert main(["check", "ddp.py", "--lr", "3"]) == 2
+    assert (
+        "what belongs to ddp.py stands behind --: `gpudoctor check ddp.py -- --lr 3`" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["--python", "python3", "ddp.py"], ["python"], ["torchrun", "ddp.py"], ["ddp.py", "pkg"]]
+)
+def test_files_and_flags_are_taken_as_they_are(words, folder, capsys):
+    for name in ("python", "torchrun"):
+        (folder / name).mkdir()
+        (folder / name / "a.py").write_text("x = 1\n")
+    assert main(["check", *words, "--quiet"]) in (0, 1)
+
+
+def test_a_mistyped_flag_is_still_named(folder, capsys):
+    assert main(["check", "--strickt"]) == 2
+    assert "unrecognized arguments: --strickt" in capsys.readouterr().err
+
+
+def test_nagios_does_not_call_a_job_well_whose_gpus_were_not_examined(folder, capsys):
+    code = main(["check", "ddp.py", "--format", "nagios"])
+    line = capsys.readouterr().out.splitlines()[0]
+    assert code == 3 and line.startswith("GPUDOCTOR UNKNOWN - ddp.py: nothing wrong was found")
+    assert "its GPUs were not examined" in line
+
+
+def test_nagios_calls_a_job_well_that_needs_no_gpu(folder, capsys):
+    (folder / "cpu.py").write_text(TRAINING.replace(".cuda()", ""))
+    code = main(["check", "cpu.py", "--format", "nagios"])
+    assert code == 0 and capsys.readouterr().out.startswith("GPUDOCTOR OK - cpu.py looks healthy")
