@@ -169,6 +169,36 @@ def test_what_training_calls_too_is_not():
     assert places["encode"] in {span.line for span in finding.evidence if hasattr(span, "line")}
 
 
+BOOKS = """
+env, kept = make(), []
+while True:
+    state, over = env.reset(), False
+    while not over:
+        if len(kept) > 100:
+            learner.learn(kept)
+            with open("books.txt", "w") as books:  # opens
+                yaml.dump(kept, books)  # writes
+        action = learner.choose(state)  # acts
+        state, reward, over = env.step(action)  # stepped
+        kept.append(reward)
+
+def learn(loss):
+    loss.backward()
+"""
+
+
+def test_sick_what_is_written_while_an_environment_is_played_is_logging():
+    seen = (("other", "writes", 50), ("other", "opens", 10), ("other", "acts", 5), ("other", "stepped", 5))
+    patient, places = patient_of(BOOKS, *seen, other=0.02)
+    [finding] = findings(patient, "OBS002")
+    assert finding.severity is Severity.WARNING and finding.cost.step_share > 0.4
+    assert places["writes"] in {span.line for span in finding.evidence if hasattr(span, "line")}
+    assert findings(patient) == []  # what is left is too little to tell of
+    played = (("other", "acts", 50), ("other", "stepped", 50))
+    patient, _ = patient_of(BOOKS, *played, other=0.02)
+    assert findings(patient, "OBS002") == [] and findings(patient)[0].fact("nature") == "experience"
+
+
 SHARED = """
 class Policy(nn.Module):
     def choose(self, seen, taken=None):
