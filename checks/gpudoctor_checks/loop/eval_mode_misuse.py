@@ -121,8 +121,8 @@ class EvalModeMisuse(Check):
             name="graph_part",
             default=0.4,
             unit="1",
-            source="measured on a CPU: a graph is 7 % of a forward pass of convolutions, 30 % of a transformer's and "
-            "of a small MLP's, 42 % of a GRU's",
+            source="measured on a CPU: a graph is 7 % of a forward pass of convolutions, 30 % of one of a "
+            "transformer or a small MLP, 42 % of one of a GRU",
             meaning="A graph that nothing uses costs at most this part of an evaluation.",
         ),
     )

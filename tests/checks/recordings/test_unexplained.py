@@ -467,3 +467,52 @@ def test_episodes_that_get_longer_are_no_fault():
     [finding] = findings(patient, "PERF013")
     assert finding.severity is Severity.NOTE and finding.cost.step_share is None
     assert "episodes" in finding.message
+
+
+SPREADS = """
+class Spread(nn.Module):
+    def forward(self, x):
+        far = measure(x)  # measures
+        return G(x) * far
+
+net = Spread()
+for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+    first.zero_grad()
+    net(x).mean().backward()
+    first.step()
+"""
+
+
+def passes_with(package, samples=60, phase="forward"):
+    """A patient whose forward passes spend so many of 100 looks in a package."""
+    seen = ((phase, "measures", samples), ("forward", "", 100 - samples), ("backward", "", 100))
+    patient, places = patient_of(SPREADS, *seen)
+    looks = patient.recording.ranks[0].last("lines")
+    looks.fields["leaves"] = [[0, f"/usr/lib/python3.11/{package}", "walk", samples]]
+    return patient, places
+
+
+def test_sick_a_package_without_tensors_in_the_forward_pass():
+    patient, places = passes_with("site-packages/networkx/algorithms/paths.py")
+    [finding] = findings(patient)
+    assert finding.severity is Severity.WARNING and "networkx in the forward pass" in finding.message
+    assert finding.span.line == places["measures"]
+    assert finding.cost.step_share == pytest.approx(0.6 * 0.3, abs=0.02)  # forward is 30 % of the step
+    assert "once for each input" in remedies(patient, finding)[0]
+    patient, _ = passes_with("json/encoder.py")
+    assert len(findings(patient)) == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "samples", "phase"),
+    [
+        ("site-packages/einops/einops.py", 60, "forward"),  # it knows tensors
+        ("site-packages/torch/nn/functional.py", 60, "forward"),
+        ("contextlib.py", 60, "forward"),
+        ("site-packages/networkx/algorithms/paths.py", 10, "forward"),
+        ("site-packages/networkx/algorithms/paths.py", 60, "data_wait"),
+    ],
+)
+def test_healthy_what_a_forward_pass_is_made_of(package, samples, phase):
+    patient, _ = passes_with(package, samples, phase)
+    assert findings(patient) == []
