@@ -133,8 +133,8 @@ class SamplerMisuse(Check):
         return confirmed(
             self,
             suspected,
-            f"All {same.ranks} ranks train on the same batches: their losses are equal, bit for bit, in all "
-            f"{same.steps} steps that can be compared.",
+            f"All {same.ranks} ranks train on the same batches. Their losses are equal, bit for bit, in all "
+            f"{same.steps} steps compared.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
             severity=Severity.WARNING,

@@ -191,7 +191,7 @@ class UnexplainedTime(Check):
             self,
             (),
             f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
-            f"pass{at(spans)}: no work on tensors, and none that the device can do.",
+            f"pass{at(spans)}. That is not work on tensors: the device cannot do it.",
             share=found.share,
             spans=spans,
             severity=severity,
