@@ -177,8 +177,8 @@ class TeacherTrained(Check):
     def _averaged(self, meeting: Meeting, name: str) -> Finding:
         span = meeting.call.span
         return self.finding(
-            f"{name} gets its weights from {meeting.average.source}, and runs with gradients. Its output goes into "
-            "the loss: no torch.no_grad() around it, no detach(), and nothing freezes its parameters.",
+            f"{name} gets its weights from {meeting.average.source}, and runs with gradients. Its output goes "
+            "into the loss: no torch.no_grad() around it, no detach(), and nothing freezes its parameters.",
             evidence=(span,),
             confidence=Confidence.SUSPECTED,
             cost=Cost(breaks="the loss moves the targets as well as the model"),
