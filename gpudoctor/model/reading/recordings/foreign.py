@@ -5,7 +5,7 @@ while the device waits; and what it works out often depends on the input alone.
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -46,9 +46,9 @@ def foreign(state: Steady) -> Foreign | None:
     """
     seen = _seen(state.process)
     share = sum(
-        state.share(phase) * seen.inside[phase] / seen.whole[phase] for phase in _PASSES if seen.whole[phase]
+        state.share(phase) * samples / seen.whole[phase] for phase, samples in seen.inside.items() if samples
     )
-    if not seen.inside[_FORWARD] or not share:
+    if not seen.inside.get(_FORWARD) or not share:
         return None
     return Foreign(share=share, packages=seen.packages, lines=seen.lines)
 
@@ -69,8 +69,8 @@ class _Looks:
 def _seen(process: Process) -> _Looks:
     begin = steady(process).begin
     counted: dict[tuple[str, str, int, str], float] = {}
-    packages: Counter[str] = Counter()
-    whole: Counter[str] = Counter()
+    packages: dict[str, float] = defaultdict(float)
+    whole: dict[str, float] = defaultdict(float)
     for record in process.of("lines"):
         if record.t < begin:
             continue
@@ -86,7 +86,7 @@ def _seen(process: Process) -> _Looks:
                 packages[found[1]] += samples
     trained = {key[1:] for key in counted if key[0] == _FORWARD}
     mine = {key: samples for key, samples in counted.items() if key[1:] in trained}
-    inside: Counter[str] = Counter()
+    inside: dict[str, float] = defaultdict(float)
     for key, samples in mine.items():
         inside[key[0]] += samples
     return _Looks(
