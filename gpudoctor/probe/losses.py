@@ -47,6 +47,8 @@ _SHARE = 0.0005
 """Share of the time for these readings."""
 BURST = 64
 """The first losses are looked at one by one."""
+_TOLD = 4
+"""Looks from which on what is known is told at each power of two: a job may be killed after a few steps."""
 _ROWS, _COLUMNS = 64, 1024
 """Outputs of a batch that are compared."""
 _LABELS = 1 << 16
@@ -160,7 +162,7 @@ class Losses:
                 self._normal(node)
         if len(scored) == 1:
             self._score(scored[0])
-        if len(self._wide) > known or (self._looks >= BURST and not self._looks & (self._looks - 1)):
+        if len(self._wide) > known or (self._looks >= _TOLD and not self._looks & (self._looks - 1)):
             self.tell()
 
     # -- shapes

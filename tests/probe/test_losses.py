@@ -113,6 +113,14 @@ def test_images_that_meet_the_masks_of_all_others(tmp_path, loss):
     assert (last["losses"], last["shapes"]) == (6, [[WIDE_IMAGES[loss], [5, 5, 6, 7], 6]])
 
 
+def test_what_was_seen_is_told_of_a_job_that_is_killed_early(tmp_path):
+    killed = (
+        COLUMN.replace("range(6)", "range(20)") + "\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n"
+    )
+    found = told(run_script(tmp_path, killed.format("F.mse_loss(out, y)"), code=None), "broadcast")
+    assert found[-1]["losses"] >= 16 and found[-1]["shapes"][0][2] >= 16
+
+
 @pytest.mark.parametrize("loss", ONE_EACH_IMAGES)
 def test_images_that_meet_their_own_mask(tmp_path, loss):
     assert told(run_script(tmp_path, IMAGES.format(loss)), "broadcast") == []

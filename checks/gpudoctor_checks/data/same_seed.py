@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.reading.classes import built
 from gpudoctor.model.reading.loaders import Loader, trains
 from gpudoctor.model.reading.origins import construction
@@ -21,6 +21,7 @@ _NO_DRAWS = frozenset(
      "set_state", "getstate", "setstate", "PCG64"}
 )  # fmt: skip
 _SEVERAL = 2
+_REPEATS = "the augmentations repeat: the model sees fewer different samples"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -85,6 +86,7 @@ class SameSeed(Check):
                 "gets a copy of it: all draw the same random numbers.",
                 evidence=(script.span(draw), script.span(maker), loader.call.span),
                 confidence=Confidence.SUSPECTED,
+                cost=Cost(breaks=_REPEATS),
                 subject=f"{script.path}:{draw.lineno}",
                 facts=(("how", "held"), ("name", name), ("maker", ast.unparse(maker.func))),
             )
@@ -113,6 +115,7 @@ class SameSeed(Check):
                     f"{ast.unparse(call.node.args[0])}: all draw the same random numbers.",
                     evidence=(call.span, draws[0], loader.call.span),
                     confidence=Confidence.SUSPECTED,
+                    cost=Cost(breaks=_REPEATS),
                     subject=f"{script.path}:{call.span.line}",
                     facts=(("how", "start"), ("seeds", ast.unparse(call.node.func))),
                 )

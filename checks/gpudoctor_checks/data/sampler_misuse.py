@@ -4,11 +4,36 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+)
 from gpudoctor.model.reading.cadence import without_comments
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.program import enclosing, switched_off
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.blame import by_parallelism
+from gpudoctor.model.reading.recordings.costs import place_of
+from gpudoctor.model.reading.recordings.judged import (
+    Run,
+    judged,
+    measured,
+    script_at,
+    sites_of,
+    source_of,
+    spot,
+)
+from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.reading.recordings.statements import statement_at
+from gpudoctor.model.reading.recordings.twins import Twins, twins
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(
@@ -34,6 +59,13 @@ _SPLITS = re.compile(
     r"|init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|IterableDataset"
 )
 """Words of programs that split their data themselves, or that must not split it (tensor, pipeline parallel)."""
+_REDUCES = frozenset({"torch.distributed.all_reduce", "torch.distributed.all_reduce_coalesced"})
+_GRADIENT = re.compile(r"\.grad\b|grad(?:ient)?s\b")
+_NOT_BY_DATA = re.compile(
+    r"init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|all_gather|AllGather"
+    r"|tensor_parallel|sequence_parallel|context_parallel"
+)
+"""Words of programs whose ranks share a batch, or a loss over the batches of all (a contrastive one)."""
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -47,14 +79,17 @@ class SamplerMisuse(Check):
     What it finds:
         A program that wraps its model in DistributedDataParallel or FSDP and whose training loader has no
         DistributedSampler; one that has it but never calls `set_epoch`, in a loop over epochs; and
-        `shuffle=True` together with a sampler.
+        `shuffle=True` together with a sampler. Gradients that the program averages itself with `all_reduce`
+        count as well. In a recording: ranks whose losses are equal, bit for bit, in every step.
     Why it hurts:
         Without the sampler every rank goes through the whole data set: N GPUs do the work of one, N times.
         Without `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and
         `shuffle=True` the DataLoader raises ValueError.
     How it knows:
         From the source: what wraps the model, what the training loader is given, and whether anything in the
-        same program splits data by rank.
+        same program splits data by rank. From a recording: the losses of the ranks, which hold the same
+        weights; different samples give different losses. It confirms a set that is not split, and cannot
+        refute it: ranks may go through the same set in different orders.
     False alarms:
         A data set that splits itself in code that is not read here. Programs on accelerate, Lightning, the
         HF Trainer, DeepSpeed and other engines, iterable and sharded sets, custom samplers, tensor and
@@ -69,12 +104,48 @@ class SamplerMisuse(Check):
 
     code = Code("DATA008")
     name = "sampler-misuse"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="steps",
+            default=20,
+            unit="{steps}",
+            source="convention: correctness counts in events",
+            meaning="Equal losses of all ranks in fewer steps of a recording say nothing.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
-        words = ("Distributed", "fully_shard", "sampler")
+        run = judged(patient, 1)
+        suspected = suspicions(lambda: self._suspected(patient.source), run)
+        same = twins(run.recording) if run is not None else None
+        if run is None or same is None or same.steps < self.limit("steps") or not _by_data(patient, run):
+            yield from suspected
+            return
+        yield self._same(patient, run, same, [item for item in suspected if item.fact("kind") == "unsplit"])
+        yield from (item for item in suspected if item.fact("kind") != "unsplit")
+
+    def _same(self, patient: Patient, run: Run, same: Twins, suspected: list[Finding]) -> Finding:
+        """What the losses prove, whatever the source shows."""
+        made = next((item for item in run.lead.process.of("loader") if item.get("role") == "training"), None)
+        where = place_of(made) if made is not None else None
+        return confirmed(
+            self,
+            suspected,
+            f"All {same.ranks} ranks train on the same batches. Their losses are equal, bit for bit, in all "
+            f"{same.steps} steps compared.",
+            share=None,
+            spans=[spot(patient, where)] if where is not None else [],
+            severity=Severity.WARNING,
+            run=run,
+            numbers=(measured("equal_losses", float(same.steps), "{steps}", run.recording),),
+            facts=() if suspected else (("kind", "unsplit"), ("dataset", "")),
+            breaks=f"{same.ranks} ranks do the work of one",
+        )
+
+    def _suspected(self, source: Source) -> Iterator[Finding]:
+        words = ("Distributed", "fully_shard", "sampler", "all_reduce")
         if not any(word in script.text for script in source.scripts for word in words):
             return
         for loader in loaders(source):
@@ -116,11 +187,7 @@ class SamplerMisuse(Check):
         )
 
     def _unsplit(self, program: Program, loader: Loader) -> Finding | None:
-        wraps = [
-            call
-            for _, call in program.calls
-            if call.name in _WRAPS and not any(guard.never for guard in call.guards)
-        ]
+        wraps = _parallel(program)
         if not wraps:
             return None
         if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(
@@ -128,8 +195,9 @@ class SamplerMisuse(Check):
         ):
             return None
         wrap = wraps[0]
+        how = "runs one process a GPU" if wrap.name in _WRAPS else "averages the gradients of all ranks"
         return self.finding(
-            f"{loader.label} has no DistributedSampler while {wrap.method} runs one process a GPU: "
+            f"{loader.label} has no DistributedSampler while {wrap.method} {how}: "
             "every rank trains on the whole data set.",
             evidence=(loader.call.span, wrap.span),
             confidence=Confidence.SUSPECTED,
@@ -159,6 +227,35 @@ class SamplerMisuse(Check):
             subject=f"{loader.script.path}:{call.span.line}",
             facts=(("kind", "order"), ("sampler", name), *_place(program, loader)),
         )
+
+
+def _parallel(program: Program) -> list[Call]:
+    """What makes the program data-parallel: wrappers of the model, else gradients that it averages itself."""
+    calls = [call for _, call in program.calls if not any(guard.never for guard in call.guards)]
+    wraps = [call for call in calls if call.name in _WRAPS]
+    return wraps or [
+        call
+        for call in calls
+        if call.name in _REDUCES and call.node.args and _GRADIENT.search(_text(call.node.args[0]))
+    ]
+
+
+def _by_data(patient: Patient, run: Run) -> bool:
+    """Whether the ranks share nothing but gradients, so that equal losses come from equal samples."""
+    source = source_of(patient)
+    wrapped = any(item.get("wrapped") == "DDP" for item in run.lead.process.of("model"))
+    if source is not None:
+        if any(_NOT_BY_DATA.search(without_comments(script)) for script in source.scripts):
+            return False
+        wrapped = wrapped or any(_parallel(program) for program in training_programs(source))
+    own = [site for site in sites_of(run, "collective") if not by_parallelism(site) and site.steps > 1]
+    return wrapped and all(_of_gradients(patient, site.place.path, site.place.line) for site in own)
+
+
+def _of_gradients(patient: Patient, path: str, line: int) -> bool:
+    script = script_at(patient, path)
+    whole = statement_at(script, line) if script is not None else None
+    return whole is not None and bool(_GRADIENT.search(_text(whole)))
 
 
 def _place(program: Program, loader: Loader) -> tuple[tuple[str, str | int], ...]:

@@ -52,7 +52,8 @@ class Hang(Check):
             default=30,
             unit="s",
             source="convention: whoever ends a run that has stood so long does it because it stands",
-            meaning="No step for so long before somebody ended the run is a hang.",
+            meaning="No step for so long before somebody ended the run is a hang; so it is where a run was "
+            "stopped while its ranks waited in different collectives.",
         ),
         Threshold(
             name="apart_seconds",
@@ -79,7 +80,7 @@ class Hang(Check):
             raise Unavailable("no rank reported")
         everyone = standing(recording)
         odd = odd_one(everyone)
-        limit = self._limit(recording, odd is not None and _waited_for(everyone, odd))
+        limit = self._limit(recording, everyone, odd)
         still = [
             item
             for item in everyone
@@ -101,21 +102,30 @@ class Hang(Check):
             facts=(("rank", odd.rank if odd is not None else -1),),
         )
 
-    def _limit(self, recording: Recording, apart: bool) -> float:
+    def _limit(self, recording: Recording, everyone: Sequence[Stand], odd: Stand | None) -> float:
         """Seconds without a step that are a hang here."""
         asked = recording.settings.get("hang_after")
         ended = recording.end.stopped_by if recording.end is not None else None
+        cut = ended in ("interrupt", "seconds")
+        apart = cut and odd is not None and _waited_for(everyone, odd)
+        crossed = cut and _crossed(everyone)
         return min(
             self.limit("hang_seconds"),
             float(asked) if isinstance(asked, int | float) else math.inf,
-            self.limit("interrupted_seconds") if ended == "interrupt" else math.inf,
-            self.limit("apart_seconds") if apart and ended in ("interrupt", "seconds") else math.inf,
+            self.limit("interrupted_seconds") if ended == "interrupt" or crossed else math.inf,
+            self.limit("apart_seconds") if apart else math.inf,
         )
 
 
 def _waited_for(everyone: Sequence[Stand], odd: Stand) -> bool:
     """Whether all others wait in a collective, and that one does not."""
     return not odd.waits and all(item.waits for item in everyone if item is not odd)
+
+
+def _crossed(everyone: Sequence[Stand]) -> bool:
+    """Whether all ranks wait in collectives, and not in the same one: nobody computes, so nobody will come."""
+    places = {item.place for item in everyone}
+    return all(item.communicates for item in everyone) and None not in places and len(places) > 1
 
 
 def _who(shown: Sequence[Stand], odd: Stand | None) -> str:

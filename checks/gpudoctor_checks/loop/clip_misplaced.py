@@ -8,6 +8,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Cost,
     Finding,
     Measurement,
     Patient,
@@ -22,6 +23,13 @@ from gpudoctor.model.signs.source import Guard, Known, Value
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""
+
+
+_BREAKS = {
+    "late": "the gradients are not clipped",
+    "scaled": "the bound holds for gradients times the loss scale: nearly nothing is left of them",
+}
+"""What a clip in the wrong place makes of the result; of micro-batches it gives some less weight."""
 
 
 class ClipMisplaced(Check):
@@ -156,6 +164,7 @@ class ClipMisplaced(Check):
             ),
             confidence=Confidence.SUSPECTED,
             severity=severity,
+            cost=Cost(breaks=_BREAKS.get(how)),
             subject=f"{clip.event.span.path}:{clip.event.span.line}",
             facts=(
                 ("how", how),

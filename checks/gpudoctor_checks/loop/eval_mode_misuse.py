@@ -3,9 +3,20 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.reading.earlier_modes import left_in_eval_mode
 from gpudoctor.model.reading.modes import (
     builds_no_graph,
@@ -118,6 +129,14 @@ class EvalModeMisuse(Check):
             source="convention: a graph costs a part of an evaluation, and a part of a tenth is a few percent",
             meaning="If evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
         ),
+        Threshold(
+            name="graph_part",
+            default=0.4,
+            unit="1",
+            source="measured on a CPU: a graph is 7 % of a forward pass of convolutions, 30 % of one of a "
+            "transformer or a small MLP, 42 % of one of a GRU",
+            meaning="A graph that nothing uses costs at most this part of an evaluation.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -132,7 +151,18 @@ class EvalModeMisuse(Check):
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
                 yield self._measured(patient, run, reading, how, suspected)
-        yield from (item for item in suspected if item.fact("how") not in seen)
+        yield from (self._priced(run, item) for item in suspected if item.fact("how") not in seen)
+
+    def _priced(self, run: Run, suspected: Finding) -> Finding:
+        """A suspicion of a graph, where the run saw an evaluation too short to count its passes."""
+        if suspected.fact("how") != "graph" or not run.share("evaluation"):
+            return suspected
+        return replace(suspected, severity=self._worth(run), cost=Cost(step_share=self._graph_costs(run)))
+
+    def _graph_costs(self, run: Run) -> float | None:
+        """What a graph takes at most of a recorded run; None where no evaluation was seen."""
+        share = run.share("evaluation")
+        return run.worth(share * self.limit("graph_part")) if share else None
 
     def _measured(
         self, patient: Patient, run: Run, reading: Record, how: str, suspected: list[Finding]
@@ -158,6 +188,7 @@ class EvalModeMisuse(Check):
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             facts=(("how", how), ("model", ""), ("inside", False), ("loop", ""), ("whole", False)),
             breaks=_SPOILS.get(how),
+            worth=self._graph_costs(run) if how == "graph" else None,
         )
 
     def _worth(self, run: Run) -> Severity:

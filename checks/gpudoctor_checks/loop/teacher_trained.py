@@ -9,6 +9,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Cost,
     Evidence,
     Finding,
     Patient,
@@ -17,6 +18,7 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
+from gpudoctor.model.reading.averaged import Meeting, meetings
 from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, named_layers, resolved, verb
 from gpudoctor.model.reading.optimizers import optimizers
 from gpudoctor.model.reading.places import place
@@ -56,7 +58,9 @@ class TeacherTrained(Check):
 
     What it finds:
         In a training loop, the forward of a model called teacher that builds a graph: no `torch.no_grad()`
-        around it, parameters not frozen, output not detached at the call. And a teacher that is built in
+        around it, parameters not frozen, output not detached at the call. So it is with a model whose weights
+        are a moving average of the trained one's (a momentum encoder, a target network), whatever its name,
+        where its output meets that one's in the loss. And a teacher that is built in
         training mode and never put into eval mode, while the program has dropout or batch norm.
     Why it hurts:
         The graph of the teacher, often the larger model, keeps all its activations for the whole step and
@@ -65,6 +69,7 @@ class TeacherTrained(Check):
         statistics with every batch.
     How it knows:
         By the name `teacher` of what is called in the loop, followed through parameters to where it is built;
+        of an average by the loop that writes its parameters from the other's;
         by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From
         a recording: a second model that runs with gradients and whose parameters no optimizer holds; a note
         where forward and backward passes take little of the time (an environment, data, logs take the rest).
@@ -164,6 +169,25 @@ class TeacherTrained(Check):
                 said.add(built[1].node)
                 yield self._mode(use, *built, named_layers(source))
 
+        for meeting in meetings(source) if source.trains else ():
+            name = ast.unparse(meeting.call.node.func)
+            known = meeting.call.node in said or _TEACHER.search(meeting.average.name)
+            if not known and not _held_still(source, meeting.average.name, meeting.script, meeting.call.node):
+                said.add(meeting.call.node)
+                yield self._averaged(meeting, name)
+
+    def _averaged(self, meeting: Meeting, name: str) -> Finding:
+        span = meeting.call.span
+        return self.finding(
+            f"{name} gets its weights from {meeting.average.source}, and runs with gradients. Its output goes "
+            "into the loss: no torch.no_grad() around it, no detach(), and nothing freezes its parameters.",
+            evidence=(span,),
+            confidence=Confidence.SUSPECTED,
+            cost=Cost(breaks="the loss moves the targets as well as the model"),
+            subject=f"{span.path}:{span.line}",
+            facts=(("how", "graph"), ("teacher", name), ("call", place(span))),
+        )
+
     def _graph(self, use: _Use) -> Finding:
         evidence: tuple[Evidence, ...] = (use.event.span, *use.event.via)
         return self.finding(
@@ -258,12 +282,20 @@ def _given_to_optimizer(script: Script, owner: str) -> bool:
 
 def _frozen(source: Source, last: str, use: _Use) -> bool:
     """Whether its parameters are frozen somewhere, or its output is cut off where it is called."""
-    word = re.compile(rf"\b({re.escape(last)}|{re.escape(use.name.rsplit('.', 1)[-1])})\b")
+    here = next((script for script in source.scripts if script.path == use.event.span.path), None)
+    names = {last, use.name.rsplit(".", 1)[-1]}
+    return any(_held_still(source, name, here, use.event.node) for name in names)
+
+
+def _held_still(source: Source, name: str, here: Script | None, node: ast.AST) -> bool:
+    """The same of a model by the last part of its name, and one call of it."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    if here is not None and _detached(here, node):
+        return True
     for script in source.scripts:
-        if script.path == use.event.span.path and _detached(script, use.event.node):
-            return True
         for call in script.calls:
-            if _FREEZES.search(call.method) and word.search(ast.unparse(call.node)):
+            named = ast.unparse(call.node) + " " + bound_to(script, call.node)
+            if _FREEZES.search(call.method) and word.search(named):
                 return True
         for node in nodes(script, ast.For):
             if word.search(ast.unparse(node.iter)) and "requires_grad" in ast.unparse(node):

@@ -26,7 +26,8 @@ class LossTrouble(Check):
         Losses without a floor (policies, likelihoods that go negative, adversarial games) go where they like:
         only losses that are positive throughout are judged. Where the source steps an environment
         (reinforcement learning), the targets follow the returns, and nothing is said. A warm restart that is
-        under way looks like divergence.
+        under way looks like divergence. Small batches of hard and easy samples make a loss jump that gets
+        better all the time: where it has halved, jumps are a note.
     Remedies:
         A lower rate, warm-up, clipping; for a loss that stands still, one batch over and over: a model that
         cannot learn that has a bug.
@@ -62,6 +63,13 @@ class LossTrouble(Check):
             meaning="A spike reaches at least this part of the loss at the start.",
         ),
         Threshold(
+            name="better",
+            default=0.5,
+            unit="1",
+            source="convention: a loss that has halved is learned from; small batches differ by as much",
+            meaning="Spikes of a loss that ends below this part of its start are a note.",
+        ),
+        Threshold(
             name="stalled_steps",
             default=500,
             unit="{steps}",
@@ -93,15 +101,19 @@ class LossTrouble(Check):
                 f"{curve.late:.3g}.",
             )
         elif len(jumps) >= self.limit("spikes"):
+            better = curve.late < self.limit("better") * curve.early
+            all_the_same = (
+                f" It gets better all the same: from {curve.early:.3g} to {curve.late:.3g}." if better else ""
+            )
             yield self._found(
                 patient,
                 run,
                 curve,
                 "spiking",
-                Severity.WARNING,
+                Severity.NOTE if better else Severity.WARNING,
                 f"The loss jumps to more than {self.limit('spike'):g} times its running median "
                 f"{len(jumps)} times, "
-                f"first at step {jumps[0]}.",
+                f"first at step {jumps[0]}.{all_the_same}",
             )
         elif stalls(curve, int(self.limit("stalled_steps"))):
             yield self._found(

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import joined
 from gpudoctor.model.reading.recordings.blame import Owner, lines_of, owned, share_of
 from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
 from gpudoctor.model.reading.recordings.feeders import feeders
+from gpudoctor.model.reading.recordings.foreign import foreign
 from gpudoctor.model.reading.recordings.judged import (
     Run,
     dear,
@@ -26,7 +28,7 @@ from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.reading.windows.costs import unexplained
 from gpudoctor.model.reading.windows.looks import watched
 
-_GATHERS, _ONE_RANK, _FED = "experience", "one rank", "fed"
+_GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
 """Kinds of time that have remedies of their own."""
 _NO_LINE = "; the sampler saw none of it, so no line is known"
 _MOST = 0.5
@@ -42,7 +44,8 @@ class UnexplainedTime(Check):
     What it finds:
         Lines of the training script that take 15 % or more of a recorded run outside of everything that a step
         is made of: waiting for data, forward, backward, the optimizer, logging, saving, evaluation and the
-        like.
+        like. In a forward pass: packages that know no tensors (networkx, scipy, PIL, pandas, Python's own json
+        and copy) that take 5 % of the run.
     Why it hurts:
         Python code that runs on every step holds the device up as any other work does. It is often forgotten
         there: a statistic, a schedule worked out anew, a walk over all parameters, a copy of a list.
@@ -83,6 +86,20 @@ class UnexplainedTime(Check):
             meaning="Unexplained time of this share of a run is a warning.",
         ),
         Threshold(
+            name="foreign_noted",
+            default=0.05,
+            unit="1",
+            source="convention: what is known to be no work on tensors counts from less on",
+            meaning="Packages without tensors that take this share of a run in a forward pass are a note.",
+        ),
+        Threshold(
+            name="foreign_warned",
+            default=0.15,
+            unit="1",
+            source="convention: as above",
+            meaning="Packages without tensors that take this share of a run in a forward pass are a warning.",
+        ),
+        Threshold(
             name="seconds_noted",
             default=0.0005,
             unit="s",
@@ -97,6 +114,7 @@ class UnexplainedTime(Check):
             return
         run = demanded(patient)
         yield from self._gathering(patient, run)
+        yield from self._foreign(patient, run)
         share = run.worth(self._unexplained(patient, run), OTHER)
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
@@ -158,6 +176,28 @@ class UnexplainedTime(Check):
             name="experience_share",
             numbers=(measured("environment_share", found.stepping, "1", run.recording),),
             facts=(("nature", _GATHERS), ("stepping", found.stepping / found.share)),
+        )
+
+    def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:
+        """What runs in a forward pass and is no computation on tensors."""
+        found = foreign(run.lead)
+        if found is None:
+            return
+        severity = level(found.share, self.limit("foreign_noted"), self.limit("foreign_warned"))
+        if severity is None:
+            return
+        spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
+        yield confirmed(
+            self,
+            (),
+            f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
+            f"pass{at(spans)}. That is not work on tensors: the device cannot do it.",
+            share=found.share,
+            spans=spans,
+            severity=severity,
+            run=run,
+            name="foreign_share",
+            facts=(("nature", _FOREIGN), ("package", found.packages[0])),
         )
 
     def _told_as_straggler(self, run: Run) -> bool:

@@ -1,6 +1,6 @@
 """Where `nvidia-smi -q` writes each reading: paths of its XML and of its text, of present and former drivers.
 
-The text's names are those of the XML as far as `blocks.named` makes them so. Layouts: drivers 418 to 565 are tested.
+The text's names are those of the XML as far as `blocks.named` makes them so. Drivers 418 to 565 are tested.
 """
 
 _GPU_POWER = ("gpu_power_readings", "power_readings")

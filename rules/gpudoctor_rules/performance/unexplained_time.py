@@ -25,7 +25,7 @@ _FALLBACK = 4
 
 
 class UnexplainedTimeRule(Rule):
-    """By what is known of it: engine, experience, one rank, feeding processes, a Python loop, lines alone."""
+    """By what is known of it: engine, experience, one rank, feeders, a package, a Python loop, lines alone."""
 
     answers = Code("PERF014")
 
@@ -39,6 +39,8 @@ class UnexplainedTimeRule(Rule):
             yield _one_rank()
         elif nature == "fed":
             yield _feeders(finding)
+        elif nature == "foreign":
+            yield _foreign(finding)
         else:
             yield _look(finding)
 
@@ -112,6 +114,21 @@ def _feeders(finding: Finding) -> Remedy:
         steps=(
             f"what takes their time: py-spy dump --pid PID of one of them, or {places[-1]}",
             "keep them alive, and let them make the next data while the training learns from the last",
+        ),
+        applicability=Applicability.DISPLAY_ONLY,
+        effort=Effort.SMALL_EDIT,
+    )
+
+
+def _foreign(finding: Finding) -> Remedy:
+    package, span = finding.fact("package"), finding.span
+    place = f"{span.path}:{span.line}" if span is not None else "the forward pass"
+    return Remedy(
+        id="PERF014-foreign",
+        title=f"call {package} once for each input, before the training, and keep what it gives",
+        steps=(
+            f"what depends on the input alone ({place}): work it out when the data is read, and store it",
+            "what depends on the weights: write it with operations on tensors",
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,

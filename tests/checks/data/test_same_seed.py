@@ -71,7 +71,9 @@ def look(**parts):
 )
 def test_sick_each_worker_has_a_copy_of_the_generator(parts):
     [(finding, [remedy])] = look(**parts)
-    assert finding.severity is Severity.WARNING
+    assert (
+        finding.severity is Severity.WARNING and finding.cost.breaks
+    )  # the result is worse, nothing is slower
     assert "self.numbers" in finding.message and "workers of loader" in finding.message
     assert "torch.initial_seed()" in " ".join(remedy.steps)
 

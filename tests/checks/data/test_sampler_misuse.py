@@ -1,9 +1,10 @@
 import pytest
 from mending import gone, mended
+from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from some import some
 
-from gpudoctor.model import Severity
+from gpudoctor.model import Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.sampler_misuse import SamplerMisuse
 from gpudoctor_rules.data.sampler_misuse import SamplerMisuseRule
@@ -106,3 +107,80 @@ def test_healthy_a_part_of_the_data_for_each_rank():
     """
     assert examine(SamplerMisuse, script_patient(script)) == []
     assert len(examine(SamplerMisuse, script_patient(script.replace("dist.get_rank()", "4")))) == 1
+
+
+OWN_AVERAGE = """
+    import torch
+    import torch.distributed as dist
+
+    def mean_over_ranks(net):
+        for weight in net.parameters():
+            dist.all_reduce(weight.grad)
+            weight.grad /= dist.get_world_size()
+
+    net = torch.nn.Linear(8, 8)
+    rule = torch.optim.SGD(net.parameters(), lr=0.1)
+    pictures = torch.load("x.pt")
+    batches = torch.utils.data.DataLoader(pictures, shuffle=True)
+    for x in batches:
+        loss = net(x).square().mean()
+        rule.zero_grad()
+        loss.backward()
+        mean_over_ranks(net)
+        rule.step()
+"""
+
+
+def test_sick_gradients_averaged_by_hand_and_no_split():
+    [finding] = examine(SamplerMisuse, script_patient(OWN_AVERAGE))
+    assert finding.fact("kind") == "unsplit" and "averages the gradients" in finding.message
+    split = OWN_AVERAGE.replace("(pictures,", "(pictures[dist.get_rank()::2],")
+    assert examine(SamplerMisuse, script_patient(split)) == []
+    alone = OWN_AVERAGE.replace("weight.grad)", "weight.norm())")  # a value of all ranks, and no gradients
+    assert examine(SamplerMisuse, script_patient(alone)) == []
+
+
+def _ranks(*losses, sites=(), wrapped=None):
+    """A recording of ranks with these losses."""
+    loader = record("loader", id=0, role="training", dataset="Tensor", path="/job/train.py", line=13, workers=0)
+    model = record("model", name="Linear", wrapped=wrapped, trainable=72, parameters=72)
+    made = [
+        make_process(make_steps(len(values), loss=values), rank=rank, world=len(losses),
+                     records=[loader, model, *sites])
+        for rank, values in enumerate(losses)
+    ]  # fmt: skip
+    return make_recording(*made)
+
+
+FALLING = [2.0 - 0.01 * step for step in range(60)]
+OTHERS = [2.1 - 0.01 * step for step in range(60)]
+
+
+def test_sick_ranks_with_the_same_losses():
+    [finding] = examine(SamplerMisuse, script_patient(OWN_AVERAGE, recording=_ranks(FALLING, FALLING)))
+    assert finding.confidence is Confidence.CONFIRMED and finding.cost.breaks == "2 ranks do the work of one"
+    assert "equal, bit for bit, in all 60 steps" in finding.message
+    assert finding.fact("dataset") == "pictures"  # the remedy is that of the source
+    wrong = OWN_AVERAGE.replace("shuffle=True", "sampler=my_own(pictures, rank=0)")  # nobody reads that
+    [finding] = examine(SamplerMisuse, script_patient(wrong, recording=_ranks(FALLING, FALLING)))
+    assert finding.fact("kind") == "unsplit" and prescribe(SamplerMisuseRule, finding, script_patient(wrong))
+
+
+def test_healthy_ranks_whose_losses_prove_nothing():
+    split = OWN_AVERAGE.replace("(pictures,", "(pictures[dist.get_rank()::2],")
+
+    def found(text, *losses, **more):
+        return examine(SamplerMisuse, script_patient(text, recording=_ranks(*losses, **more)))
+
+    assert found(split, FALLING, OTHERS) == []
+    assert found(split, FALLING[:10], FALLING[:10]) == []  # too few
+    assert found(split, [1.0] * 60, [1.0] * 60) == []  # it stands still
+    assert found(split, FALLING) == []
+    contrastive = split.replace("loss = net(x)", "loss = dist.all_gather_object([], x)")
+    assert found(contrastive, FALLING, FALLING) == []
+    shared = record("site", phase="collective", what="dist.all_reduce", path="/job/train.py", line=16,
+                    function="", calls=60, seconds=0.1, steps=60)  # fmt: skip
+    assert found(split, FALLING, FALLING, sites=[shared]) == []  # the loss itself may be that of all
+    assert found(split, FALLING, FALLING)  # a split that does not split
+    [doubt] = found(OWN_AVERAGE, FALLING, OTHERS)  # each in an order of its own
+    assert doubt.confidence is Confidence.SUSPECTED

@@ -61,6 +61,23 @@ def test_sick_stopped_while_the_others_waited_for_one():
     assert look(*ranks("other"), end=RunEnd(exit_code=0)) == []
 
 
+def test_sick_stopped_while_the_ranks_waited_in_different_collectives():
+    by_us = RunEnd(exit_code=143, stopped_by="seconds")
+
+    def ranks(*lines, phase="collective", seconds=40.0):
+        return [still(rank, len(lines), phase=phase, line=line, seconds=seconds)
+                for rank, line in enumerate(lines)]  # fmt: skip
+
+    [finding] = look(*ranks(70, 52), end=by_us)
+    assert "rank 0: step 50, in collective at train.py:70" in finding.message
+    assert "rank 1: step 50, in collective at train.py:52" in finding.message
+    assert look(*ranks(70, 52, 52, 70), end=by_us)  # two and two
+    assert look(*ranks(52, 52), end=by_us) == []  # the same one: a slow link
+    assert look(*ranks(70, 52, seconds=20.0), end=by_us) == []  # a long transfer between two
+    assert look(*ranks(70, 52, phase="backward"), end=by_us) == []  # a long step: they may compute
+    assert look(*ranks(70, 52), end=RunEnd(exit_code=0)) == []
+
+
 def test_sick_it_is_ended_because_it_stands():
     """Ctrl-C comes last, and what it interrupts is no longer where the rank stood."""
 

@@ -47,6 +47,7 @@ def test_sick_scripts(path):
     [remedy] = prescribe(ClipMisplacedRule, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
     assert remedy.steps
+    assert finding.cost.breaks  # what it was written for does not happen
 
 
 @pytest.mark.parametrize("path", healthy_scripts("LOOP004"), ids=lambda path: path.stem)

@@ -516,9 +516,37 @@ def test_a_graph_of_an_evaluation_costs_a_part_of_the_evaluation(evaluation, sev
     steps = make_steps(200, evaluation=evaluation)
     [finding] = findings("LOOP002", None, make_process(steps, records=[mode("grad-evaluation")]))
     assert finding.severity is severity
+    share = evaluation / (evaluation + 0.01)
+    assert finding.cost.step_share == pytest.approx(0.4 * share, rel=0.05) and finding.cost.breaks is None
     # What spoils the result does so however short the evaluation is.
     [finding] = findings("LOOP002", None, make_process(steps, records=[mode("train-evaluation")]))
     assert finding.severity is Severity.WARNING
+
+
+JUDGED = """
+import torch
+net = torch.nn.Linear(8, 1)
+rule = torch.optim.SGD(net.parameters(), lr=0.1)
+train, held = (torch.utils.data.DataLoader(torch.randn(1000, 8)) for _ in range(2))
+for epoch in range(9):
+    for x in train:
+        rule.zero_grad()
+        net(x).mean().backward()
+        rule.step()
+    net.eval()
+    for x in held:
+        print(net(x).mean())
+    net.train()
+"""
+
+
+@pytest.mark.parametrize(("evaluation", "severity"), [(0.0005, Severity.NOTE), (0.003, Severity.WARNING)])
+def test_a_suspected_graph_is_priced_by_the_evaluation_that_was_seen(evaluation, severity):
+    [unseen] = findings("LOOP002", JUDGED, make_process(make_steps(200)))
+    assert unseen.severity is Severity.WARNING and unseen.cost.step_share is None
+    [finding] = findings("LOOP002", JUDGED, make_process(make_steps(200, evaluation=evaluation)))
+    assert finding.severity is severity and 0 < finding.cost.step_share < 0.12
+    assert finding.confidence is Confidence.SUSPECTED
 
 
 @pytest.mark.parametrize("kind_of", ["eval-training", "train-evaluation"])

@@ -169,6 +169,36 @@ def test_what_training_calls_too_is_not():
     assert places["encode"] in {span.line for span in finding.evidence if hasattr(span, "line")}
 
 
+BOOKS = """
+env, kept = make(), []
+while True:
+    state, over = env.reset(), False
+    while not over:
+        if len(kept) > 100:
+            learner.learn(kept)
+            with open("books.txt", "w") as books:  # opens
+                yaml.dump(kept, books)  # writes
+        action = learner.choose(state)  # acts
+        state, reward, over = env.step(action)  # stepped
+        kept.append(reward)
+
+def learn(loss):
+    loss.backward()
+"""
+
+
+def test_sick_what_is_written_while_an_environment_is_played_is_logging():
+    seen = (("other", "writes", 50), ("other", "opens", 10), ("other", "acts", 5), ("other", "stepped", 5))
+    patient, places = patient_of(BOOKS, *seen, other=0.02)
+    [finding] = findings(patient, "OBS002")
+    assert finding.severity is Severity.WARNING and finding.cost.step_share > 0.4
+    assert places["writes"] in {span.line for span in finding.evidence if hasattr(span, "line")}
+    assert findings(patient) == []  # what is left is too little to tell of
+    played = (("other", "acts", 50), ("other", "stepped", 50))
+    patient, _ = patient_of(BOOKS, *played, other=0.02)
+    assert findings(patient, "OBS002") == [] and findings(patient)[0].fact("nature") == "experience"
+
+
 SHARED = """
 class Policy(nn.Module):
     def choose(self, seen, taken=None):
@@ -437,3 +467,52 @@ def test_episodes_that_get_longer_are_no_fault():
     [finding] = findings(patient, "PERF013")
     assert finding.severity is Severity.NOTE and finding.cost.step_share is None
     assert "episodes" in finding.message
+
+
+SPREADS = """
+class Spread(nn.Module):
+    def forward(self, x):
+        far = measure(x)  # measures
+        return G(x) * far
+
+net = Spread()
+for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+    first.zero_grad()
+    net(x).mean().backward()
+    first.step()
+"""
+
+
+def passes_with(package, samples=60, phase="forward"):
+    """A patient whose forward passes spend so many of 100 looks in a package."""
+    seen = ((phase, "measures", samples), ("forward", "", 100 - samples), ("backward", "", 100))
+    patient, places = patient_of(SPREADS, *seen)
+    looks = patient.recording.ranks[0].last("lines")
+    looks.fields["leaves"] = [[0, f"/usr/lib/python3.11/{package}", "walk", samples]]
+    return patient, places
+
+
+def test_sick_a_package_without_tensors_in_the_forward_pass():
+    patient, places = passes_with("site-packages/networkx/algorithms/paths.py")
+    [finding] = findings(patient)
+    assert finding.severity is Severity.WARNING and "networkx in the forward pass" in finding.message
+    assert finding.span.line == places["measures"]
+    assert finding.cost.step_share == pytest.approx(0.6 * 0.3, abs=0.02)  # forward is 30 % of the step
+    assert "once for each input" in remedies(patient, finding)[0]
+    patient, _ = passes_with("json/encoder.py")
+    assert len(findings(patient)) == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "samples", "phase"),
+    [
+        ("site-packages/einops/einops.py", 60, "forward"),  # it knows tensors
+        ("site-packages/torch/nn/functional.py", 60, "forward"),
+        ("contextlib.py", 60, "forward"),
+        ("site-packages/networkx/algorithms/paths.py", 10, "forward"),
+        ("site-packages/networkx/algorithms/paths.py", 60, "data_wait"),
+    ],
+)
+def test_healthy_what_a_forward_pass_is_made_of(package, samples, phase):
+    patient, _ = passes_with(package, samples, phase)
+    assert findings(patient) == []

@@ -14,6 +14,7 @@ from enum import Enum
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.metrics import is_metric
 from gpudoctor.model.reading.recordings.costs import LineCost, Place, Site, lines, sites, ways
+from gpudoctor.model.reading.recordings.effects import COLLECTS, FLUSHES, Effect, effect
 from gpudoctor.model.reading.recordings.engines import engine_of
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of
 from gpudoctor.model.reading.recordings.passing import makes_passes, on_tensors
@@ -37,14 +38,6 @@ _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "histogram", "histc", "bincount", "np_histogram",
      "report_histogram", "log_histogram_3d", "hist"}
 )  # fmt: skip
-_WRITES = re.compile(
-    r"^(print|pprint|write|writelines|writerow|writerows|log|log_dict|log_metrics?|add_scalars?|add_text|add_image|"
-    r"add_images|add_figure|info|warning|debug|error|critical|track|report_scalar|dump|dumps|to_csv|savetxt)$"
-)
-_ARITHMETIC = frozenset({"log"})
-_SAVES = re.compile(r"^(save|save_file|save_model|save_pretrained|save_checkpoint|save_state|async_save)$")
-_FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
-_COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
 _OPEN, _AGAIN = "open", 3
 """The site of a file that is opened for writing, and in how many steps it is so at least."""
 _DRAWS = frozenset({"log_prob", "rsample", "entropy"})
@@ -102,9 +95,10 @@ _PARALLELISM = "parallelism."
 """What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
 
 
-_BY_NAME = (
-    (_FLUSHES, Owner.FLUSHING), (_WRITES, Owner.LOGGING), (_SAVES, Owner.SAVING), (_COLLECTS, Owner.COLLECTING),
-)  # fmt: skip
+_BY_EFFECT = {
+    Effect.FLUSHES: Owner.FLUSHING, Effect.WRITES: Owner.LOGGING, Effect.SAVES: Owner.SAVING,
+    Effect.COLLECTS: Owner.COLLECTING,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +280,7 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     writes = Owner.LOGGING if any(map(opens_files, here)) else Owner.NOBODY
     if by_hook is not None or script is None:
         return by_hook or writes
-    if plays(patient, item.place.path, item.place.line):
+    if writes is Owner.NOBODY and plays(patient, item.place.path, item.place.line):
         return Owner.PLAYING
     owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
     found = next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
@@ -305,7 +299,7 @@ def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
     every = state.steps + state.warm_up_steps
     if any(site.phase == "sync" and site.calls >= SAMPLE_READS * max(1, every) for site in here):
         return Owner.METRICS
-    if any(site.phase == "sync" and _COLLECTS.match(site.what.rpartition(".")[2]) for site in here):
+    if any(site.phase == "sync" and COLLECTS.match(site.what.rpartition(".")[2]) for site in here):
         return Owner.COLLECTING
     return None
 
@@ -317,17 +311,10 @@ def _by_syntax(script: Script, whole: ast.stmt) -> Owner:
         return Owner.HISTOGRAMS
     if any(map(is_metric, calls)) or (methods & _READS and over_samples(script, whole)):
         return Owner.METRICS
-    for pattern, owner in _BY_NAME:
-        if any(pattern.match(call.method) and not _arithmetic(call) for call in calls):
-            return owner
+    done = effect(calls)
+    if done is not None:
+        return _BY_EFFECT[done]
     return Owner.COMPUTE if _computes(script, whole, calls) else Owner.NOBODY
-
-
-def _arithmetic(call: Call) -> bool:
-    """Whether a call that is named like one that writes is arithmetic: `torch.log`, `x.log()`."""
-    if call.method not in _ARITHMETIC:
-        return False
-    return call.name.startswith(("torch.", "numpy.", "math.")) and "tensorboard" not in call.name
 
 
 def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
@@ -401,7 +388,7 @@ def watches(what: str) -> bool:
 
 def collects(what: str) -> bool:
     """Whether a site empties a cache or collects garbage."""
-    return bool(_COLLECTS.match(what.rpartition(".")[2]))
+    return bool(COLLECTS.match(what.rpartition(".")[2]))
 
 
 def opens_files(site: Site) -> bool:
@@ -411,4 +398,4 @@ def opens_files(site: Site) -> bool:
 
 def flushes(what: str) -> bool:
     """Whether a site is a flush: it waits for the disk or the terminal, and writes nothing itself."""
-    return bool(_FLUSHES.match(what.rpartition(".")[2]))
+    return bool(FLUSHES.match(what.rpartition(".")[2]))

@@ -14,6 +14,7 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.reading.once import once
 from gpudoctor.model.reading.program import FUNCTIONS, enclosing, statement
 from gpudoctor.model.reading.recordings.costs import LineCost, lines, ways
+from gpudoctor.model.reading.recordings.effects import effect_at
 from gpudoctor.model.reading.recordings.judged import Run, script_at, source_of, spot
 from gpudoctor.model.reading.recordings.statements import extent
 from gpudoctor.model.reading.syntax import nodes
@@ -63,12 +64,17 @@ class Experience:
 
 
 def plays(patient: Patient, path: str, line: int) -> bool:
-    """Whether a line gathers experience; False without the source."""
+    """Whether a line gathers experience; False without the source.
+
+    What writes, saves or collects garbage beside the environment's steps does not: it stands there by chance.
+    """
     source, script = source_of(patient), script_at(patient, path)
     if source is None or script is None:
         return False
     places = _found(source)[script.path]
-    return _inside(places.around, line) or _inside(places.stepping, line)
+    if _inside(places.stepping, line):
+        return True
+    return _inside(places.around, line) and effect_at(script, line) is None
 
 
 def gathers(patient: Patient) -> bool:

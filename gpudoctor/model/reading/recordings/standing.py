@@ -12,7 +12,8 @@ from gpudoctor.model.reading.recordings.numbers import made_steps
 from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
-WAITING = frozenset({"backward", "collective"})
+_COLLECTIVE = "collective"
+WAITING = frozenset({"backward", _COLLECTIVE})
 """Phases in which a rank waits for the others: gradients are reduced in backward."""
 _PARALLELISM = re.compile(r"[/\\]torch[/\\](?:distributed|nn[/\\]parallel)[/\\]")
 """Files of torch that call collectives in whatever phase: DDP's forward broadcasts buffers, FSDP's gathers."""
@@ -33,6 +34,8 @@ class Stand:
     """Its innermost user line."""
     waits: bool = False
     """Whether it waits for other ranks, by its phase or its innermost frame."""
+    communicates: bool = False
+    """Whether it surely does: a backward pass may as well compute."""
 
     @property
     def words(self) -> str:
@@ -59,13 +62,15 @@ def _stand(process: Process) -> Stand:
     own = [frame for frame in frames if not library(str(frame[0]))]
     frame = own[-1] if own else frames[-1] if frames else None
     phase = str(shown.get("phase") or "")
+    communicates = phase == _COLLECTIVE or bool(frames and _PARALLELISM.search(str(frames[-1][0])))
     return Stand(
         rank=process.rank,
         step=made_steps(process),
         phase=phase,
         silent=_silent(later),
         place=Place(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
-        waits=phase in WAITING or bool(frames and _PARALLELISM.search(str(frames[-1][0]))),
+        waits=phase in WAITING or communicates,
+        communicates=communicates,
     )
 
 
