@@ -32,7 +32,8 @@ def extension() -> Path:
     if compiler is None:
         pytest.skip("no C++ compiler: the virtual device cannot be built")
     source = FOLDER / "device.cpp"
-    key = hashlib.sha256(source.read_bytes() + f"{torch.__version__} {sys.version}".encode()).hexdigest()[:16]
+    parts = b"".join(path.read_bytes() for path in (*sorted(FOLDER.glob("*.hpp")), source))
+    key = hashlib.sha256(parts + f"{torch.__version__} {sys.version}".encode()).hexdigest()[:16]
     built = Path(tempfile.gettempdir()) / f"gpudoctor-virtual-device-{os.getuid()}-{key}.so"
     if not built.exists():
         library = Path(torch.__file__).parent / "lib"
