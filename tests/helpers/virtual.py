@@ -64,6 +64,12 @@ def run_virtual(folder: Path, text: str, *words: str, timeout: float = 120) -> t
     return json.loads(report.read_text()), json.loads(truth.read_text())
 
 
+def run_ranks(folder: Path, text: str, timeout: float = 120) -> tuple[dict, list[dict]]:
+    """The same with two ranks: the report, and what each rank's device knows."""
+    report, _ = run_virtual(folder, LAUNCHED + textwrap.dedent(text), timeout=timeout)
+    return report, [json.loads((folder / f"truth.json{rank}").read_text()) for rank in range(2)]
+
+
 def waits(report: dict, text: str) -> dict[str, float]:
     """Seconds that the host waited in hooks, by the text of the line."""
     lines = textwrap.dedent(text).splitlines()
@@ -87,6 +93,19 @@ def run_until(folder: Path, text: str, shape: Callable[[dict], bool], times: int
     pytest.skip(f"this machine is too busy to play the scenario: {seen}")
 
 
+LAUNCHED = """
+import os, subprocess, sys
+if "RANK" not in os.environ:
+    two = [
+        subprocess.Popen([sys.executable, __file__], env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"})
+        for rank in range(2)
+    ]
+    ends = [one.wait() for one in two]
+    open(os.environ["GPUDOCTOR_TRUTH"], "w").write("{}")
+    sys.exit(max(ends))
+rank = int(os.environ["RANK"])
+"""
+"""The program starts itself twice, with little in the process that waits."""
 HEAD = """
 import sys
 import torch, vgpu
