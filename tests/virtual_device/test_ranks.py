@@ -8,7 +8,7 @@ import time
 import torch, vgpu
 from torch import nn
 
-vgpu.meet(rank, os.path.dirname(os.environ["GPUDOCTOR_TRUTH"]))
+rank = vgpu.meet()
 torch.manual_seed(0)
 torch.set_num_threads(1)
 vgpu.device.set_kernel(2e-6)

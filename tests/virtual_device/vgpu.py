@@ -59,10 +59,15 @@ def _stream(stream):
         torch.accelerator.set_stream(before)
 
 
-def meet(rank, folder):
-    """Make this process one of two ranks, whose collectives are the device's."""
+def meet():
+    """Make this process one of several ranks, whose collectives are the device's; returns which."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    folder = os.path.dirname(os.environ["GPUDOCTOR_TRUTH"])
     torch.distributed.Backend.register_backend("vcl", device.group, devices=["vgpu"])
-    torch.distributed.init_process_group("vcl", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    torch.distributed.init_process_group(
+        "vcl", init_method=f"file://{folder}/meeting", rank=rank, world_size=world
+    )
+    return rank
 
 
 def _register():
@@ -166,6 +171,5 @@ def tell(truth):
     """Write a scenario's truth where its test reads it."""
     path = os.environ.get("GPUDOCTOR_TRUTH")
     if path:
-        path += os.environ.get("RANK", "")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(truth, file)

@@ -5,6 +5,7 @@ from statistics import median
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
+from gpudoctor.model.reading.recordings.ranks import FLOOR
 from gpudoctor.model.reading.recordings.steady import Steady
 from gpudoctor.model.unavailable import Unavailable
 
@@ -19,7 +20,8 @@ class Underperforms(Check):
         All others wait for it in every step.
     How it knows:
         From a recording of several ranks: the device's own time for the forward passes, aligned by step; the
-        backward pass holds the waiting for others and is left out.
+        backward pass holds the waiting for others and is left out. Less than 1 ms a step is noise: in so short
+        a pass the device waits for its host between kernels.
     False alarms:
         Longer sequences on one rank look the same: the samples and tokens of the ranks must agree within 5 %,
         where they were counted.
@@ -59,7 +61,8 @@ class Underperforms(Check):
         times = [state.per_step("device_forward") for state in states]
         usual = median(times)
         worst = max(range(len(times)), key=times.__getitem__)
-        if usual <= 0 or usual / times[worst] >= self.limit("speed") or not self._alike(states, worst):
+        slower = usual > 0 and usual / times[worst] < self.limit("speed") and times[worst] - usual >= FLOOR
+        if not slower or not self._alike(states, worst):
             return
         process = states[worst].process
         yield self.finding(
