@@ -28,7 +28,21 @@ from .permit import permit
 from .places import PROBE
 from .probe import Probe
 
-HOOKS = (loader, workers, forward, backward, optimizer, replays, streams, reads, modes, windows, calls, files, ends)
+HOOKS = (
+    loader,
+    workers,
+    forward,
+    backward,
+    optimizer,
+    replays,
+    streams,
+    reads,
+    modes,
+    windows,
+    calls,
+    files,
+    ends,
+)
 
 
 def begin(waiting: Any) -> Probe:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from command import gpudoctor
@@ -24,6 +25,9 @@ from gpudoctor.vitals.recording import read_recording
 
 FOLDER = Path(__file__).parents[1] / "virtual_device"
 TIMEOUT = 120
+TIMES = 3
+"""So often a scenario is played until its truth has the shape that it is about."""
+Truth = TypeVar("Truth")
 
 
 @cache
@@ -72,11 +76,6 @@ def run_virtual(folder: Path, text: str, *, start: bool = False) -> tuple[dict, 
     return json.loads(report.read_text()), json.loads(truth.read_text())
 
 
-def run_ranks(folder: Path, text: str) -> tuple[dict, list[dict]]:
-    """The same with two ranks: the report, and what each rank's device knows."""
-    return _forked(folder, text, 2)
-
-
 def run_unwatched(folder: Path) -> dict:
     """The truth of the program that was run in this folder last, without us."""
     truth = folder / "alone.json"
@@ -112,7 +111,9 @@ def _forked(folder: Path, text: str, ranks: int) -> tuple[dict, list[dict]]:
     with ThreadPoolExecutor(ranks) as pool:
         done = list(pool.map(run, range(ranks)))
     assert not any(one.returncode for one in done), "".join(one.stderr for one in done)
-    told = gpudoctor("report", "--format", "json", "--output", str(place / "report.json"), str(place), timeout=TIMEOUT)
+    told = gpudoctor(
+        "report", "--format", "json", "--output", str(place / "report.json"), str(place), timeout=TIMEOUT
+    )
     assert told.returncode in (0, 1), told.stderr
     truths = [json.loads((place / f"truth{rank}.json").read_text()) for rank in range(ranks)]
     return json.loads((place / "report.json").read_text()), truths
@@ -130,11 +131,20 @@ def waits(report: dict, text: str) -> dict[str, float]:
     return found
 
 
-def run_until(folder: Path, text: str, shape: Callable[[dict], bool], times: int = 3) -> tuple[dict, dict]:
+def run_until(folder: Path, text: str, shape: Callable[[dict], bool]) -> tuple[dict, dict]:
     """The same, again until the truth has a shape: how busy a device is depends on the machine that plays it."""
+    return _until(lambda: run_virtual(folder, text), shape)
+
+
+def run_ranks(folder: Path, text: str, shape: Callable[[list[dict]], bool]) -> tuple[dict, list[dict]]:
+    """The same with two ranks: the report, and what each rank's device knows."""
+    return _until(lambda: _forked(folder, text, 2), shape)
+
+
+def _until(play: Callable[[], tuple[dict, Truth]], shape: Callable[[Truth], bool]) -> tuple[dict, Truth]:
     seen = []
-    for _ in range(times):
-        report, truth = run_virtual(folder, text)
+    for _ in range(TIMES):
+        report, truth = play()
         if shape(truth):
             return report, truth
         seen.append(truth)

@@ -20,8 +20,8 @@ class Underperforms(Check):
         All others wait for it in every step.
     How it knows:
         From a recording of several ranks: the device's own time for the forward passes, aligned by step; the
-        backward pass holds the waiting for others and is left out. Less than 1 ms a step is noise: in so short
-        a pass the device waits for its host between kernels.
+        backward pass holds the waiting for others and is left out. Less than 1 ms a step is noise, and the
+        time in which the device may have waited for its host is not counted.
     False alarms:
         Longer sequences on one rank look the same: the samples and tokens of the ranks must agree within 5 %,
         where they were counted.
@@ -61,8 +61,11 @@ class Underperforms(Check):
         times = [state.per_step("device_forward") for state in states]
         usual = median(times)
         worst = max(range(len(times)), key=times.__getitem__)
-        slower = usual > 0 and usual / times[worst] < self.limit("speed") and times[worst] - usual >= FLOOR
-        if not slower or not self._alike(states, worst):
+        surely = times[worst] - states[worst].per_step(
+            "device_idle"
+        )  # it may have waited for its host meanwhile
+        slower = surely - usual >= FLOOR and usual / surely < self.limit("speed")
+        if usual <= 0 or not slower or not self._alike(states, worst):
             return
         process = states[worst].process
         yield self.finding(

@@ -1,7 +1,7 @@
 """Waits of the training's stream for another one: for collectives, and for copies that run beside it.
 
-The host does not wait there: it tells the stream to. So an event before and one after the waiting are what shows
-how long the device has stood still for others; what they did while it worked was hidden.
+The host does not wait there: it tells the stream to. So an event before and one after the waiting show how long
+the device has stood still for others; what they did while it worked was hidden.
 """
 
 from __future__ import annotations

@@ -42,7 +42,11 @@ def test_healthy_cards():
 
 def test_healthy_passes_so_short_that_their_hosts_decide():
     assert job(0.00004, 0.00008) == []
-    assert job(0.004, 0.0055) != []
+    assert job(0.004, 0.008) != []
+
+
+def test_healthy_a_device_that_waits_for_its_host_between_kernels():
+    assert job(0.004, 0.009, device_idle=0.005) == []
 
 
 def test_healthy_a_rank_with_longer_sequences():
