@@ -59,8 +59,8 @@ class Underperforms(Check):
         if len(states) < 2:
             raise Unavailable("fewer than two ranks recorded their device's time")
         times = [state.per_step("device_forward") for state in states]
-        usual = median(times)
         worst = max(range(len(times)), key=times.__getitem__)
+        usual = median(times[:worst] + times[worst + 1 :])
         surely = times[worst] - states[worst].per_step(
             "device_idle"
         )  # it may have waited for its host meanwhile
@@ -71,7 +71,7 @@ class Underperforms(Check):
         yield self.finding(
             f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms for a "
             "forward pass and "
-            f"the median of the ranks {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
+            f"the median of the others {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
             evidence=(
                 measured(f"rank{process.rank}_device_forward", times[worst], "s", run.recording),
                 measured("median_device_forward", usual, "s", run.recording),
