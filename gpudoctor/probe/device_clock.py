@@ -58,7 +58,12 @@ class DeviceClock:
     def _start(self) -> None:
         self._clock.device = None
         self._device: Any = None
-        self._module: Any = None
+        self.module: Any = None
+        """`torch.cuda`, or what the device has in its place; None without a device."""
+        self._stream: Any = None
+        """The one that the step in the making began on."""
+        self._reduces = False
+        """Whether the stream waits for gradients until the phase ends."""
         self._spare: list[Any] = []
         self._edges: list[tuple[int, float, Any]] | None = None
         """Of the step in the making: the phase that ended, the host's time, the event."""
@@ -81,8 +86,8 @@ class DeviceClock:
         if self._device is not None or device.type == "cpu":
             return
         self._device = device
-        self._module = self._probe.torch.get_device_module(device)
-        if self._capturing() or not hasattr(self._module, "Event"):
+        module = self.module = self._probe.torch.get_device_module(device)
+        if self._capturing() or not (hasattr(module, "Event") and hasattr(module, "current_stream")):
             self._device = None
             return
         met, self.met = self.met, []
@@ -96,13 +101,13 @@ class DeviceClock:
         return capturing(self._probe.torch, self._device)
 
     def _event(self) -> Any:
-        return self._spare.pop() if self._spare else self._module.Event(enable_timing=True)
+        return self._spare.pop() if self._spare else self.module.Event(enable_timing=True)
 
     def finish(self) -> bool:
         """Wait until the device has done all that was launched; whether there is one, and it could be asked."""
         if self._device is None or self._capturing():
             return False
-        self._module.synchronize()
+        self.module.synchronize()
         return True
 
     def _edge(self, phase: int, now: float) -> None:
@@ -112,16 +117,42 @@ class DeviceClock:
         if len(edges) >= EDGES or self._capturing():
             self._drop()
             return
+        if self._reduces:
+            self._reduces, phase = False, COLLECTIVE
         event = self._event()
-        event.record()
+        if COLLECTIVE in (phase, self._clock.phase):  # it may be given to a stream of its own: that is no wait
+            event.record(self._stream)
+        else:
+            event.record()
         edges.append((phase, now, event))
         self._clock.charge(PROBE, perf_counter() - now)  # a full queue blocks here, too
+
+    @property
+    def timing(self) -> bool:
+        """Whether the step in the making is timed."""
+        return self._edges is not None
+
+    def on_stream(self, stream: Any) -> bool:
+        """Whether a stream is the training's; None is the current one."""
+        return bool((self.module.current_stream() if stream is None else stream) == self._stream)
+
+    def mark(self, phase: int) -> None:
+        """A part of the host's phase has ended, which was this one on the device."""
+        if self._edges is not None:
+            self._edge(phase, perf_counter())
+
+    def reduces(self) -> None:
+        """A backward pass has launched all of its own: to its end the stream waits for gradients."""
+        if self._edges is not None:
+            self._edge(BACKWARD, perf_counter())
+            self._reduces = self._edges is not None
 
     def _drop(self) -> None:
         """The step in the making is not timed."""
         if self._edges is not None:
             self._spare += [event for _, _, event in self._edges]
             self._edges = None
+            self._reduces = False
 
     def _ended(self, phase: int, step: int) -> None:
         """Look what the device has passed; the next step is timed where it is watched."""
@@ -137,6 +168,7 @@ class DeviceClock:
             self._tell(*self._pending.pop(0), perf_counter())
         if not self._clock.light and len(self._pending) < PENDING:
             self._edges = []
+            self._stream = self.module.current_stream()
             self._edge(phase, perf_counter())
 
     # -- what the edges tell

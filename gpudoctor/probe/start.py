@@ -19,6 +19,7 @@ from .hooks import (
     optimizer,
     reads,
     replays,
+    streams,
     windows,
     workers,
 )
@@ -27,7 +28,21 @@ from .permit import permit
 from .places import PROBE
 from .probe import Probe
 
-HOOKS = (loader, workers, forward, backward, optimizer, replays, reads, modes, windows, calls, files, ends)
+HOOKS = (
+    loader,
+    workers,
+    forward,
+    backward,
+    optimizer,
+    replays,
+    streams,
+    reads,
+    modes,
+    windows,
+    calls,
+    files,
+    ends,
+)
 
 
 def begin(waiting: Any) -> Probe:

@@ -52,8 +52,8 @@ def own_environment() -> dict[str, str]:
 
 
 @functools.cache
-def zygote(program: str) -> Zygote:
-    """The worker's own, for a program."""
+def zygote(program: str, number: int = 0) -> Zygote:
+    """The worker's own, for a program; those of other numbers can run one beside it."""
     made = Zygote(program, own_environment())
     atexit.register(made.close)
     return made

@@ -10,16 +10,24 @@ import sysconfig
 import tempfile
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from command import gpudoctor
+from forks import Finished, own_environment, zygote
+from probed import environment
 
 from gpudoctor.model.reading.recordings.costs import sites
 from gpudoctor.vitals.recording import read_recording
 
 FOLDER = Path(__file__).parents[1] / "virtual_device"
+TIMEOUT = 120
+TIMES = 3
+"""So often a scenario is played until its truth has the shape that it is about."""
+Truth = TypeVar("Truth")
 
 
 @cache
@@ -32,7 +40,8 @@ def extension() -> Path:
     if compiler is None:
         pytest.skip("no C++ compiler: the virtual device cannot be built")
     source = FOLDER / "device.cpp"
-    key = hashlib.sha256(source.read_bytes() + f"{torch.__version__} {sys.version}".encode()).hexdigest()[:16]
+    parts = b"".join(path.read_bytes() for path in (*sorted(FOLDER.glob("*.hpp")), source))
+    key = hashlib.sha256(parts + f"{torch.__version__} {sys.version}".encode()).hexdigest()[:16]
     built = Path(tempfile.gettempdir()) / f"gpudoctor-virtual-device-{os.getuid()}-{key}.so"
     if not built.exists():
         library = Path(torch.__file__).parent / "lib"
@@ -49,18 +58,65 @@ def extension() -> Path:
     return built
 
 
-def run_virtual(folder: Path, text: str, *words: str, timeout: float = 120) -> tuple[dict, dict]:
-    """A program on the device under `gpudoctor run`: its report, and the truth that it wrote."""
-    script, report, truth = folder / "main.py", folder / "report.json", folder / "truth.json"
-    script.write_text(textwrap.dedent(text))
-    shutil.copy(FOLDER / "vgpu.py", folder)
+def run_virtual(folder: Path, text: str, *, start: bool = False) -> tuple[dict, dict]:
+    """A program on the device, watched: the report on it, and the truth that it wrote.
+
+    `start` goes by `gpudoctor run`; else the program is forked with torch at hand, and `report` reads its recording.
+    """
+    if not start:
+        report, [truth] = _forked(folder, text, 1)
+        return report, truth
+    script, report, truth = _written(folder, text), folder / "report.json", folder / "truth.json"
     done = gpudoctor(
-        "run", "--format", "json", "--output", str(report), "--", sys.executable, str(script), *words,
-        timeout=timeout, GPUDOCTOR_VIRTUAL_DEVICE=str(extension()), GPUDOCTOR_TRUTH=str(truth),
+        "run", "--format", "json", "--output", str(report), "--", sys.executable, str(script),
+        timeout=TIMEOUT, GPUDOCTOR_VIRTUAL_DEVICE=str(extension()), GPUDOCTOR_TRUTH=str(truth),
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     assert truth.exists(), done.stderr
     return json.loads(report.read_text()), json.loads(truth.read_text())
+
+
+def run_unwatched(folder: Path) -> dict:
+    """The truth of the program that was run in this folder last, without us."""
+    truth = folder / "alone.json"
+    done = zygote("zygote.py").run(
+        [str(folder / "main.py")], folder, {**own_environment(), **_device(truth)}, folder, TIMEOUT
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(truth.read_text())
+
+
+def _written(folder: Path, text: str) -> Path:
+    script = folder / "main.py"
+    script.write_text(textwrap.dedent(text))
+    shutil.copy(FOLDER / "vgpu.py", folder)
+    return script
+
+
+def _device(truth: Path) -> dict[str, str]:
+    return {"GPUDOCTOR_VIRTUAL_DEVICE": str(extension()), "GPUDOCTOR_TRUTH": str(truth)}
+
+
+def _forked(folder: Path, text: str, ranks: int) -> tuple[dict, list[dict]]:
+    """Every rank in a process of its own, forked from one that has torch; the report on their recording."""
+    script, place = _written(folder, text), Path(tempfile.mkdtemp(dir=folder))
+
+    def run(rank: int) -> Finished:
+        said = place / f"rank{rank}"
+        said.mkdir()
+        among = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks > 1 else {}
+        variables = environment(place, **_device(place / f"truth{rank}.json"), **among)
+        return zygote("zygote.py", rank).run([str(script)], folder, variables, said, TIMEOUT)
+
+    with ThreadPoolExecutor(ranks) as pool:
+        done = list(pool.map(run, range(ranks)))
+    assert not any(one.returncode for one in done), "".join(one.stderr for one in done)
+    told = gpudoctor(
+        "report", "--format", "json", "--output", str(place / "report.json"), str(place), timeout=TIMEOUT
+    )
+    assert told.returncode in (0, 1), told.stderr
+    truths = [json.loads((place / f"truth{rank}.json").read_text()) for rank in range(ranks)]
+    return json.loads((place / "report.json").read_text()), truths
 
 
 def waits(report: dict, text: str) -> dict[str, float]:
@@ -75,11 +131,20 @@ def waits(report: dict, text: str) -> dict[str, float]:
     return found
 
 
-def run_until(folder: Path, text: str, shape: Callable[[dict], bool], times: int = 3) -> tuple[dict, dict]:
+def run_until(folder: Path, text: str, shape: Callable[[dict], bool]) -> tuple[dict, dict]:
     """The same, again until the truth has a shape: how busy a device is depends on the machine that plays it."""
+    return _until(lambda: run_virtual(folder, text), shape)
+
+
+def run_ranks(folder: Path, text: str, shape: Callable[[list[dict]], bool]) -> tuple[dict, list[dict]]:
+    """The same with two ranks: the report, and what each rank's device knows."""
+    return _until(lambda: _forked(folder, text, 2), shape)
+
+
+def _until(play: Callable[[], tuple[dict, Truth]], shape: Callable[[Truth], bool]) -> tuple[dict, Truth]:
     seen = []
-    for _ in range(times):
-        report, truth = run_virtual(folder, text)
+    for _ in range(TIMES):
+        report, truth = play()
         if shape(truth):
             return report, truth
         seen.append(truth)

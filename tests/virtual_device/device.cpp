@@ -14,142 +14,33 @@
 #include <torch/extension.h>
 #include <torch/library.h>
 
+#include <pybind11/chrono.h>
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "clock.hpp"
+#include "collectives.hpp"
+
 namespace {
 
+using namespace virtual_device;
+
 constexpr auto kDevice = c10::DeviceType::PrivateUse1;
-constexpr int kStreams = 64;
-
-// ---------------------------------------------------------------------------------------------- the clock
-
-struct Span {
-  int64_t start, end;
-  int stream;
-  int kind;  // 0 a kernel, 1 a copy, 2 a collective
-};
-
-struct World {
-  std::mutex lock;
-  std::vector<int64_t> busy = std::vector<int64_t>(kStreams, 0);  // when each stream has done its work, ns
-  std::deque<int64_t> queue;                                      // ends of what is launched and not done
-  size_t depth = 1024;
-  double launch_ns = 0;       // what a launch takes the host beyond its own work
-  double kernel_ns = 10'000;  // a kernel whose cost nobody set
-  double bandwidth = 12e9;    // of copies between host and device, bytes a second
-  double late_ns = 0;         // how much later than its work an event is seen as done
-  std::unordered_map<std::string, double> costs;
-  std::vector<Span> spans;
-  bool keep_spans = false;
-  std::atomic<int64_t> launches{0}, copies{0}, syncs{0}, waits_ns{0}, full_ns{0}, allocations{0}, events{0},
-      queries{0}, allocated{0}, peak{0}, captured{0};
-  std::atomic<bool> capturing{false};
-  double captured_ns = 0;
-  pid_t born = getpid();
-};
 
 // What a graph in the making does when it is replayed.
 std::vector<std::function<void()>> recorded;
-
-World& world() {
-  static auto* one = new World();  // leaked: tensors are freed after static destructors
-  return *one;
-}
-
-thread_local int current_stream = 0;
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-// Sleeps to a moment; the last of it awake, for a sleep ends up to 100 us late.
-void sleep_until(int64_t moment) {
-  for (int64_t left = moment - now(); left > 0; left = moment - now()) {
-    if (left > 150'000) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(left - 120'000));
-    }
-  }
-}
-
-void forked_is_an_error(const char* what) {
-  TORCH_CHECK(getpid() == world().born, "virtual device: ", what, " in a forked child");
-}
-
-// Puts work on a stream's clock. Blocks where the queue is full, as a driver does.
-void launch(double cost_ns, int kind) {
-  auto& w = world();
-  std::unique_lock<std::mutex> guard(w.lock);
-  if (w.capturing) {
-    w.captured_ns += cost_ns;
-    w.captured += 1;
-    return;
-  }
-  forked_is_an_error("work");
-  (kind == 1 ? w.copies : w.launches) += 1;
-  int64_t t = now();
-  while (!w.queue.empty() && w.queue.front() <= t) w.queue.pop_front();
-  if (w.queue.size() >= w.depth) {
-    int64_t until = w.queue[w.queue.size() - w.depth];
-    w.full_ns += std::max<int64_t>(0, until - t);
-    guard.unlock();
-    sleep_until(until);
-    guard.lock();
-    t = now();
-  }
-  if (w.launch_ns > 0) {
-    sleep_until(t + static_cast<int64_t>(w.launch_ns));
-    t = now();
-  }
-  int64_t start = std::max(t, w.busy[current_stream]);
-  int64_t end = start + static_cast<int64_t>(cost_ns);
-  w.busy[current_stream] = end;
-  w.queue.insert(std::upper_bound(w.queue.begin(), w.queue.end(), end), end);
-  if (w.keep_spans && cost_ns > 0) w.spans.push_back({start, end, current_stream, kind});
-}
-
-// The host waits until a moment of the device's clock.
-void wait_until(int64_t moment) {
-  auto& w = world();
-  int64_t t = now();
-  {
-    std::lock_guard<std::mutex> guard(w.lock);
-    TORCH_CHECK(!w.capturing, "virtual device: the host may not wait while a graph is captured");
-    w.syncs += 1;
-    w.waits_ns += std::max<int64_t>(0, moment - t);
-  }
-  sleep_until(moment);
-}
-
-int64_t done_at(int stream) {
-  std::lock_guard<std::mutex> guard(world().lock);
-  return world().busy[stream];
-}
-
-int64_t all_done_at() {
-  std::lock_guard<std::mutex> guard(world().lock);
-  return *std::max_element(world().busy.begin(), world().busy.end());
-}
-
-void synchronize() {
-  wait_until(all_done_at());
-}
 
 // ------------------------------------------------------------------------------------------------- memory
 
@@ -237,8 +128,7 @@ bool is_pinned(const void* data) {
 // ---------------------------------------------------------------------------------- streams, events, hooks
 
 struct Event {
-  int64_t when = 0;
-  bool recorded = false;
+  MomentPtr moment;  // null until it is recorded
 };
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -279,43 +169,43 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     forked_is_an_error("an event");
     TORCH_CHECK(!w.capturing, "virtual device: an event was recorded while a graph is captured");
     if (*event == nullptr) *event = new Event();
-    auto* one = static_cast<Event*>(*event);
     std::lock_guard<std::mutex> guard(w.lock);
-    one->when = std::max(now(), w.busy[stream.id()]);
-    one->recorded = true;
+    static_cast<Event*>(*event)->moment = mark(static_cast<int>(stream.id()), now());
     w.events += 1;
   }
   void block(void* event, const c10::Stream& stream) const override {
     auto* one = static_cast<Event*>(event);
-    if (one == nullptr || !one->recorded) return;
+    if (one == nullptr || one->moment == nullptr) return;
     std::lock_guard<std::mutex> guard(world().lock);
-    auto& busy = world().busy[stream.id()];
-    busy = std::max(busy, one->when);
+    wait_for(static_cast<int>(stream.id()), one->moment);
   }
   bool queryEvent(void* event) const override {
     auto& w = world();
     TORCH_CHECK(!w.capturing, "virtual device: an event was queried while a graph is captured");
     w.queries += 1;
     auto* one = static_cast<Event*>(event);
-    return one == nullptr || !one->recorded || now() >= one->when + static_cast<int64_t>(w.late_ns);
+    return one == nullptr || one->moment == nullptr || passed(one->moment, w.late_ns);
   }
   void synchronizeEvent(void* event) const override {
     auto* one = static_cast<Event*>(event);
-    if (one != nullptr && one->recorded) wait_until(one->when);
+    if (one != nullptr && one->moment != nullptr) wait_for_moment(one->moment);
   }
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
     auto* a = static_cast<Event*>(first);
     auto* b = static_cast<Event*>(second);
-    TORCH_CHECK(a && b && a->recorded && b->recorded, "virtual device: both events must be recorded");
-    TORCH_CHECK(now() >= std::max(a->when, b->when), "virtual device: both events must be completed");
-    return static_cast<double>(b->when - a->when) / 1e6;
+    TORCH_CHECK(a && b && a->moment && b->moment, "virtual device: both events must be recorded");
+    TORCH_CHECK(passed(a->moment, 0) && passed(b->moment, 0), "virtual device: both events must be completed");
+    return static_cast<double>(b->moment->when - a->moment->when) / 1e6;
   }
   bool queryStream(const c10::Stream& stream) const override {
     TORCH_CHECK(!world().capturing, "virtual device: a stream was queried while a graph is captured");
-    return now() >= done_at(static_cast<int>(stream.id()));
+    std::unique_lock<std::mutex> guard(world().lock);
+    progress();
+    auto id = static_cast<int>(stream.id());
+    return at_rest(id) && now() >= world().busy[id];
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    wait_until(done_at(static_cast<int>(stream.id())));
+    wait_for_stream(static_cast<int>(stream.id()));
   }
   void synchronizeDevice(const c10::DeviceIndex) const override {
     synchronize();
@@ -537,7 +427,7 @@ void on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Sta
     }
   }
   bool view = is_view(schema);
-  if (waits) wait_until(done_at(current_stream));
+  if (waits) wait_for_stream(current_stream);
   bool captures = world().capturing && !view;
   std::vector<c10::IValue> given;
   if (captures) given.assign(stack->end() - schema.arguments().size(), stack->end());
@@ -549,7 +439,7 @@ void on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Sta
   if (!view) {
     for (int64_t i = 0; i < many; ++i) launch(cost_of(name), 0);
   }
-  if (waits) wait_until(done_at(current_stream));
+  if (waits) wait_for_stream(current_stream);
   for (size_t i = 0; i < schema.returns().size(); ++i) {
     auto& slot = (*stack)[stack->size() - schema.returns().size() + i];
     if (slot.isTensor()) {
@@ -594,7 +484,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   bool crosses = from_host || to_host;
   auto bytes = static_cast<double>(target.nbytes());
   double seconds_ns = crosses ? bytes / world().bandwidth * 1e9 + 3'000 : cost_of("aten::copy_");
-  launch(seconds_ns, crosses ? 1 : 0);
+  launch(seconds_ns, crosses ? kCopy : kKernel);
   auto to = borrowed.host(target), from = borrowed.host(self);
   to.copy_(from);
   if (world().capturing) recorded.push_back([to, from] { to.copy_(from); });
@@ -602,7 +492,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
     const auto& outside = from_host ? self : target;
     bool free = non_blocking && is_pinned(outside.storage().data());
     // On CUDA a non-blocking copy from pageable memory is staged: the host waits for the copy all the same.
-    if (!free) wait_until(done_at(current_stream));
+    if (!free) wait_for_stream(current_stream);
   }
   return target;
 }
@@ -614,7 +504,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
 
 at::Scalar read(const at::Tensor& self) {
   launch(self.element_size() / world().bandwidth * 1e9 + 3'000, 1);
-  wait_until(done_at(current_stream));
+  wait_for_stream(current_stream);
   Borrowed borrowed;
   return at::_local_scalar_dense(borrowed.host(self));
 }
@@ -658,7 +548,7 @@ at::Tensor convolution(
   auto made = at::convolution(
       borrowed.host(input), borrowed.host(weight), host_bias, stride, padding, dilation, transposed, output_padding,
       groups);
-  launch(cost_of("aten::convolution"), 0);
+  launch(cost_of("aten::convolution"), kKernel);
   return borrowed.device(made);
 }
 
@@ -750,6 +640,7 @@ pybind11::dict counters() {
   std::lock_guard<std::mutex> guard(w.lock);
   pybind11::dict found;
   found["launches"] = w.launches.load();
+  found["collectives"] = w.collectives.load();
   found["copies"] = w.copies.load();
   found["syncs"] = w.syncs.load();
   found["waits"] = static_cast<double>(w.waits_ns.load()) / 1e9;
@@ -779,6 +670,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_launch", [](double seconds) { world().launch_ns = seconds * 1e9; });
   m.def("set_depth", [](size_t depth) { world().depth = depth; });
   m.def("set_bandwidth", [](double rate) { world().bandwidth = rate; });
+  m.def("set_link", [](double rate, double latency) {
+    world().link = rate;
+    world().latency_ns = latency * 1e9;
+  });
+  m.def("group", &make_group);
   m.def("set_late", [](double seconds) { world().late_ns = seconds * 1e9; });
   m.def("set_capturing", [](bool on) {
     std::lock_guard<std::mutex> guard(world().lock);

@@ -1,12 +1,7 @@
 """What the probe must not do to a job on an asynchronous device: die in forked workers, break a capture, add work."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
-from virtual import HEAD, extension, program, run_virtual
+from virtual import HEAD, program, run_unwatched, run_virtual
 
 FORKS = """
 class Rows(torch.utils.data.Dataset):
@@ -33,7 +28,7 @@ def losses(report):
 
 
 def test_forked_workers_of_later_epochs_live(tmp_path):
-    report, _ = run_virtual(tmp_path, f"{HEAD}\nvgpu.device.set_kernel(2e-5)\n{FORKS}")
+    report, _ = run_virtual(tmp_path, f"{HEAD}\nvgpu.device.set_kernel(2e-5)\n{FORKS}", start=True)
     assert report["run"]["steps"] == 60
     assert losses(report) == []
 
@@ -54,7 +49,7 @@ def test_nothing_of_ours_gets_into_a_capture(tmp_path):
     """
     draw = "    x, y = batch()"
     report, watched = run_virtual(tmp_path, program(kernel=2e-5, steps=120).replace(draw, CAPTURE + draw))
-    alone = alone_truth(tmp_path)
+    alone = run_unwatched(tmp_path)
     assert watched["captured"] == alone["captured"] > 0
     assert report["run"]["steps"] == 120
     assert not [said for said in report["problems"] + report["remarks"] if "our hook" in said]
@@ -64,18 +59,7 @@ def test_nothing_of_ours_gets_into_a_capture(tmp_path):
 def test_what_the_probe_adds_to_a_step_stays_in_its_budget(tmp_path, kernel):
     text = program(kernel=kernel, steps=600, begin=400)
     _, watched = run_virtual(tmp_path, text)
-    alone = alone_truth(tmp_path)
+    alone = run_unwatched(tmp_path)
     assert watched["launches"] <= alone["launches"] * 1.15
     assert watched["copies"] <= alone["copies"] + 0.1
     assert watched["syncs"] <= alone["syncs"] + 0.01
-
-
-def alone_truth(folder):
-    """The same program without us."""
-    environment = {
-        **os.environ,
-        "GPUDOCTOR_VIRTUAL_DEVICE": str(extension()),
-        "GPUDOCTOR_TRUTH": str(folder / "alone.json"),
-    }
-    subprocess.run([sys.executable, str(folder / "main.py")], env=environment, check=True, timeout=120)
-    return json.loads((folder / "alone.json").read_text())

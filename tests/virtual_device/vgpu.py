@@ -31,9 +31,22 @@ def _event(enable_timing=False, **options):
     return torch.Event("vgpu", enable_timing=enable_timing, **options)
 
 
-def _new_stream(**options):
-    """`torch.vgpu.Stream()`."""
-    return torch.Stream("vgpu", **options)
+class _Stream(torch.Stream):
+    """`torch.vgpu.Stream()`, with waits in Python, as torch.cuda's has them."""
+
+    def __new__(cls, **options):
+        return super().__new__(cls, **(options or {"device": "vgpu"}))
+
+    def wait_event(self, event):
+        super().wait_event(event)
+
+    def wait_stream(self, stream):
+        self.wait_event(stream.record_event())
+
+
+def _current_stream(device=None):
+    now = torch.accelerator.current_stream()
+    return _Stream(stream_id=now.stream_id, device_index=now.device_index, device_type=now.device_type)
 
 
 @contextmanager
@@ -44,6 +57,17 @@ def _stream(stream):
         yield
     finally:
         torch.accelerator.set_stream(before)
+
+
+def meet():
+    """Make this process one of several ranks, whose collectives are the device's; returns which."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    folder = os.path.dirname(os.environ["GPUDOCTOR_TRUTH"])
+    torch.distributed.Backend.register_backend("vcl", device.group, devices=["vgpu"])
+    torch.distributed.init_process_group(
+        "vcl", init_method=f"file://{folder}/meeting", rank=rank, world_size=world
+    )
+    return rank
 
 
 def _register():
@@ -61,9 +85,9 @@ def _register():
         get_rng_state=lambda device=None: torch.get_rng_state(),
         set_rng_state=lambda state, device=None: torch.set_rng_state(state),
         Event=_event,
-        Stream=_new_stream,
+        Stream=_Stream,
         stream=_stream,
-        current_stream=lambda device=None: torch.accelerator.current_stream(),
+        current_stream=_current_stream,
         is_current_stream_capturing=lambda: device.is_capturing(),
         memory_allocated=lambda device_=None: device.counters()["allocated"],
         max_memory_allocated=lambda device_=None: device.counters()["peak"],
@@ -73,6 +97,10 @@ def _register():
 
 
 _register()
+
+
+KERNEL, COPY, COLLECTIVE, LATE_RANK = range(4)
+"""Kinds of spans; the last one is a collective that waits for another rank."""
 
 
 class Truth:
@@ -100,7 +128,11 @@ class Truth:
         return {
             "step": wall / steps,
             "busy": covered(spans) / wall,
-            "compute": covered([span for span in spans if span[3] == 0]) / wall,
+            "compute": covered([span for span in spans if span[3] == KERNEL]) / wall,
+            # Of collectives: while other work is done, while none is, and while the last rank is awaited.
+            "hidden": hidden(spans, COLLECTIVE) / wall,
+            "exposed": exposed(spans, COLLECTIVE) / wall,
+            "awaited": exposed(spans, LATE_RANK) / wall,
             "waits": moved["waits"] / wall,
             "loader": self.loader / wall,
             "launches": moved["launches"] / steps,
@@ -113,6 +145,17 @@ class Truth:
             # Whatever is cured, the device's own work remains.
             "bound": wall / max(covered(spans), 1e-9),
         }
+
+
+def exposed(spans, kind):
+    """Seconds of spans of a kind in which the device does nothing else."""
+    others = [span for span in spans if span[3] in (KERNEL, COPY) and span[3] != kind]
+    return covered(others + [span for span in spans if span[3] == kind]) - covered(others)
+
+
+def hidden(spans, kind):
+    """Seconds of spans of a kind in which the device does something else, too."""
+    return covered([span for span in spans if span[3] == kind]) - exposed(spans, kind)
 
 
 def covered(spans):

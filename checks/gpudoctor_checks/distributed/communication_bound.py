@@ -1,13 +1,13 @@
 """DIST002 communication-bound."""
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import fmean, median
 
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.amounts import count
 from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent
 from gpudoctor.model.reading.recordings.pricing import confirmed
-from gpudoctor.model.reading.recordings.ranks import straggler
+from gpudoctor.model.reading.recordings.ranks import STEP_ON_DEVICE, aligned, straggler
 from gpudoctor.model.unavailable import Unavailable
 
 _LATE = 0.5
@@ -25,6 +25,7 @@ class CommunicationBound(Check):
         From a recording: the device's clock for collectives where there is one, else the host's time in
         explicit collectives. Gradients that are reduced during the backward pass are hidden and not counted.
         A profiler trace names each kernel: the time in collectives in which no other kernel runs counts.
+        In each step the rank counts that waits least: what the others wait beyond that, they wait for it.
     False alarms:
         Waiting for a straggler looks like communication: where one rank is late, that is told and this is
         silent. The trace of one rank cannot tell the two apart, and the finding says so. On the CPU (gloo)
@@ -63,7 +64,7 @@ class CommunicationBound(Check):
             raise Unavailable("the recording has one rank")
         if not any(state.known("device_collective") for state in run.states):
             raise Unavailable("the recording has no device clock for collectives")
-        share = run.share("device_collective")
+        seconds, share = _of_all(run) or (run.per_step("device_collective"), run.share("device_collective"))
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None or straggler(run.recording) is not None:
             return
@@ -71,7 +72,7 @@ class CommunicationBound(Check):
             self,
             (),
             f"Collectives that nothing hides take {percent(share)} of the step, "
-            f"{duration(run.per_step('device_collective'))} a step on {count(len(run.states), 'rank')}"
+            f"{duration(seconds)} a step on {count(len(run.states), 'rank')}"
             f"{_perhaps_late(run)}.",
             share=share,
             whose=Whose.DEVICE,
@@ -80,6 +81,20 @@ class CommunicationBound(Check):
             run=run,
             name="exposed_communication_share",
         )
+
+
+def _of_all(run: Run) -> tuple[float, float] | None:
+    """Seconds a step for which even the rank waits that is last to come, and their share of the devices' time:
+    what others wait beyond that is its lateness. None where the ranks have no timed steps in common, and in a
+    trace of few steps.
+    """
+    table = None if run.traced else aligned(run.recording)
+    timed = table.on_device() if table is not None else None
+    if timed is None or not timed.steps:
+        return None
+    seconds = fmean(map(min, zip(*timed.column("device_collective"), strict=True)))
+    whole = sum(fmean(mine) for name in STEP_ON_DEVICE for mine in timed.column(name)) / len(timed.ranks)
+    return (seconds, min(1.0, seconds / whole)) if whole > 0 else None
 
 
 def _perhaps_late(run: Run) -> str:

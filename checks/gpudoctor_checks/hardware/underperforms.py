@@ -5,6 +5,7 @@ from statistics import median
 
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
+from gpudoctor.model.reading.recordings.ranks import FLOOR
 from gpudoctor.model.reading.recordings.steady import Steady
 from gpudoctor.model.unavailable import Unavailable
 
@@ -19,7 +20,8 @@ class Underperforms(Check):
         All others wait for it in every step.
     How it knows:
         From a recording of several ranks: the device's own time for the forward passes, aligned by step; the
-        backward pass holds the waiting for others and is left out.
+        backward pass holds the waiting for others and is left out. Less than 1 ms a step is noise, and the
+        time in which the device may have waited for its host is not counted.
     False alarms:
         Longer sequences on one rank look the same: the samples and tokens of the ranks must agree within 5 %,
         where they were counted.
@@ -57,15 +59,19 @@ class Underperforms(Check):
         if len(states) < 2:
             raise Unavailable("fewer than two ranks recorded their device's time")
         times = [state.per_step("device_forward") for state in states]
-        usual = median(times)
         worst = max(range(len(times)), key=times.__getitem__)
-        if usual <= 0 or usual / times[worst] >= self.limit("speed") or not self._alike(states, worst):
+        usual = median(times[:worst] + times[worst + 1 :])
+        surely = times[worst] - states[worst].per_step(
+            "device_idle"
+        )  # it may have waited for its host meanwhile
+        slower = surely - usual >= FLOOR and usual / surely < self.limit("speed")
+        if usual <= 0 or not slower or not self._alike(states, worst):
             return
         process = states[worst].process
         yield self.finding(
             f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms for a "
             "forward pass and "
-            f"the median of the ranks {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
+            f"the median of the others {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
             evidence=(
                 measured(f"rank{process.rank}_device_forward", times[worst], "s", run.recording),
                 measured("median_device_forward", usual, "s", run.recording),

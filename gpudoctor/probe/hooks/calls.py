@@ -162,7 +162,7 @@ def _time(probe: Probe, call: Call, owner: Any, name: str) -> None:
         caller = sys._getframe(CALLER)
         if call.column == "flushes" and _within(caller, _COMPILERS):
             return None
-        if phase == COLLECTIVE and _within(caller, _PARALLELISM):
+        if phase == COLLECTIVE and _within(caller, PARALLELISM):
             named = f"parallelism.{name}"
         elif column >= 0:
             clock.row[column] += 1.0
@@ -187,7 +187,7 @@ def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:
 
 _COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
 """Modules that collect garbage when they compile or capture: a part of their work, and nobody's call."""
-_PARALLELISM = (
+PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
 )  # fmt: skip

@@ -43,6 +43,31 @@ def test_healthy_waiting_for_a_straggler_is_the_stragglers():
     )
 
 
+def test_healthy_ranks_that_are_late_in_turn_and_few_steps():
+    """Each waits for the other, and there are too few steps to name one: nobody waits for the network."""
+    turns = [0.008 * (i % 2) for i in range(200)]
+    assert (
+        job(
+            *(
+                {
+                    "device_collective": [t if r else 0.008 - t for t in turns],
+                    "device_busy": 0.01,
+                    "device_idle": 0.0,
+                }
+                for r in range(2)
+            )
+        )
+        == []
+    )
+    one = [
+        make_process(
+            make_steps(60, device_collective=0.008 * r, device_busy=0.01, device_idle=0.0), rank=r, world=2
+        )
+        for r in range(2)
+    ]
+    assert look(*one) == []
+
+
 def test_what_is_needed():
     with pytest.raises(Unavailable, match="one rank"):
         look(make_process())

@@ -40,6 +40,15 @@ def test_healthy_cards():
         job(0.004)
 
 
+def test_healthy_passes_so_short_that_their_hosts_decide():
+    assert job(0.00004, 0.00008) == []
+    assert job(0.004, 0.0055) != []
+
+
+def test_healthy_a_device_that_waits_for_its_host_between_kernels():
+    assert job(0.004, 0.009, device_idle=0.005) == []
+
+
 def test_healthy_a_rank_with_longer_sequences():
     ranks = [
         make_process(make_steps(200, device_forward=0.006 if r == 1 else 0.004, tokens=3000.0 if r == 1 else 2000.0),

@@ -90,8 +90,17 @@ class Run:
         """What a share of the host's time can give back: no more than the device is idle, as far as that is
         known; and no more than it is idle meanwhile, where a trace shows these phases beside its work."""
         meanwhile = self.idle_in(*phases)
-        idle = self.room if meanwhile is None else meanwhile
+        idle = self._idle_of_those_who_wait(*phases) if meanwhile is None else meanwhile
         return share if idle is None else min(share, idle)
+
+    def _idle_of_those_who_wait(self, *phases: str) -> float | None:
+        """The room, but no rank's idle device pays for another one's waits: one rank may stand idle because it
+        is late, while the host of another one waits beside a device that has work.
+        """
+        pairs = [(sum(map(state.share, phases)), state.idle) for state in self.states if state.idle is not None]
+        if not phases or len(pairs) < 2:
+            return self.room
+        return median(min(waits, idle) for waits, idle in pairs)
 
     def worth_with(self, share: float, column: str) -> float:
         """The same of work whose cure takes the device's own time of a column as well."""

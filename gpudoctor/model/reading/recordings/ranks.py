@@ -23,9 +23,11 @@ SURE = 1e-3
 WAITING = ("backward", "collective", "sync", "optimizer")
 """Phases in which a rank waits for the others: gradients are reduced in backward, FSDP gathers there too."""
 _IDLE = "device_idle"
-_STEP_ON_DEVICE = ("device_busy", _IDLE)
-_WAITING_ON_DEVICE = ("device_backward", "device_collective", "device_optimizer")
-_PARTS_ON_DEVICE = {"transfer": "device_transfer", "forward": "device_forward"}
+STEP_ON_DEVICE = ("device_busy", _IDLE)
+"""Columns whose sum is a step on the device's clock."""
+_AWAITED = "device_collective"
+_WAITING_ON_DEVICE = ("device_backward", _AWAITED, "device_optimizer")
+_PARTS_ON_DEVICE = {"transfer": "device_transfer", "forward": "device_forward", "backward": "device_backward"}
 _CELLS = 1 << 18
 """Ranks x steps that are looked at; of more steps, evenly spaced ones."""
 
@@ -133,19 +135,25 @@ def straggler(recording: Recording) -> Straggler | None:
     most of it, step by step. Judged over 100 steps or 10 s, above 1 ms, with p < 0.001.
 
     Where devices were timed it is their time: a host that launches work waits where it reads a value, or where
-    a queue is full, whoever is late.
+    a queue is full, whoever is late. The waits that were seen are taken away first. Where that leaves nobody, a
+    backward pass may hold waits that nobody saw: those of the punctual ranks make up for the late one's work.
     """
     table = aligned(recording)
     timed = table.on_device() if table is not None else None
-    table = timed or table
+    if timed is None:
+        return _latest(table, ("duration",), (*WAITING, "probe"), {})
+    seen = _latest(timed, STEP_ON_DEVICE, (_AWAITED,), _PARTS_ON_DEVICE)
+    return seen or _latest(timed, STEP_ON_DEVICE, _WAITING_ON_DEVICE, _PARTS_ON_DEVICE)
+
+
+def _latest(
+    table: Aligned | None, whole: Sequence[str], waiting: Sequence[str], columns: Mapping[str, str]
+) -> Straggler | None:
+    """The straggler, where a step is the sum of some columns and the waiting in it that of others."""
     if table is None or not table.enough:
         return None
-    if timed is not None:
-        durations = _sum(*(table.column(name) for name in _STEP_ON_DEVICE))
-        work = table.without(durations, *_WAITING_ON_DEVICE)
-    else:
-        durations = table.column("duration")
-        work = table.without(durations, *WAITING, "probe")
+    durations = _sum(*(table.column(name) for name in whole))
+    work = table.without(durations, *waiting)
     late = _lateness(work)
     middles = [median(mine) for mine in late]
     worst = max(range(len(late)), key=middles.__getitem__)
@@ -157,25 +165,25 @@ def straggler(recording: Recording) -> Straggler | None:
     for mine, own in zip(waits, work, strict=True):
         for i, busy in enumerate(own):
             mine[i] -= busy
+    known = {name: columns.get(name, name) for name in PHASES if name not in WAITING}
+    known |= {name: column for name, column in columns.items() if column not in waiting}
     return Straggler(
         rank=table.ranks[worst],
         seconds=seconds,
         share=min(1.0, seconds / median(map(max, zip(*durations, strict=True)))),
         p=p,
         steps=table.steps,
-        parts=_parts(table, work, worst, _PARTS_ON_DEVICE if timed is not None else {}),
+        parts=_parts(table, work, worst, known),
         waited=-median(_lateness(waits, worst)[0]),
     )
 
 
 def _parts(
-    table: Aligned, work: Sequence["array[float]"], worst: int, columns: Mapping[str, str]
+    table: Aligned, work: Sequence["array[float]"], worst: int, own: Mapping[str, str]
 ) -> dict[str, float]:
-    """Seconds a step by which each part of a rank's own work is longer than the others', most first.
-
-    `columns` has the parts that a device's clock knows.
+    """Seconds a step by which each part of a rank's own work is longer than the others', most first: `own` has
+    the column of each.
     """
-    own = {name: columns.get(name, name) for name in PHASES if name not in WAITING}
     parts = {name: median(_lateness(table.column(column), worst)[0]) for name, column in own.items()}
     parts[OTHER] = median(_lateness(table.without(work, *own.values()), worst)[0])
     return dict(sorted(parts.items(), key=lambda item: -item[1]))

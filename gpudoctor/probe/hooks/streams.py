@@ -1,0 +1,114 @@
+"""Waits of the training's stream for another one: for collectives, and for copies that run beside it.
+
+The host does not wait there: it tells the stream to. So an event before and one after the waiting show how long
+the device has stood still for others; what they did while it worked was hidden.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from ..clock import COLLECTIVE, DATA_WAIT, TRANSFER
+from ..table import OTHER
+from .calls import PARALLELISM
+
+if TYPE_CHECKING:
+    from ..instrument import Enter, Leave
+    from ..probe import Probe
+
+HOOK = "streams"
+_DEEP = 3
+"""How deep tensors are looked for in what a model gives."""
+_HOOKED = 3
+"""Frames from `begins` out to the function that it is hooked to."""
+_BESIDE = frozenset({DATA_WAIT, TRANSFER, OTHER})
+"""Phases of the host in which a stream that waits for another one waits for its batch."""
+
+
+def install(probe: Probe) -> None:
+    """Listen to DistributedDataParallel, and to streams once the training is seen to use a device."""
+    guard = probe.guard
+    if not guard.wanted(HOOK):
+        return
+    probe.device_clock.met.append(guard.safely(HOOK, lambda: _streams(probe)))
+    probe.when_imported("torch.nn.parallel.distributed", lambda module: _gradients(probe, module))
+
+
+def _streams(probe: Probe) -> None:
+    """Where a device's streams are told in Python to wait; every way goes through one of the two."""
+    module = probe.device_clock.module
+    for owner, name, place in (("Event", "wait", 1), ("Stream", "wait_event", 0)):
+        kind = getattr(module, owner, None)
+        function = vars(kind).get(name) if isinstance(kind, type) else None
+        if isinstance(function, FunctionType):
+            probe.guard.install(HOOK, kind, name, *_waits(probe, function.__module__, place))
+            return
+
+
+def _waits(probe: Probe, own: str, place: int) -> tuple[Enter, Leave]:
+    """Hooks of a function whose argument with this number is the stream that is to wait. Autograd's threads
+    call it, too.
+    """
+    device, clock = probe.device_clock, probe.clock
+
+    def begins(args: Any, kwargs: Any) -> int | None:
+        waiting = args[place] if len(args) > place else kwargs.get("stream")
+        phase = COLLECTIVE if _parallel(sys._getframe(_HOOKED), own) else TRANSFER
+        if (phase == TRANSFER and clock.phase not in _BESIDE) or not device.on_stream(waiting):
+            return None
+        device.mark(clock.phase)
+        return phase
+
+    begin, end = probe.guard.safely(HOOK, begins), probe.guard.safely(HOOK, device.mark)
+
+    def enter(args: Any, kwargs: Any) -> int | None:
+        if not device.timing:
+            return None
+        found: int | None = begin(args, kwargs)
+        return found
+
+    def leave(token: int, _result: Any) -> None:
+        end(token)
+
+    return enter, leave
+
+
+def _parallel(frame: FrameType | None, own: str) -> bool:
+    """Whether a parallelism asks, and not the program: the first frame outside the stream's own module."""
+    while frame is not None and frame.f_globals.get("__name__") == own:
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith(PARALLELISM)
+
+
+def _gradients(probe: Probe, module: Any) -> None:
+    """At the end of a backward pass the stream waits for the gradients that are not reduced yet.
+
+    That waiting is a callback of autograd's that the reducer leaves when it has the last gradient. One that is
+    left at the pass's beginning is called before it.
+    """
+    device, engine = probe.device_clock, probe.torch.autograd.Variable._execution_engine
+    call_back = probe.guard.safely(HOOK, device.reduces)
+
+    def begin(_args: Any, _kwargs: Any) -> bool | None:
+        return True if device.timing and probe.torch.is_grad_enabled() else None
+
+    def end(_token: Any, output: Any, failed: bool) -> None:
+        found = None if failed else next(_tensors(probe.torch, output, _DEEP), None)
+        if found is not None:
+            found.register_hook(lambda _: engine.queue_callback(call_back))
+
+    probe.guard.surround(HOOK, module.DistributedDataParallel, "_post_forward", begin, end)
+
+
+def _tensors(torch: Any, value: Any, depth: int) -> Iterator[Any]:
+    """The tensors in a model's output through which gradients come."""
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            yield value
+    elif depth:
+        held = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+        for one in held:
+            yield from _tensors(torch, one, depth - 1)
