@@ -52,7 +52,7 @@ def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, scri
     out = tmp_path / "report.json"
     done = gpudoctor(
         "run", "--recording", str(tmp_path / "rec"), "--format", "json", "--output", str(out), "--select", "DATA001",
-        "--", sys.executable, str(script), cwd=watched,
+        "--", sys.executable, str(script), cwd=watched, trainings=1,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == alone.stdout
@@ -77,6 +77,7 @@ def test_a_death_is_the_commands_own_and_is_told(tmp_path, script):
         sys.executable,
         str(script),
         "die",
+        trainings=1,
     )
     assert done.returncode == 1
     assert "ValueError: bad luck" in done.stderr
@@ -94,7 +95,7 @@ def test_a_full_disk_costs_the_recording_only(tmp_path, script):
     try:
         done = gpudoctor(
             "run", "--recording", str(small / "rec"), "--select", "DATA001", "--", sys.executable, str(script),
-            cwd=tmp_path,
+            cwd=tmp_path, trainings=1,
         )  # fmt: skip
     finally:
         subprocess.run(["umount", str(small)], check=False)
