@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from forks import zygote
 
 TIMEOUT = 60
+_FORKS_TRAININGS = sys.platform == "linux" and hasattr(subprocess, "_fork_exec")
+"""Whether zygote_training.py works here: Linux, Python 3.11 or later; elsewhere interpreters are started."""
 
 
 def gpudoctor(
@@ -27,11 +29,11 @@ def gpudoctor(
     """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
-        program = ("zygote_training.py", str(trainings)) if trainings else ("zygote_command.py",)
+        program = (
+            ("zygote_training.py", str(trainings)) if trainings and _FORKS_TRAININGS else ("zygote_command.py",)
+        )
         with TemporaryDirectory() as said:
-            return zygote(*program).run(
-                ["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout
-            )
+            return zygote(*program).run(["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout)
     return subprocess.run(
         [sys.executable, "-m", "gpudoctor", *words],
         capture_output=True,

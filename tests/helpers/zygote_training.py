@@ -4,6 +4,7 @@ A request's command is the whole one of `python -m gpudoctor`, as in zygote_comm
 hold torch; where the command starts `python SCRIPT...`, also behind the door of a trial, a spare becomes that: its
 real child, with the streams, the environment, the folder and the session that were asked for. Only the interpreter's
 start and the import of torch are left out (test_injection.py has them). Whatever else is started is started.
+What was loaded before is hidden from the garbage collector: a training's `gc.collect()` sees its own objects alone.
 """
 
 import ctypes
@@ -16,7 +17,6 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from zygote import Main, become, leave_at_exit, main_code, serve
 
