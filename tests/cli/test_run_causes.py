@@ -20,7 +20,7 @@ def run_of(tmp_path, text, *words, launcher=(), timeout=120, **files):
     command = [sys.executable, *launcher, str(tmp_path / "main.py"), *words]
     done = gpudoctor(
         "run", "--recording", str(tmp_path / "rec"), "--format", "json", "--output", str(out), "--", *command,
-        cwd=tmp_path, timeout=timeout,
+        cwd=tmp_path, timeout=timeout, trainings=1,
     )  # fmt: skip
     assert out.exists(), done.stderr
     found = json.loads(out.read_text())["findings"]

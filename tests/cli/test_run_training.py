@@ -35,6 +35,17 @@ torch.save(model.state_dict(), "model.pt")
 """
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """What the training says without us, started by an interpreter, and the file that it saves."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "train.py").write_text(TRAIN)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout, (folder / "model.pt").read_bytes()
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
@@ -42,22 +53,19 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, script):
-    plain, watched = tmp_path / "plain", tmp_path / "watched"
-    for folder in (plain, watched):
-        folder.mkdir()
-    alone = subprocess.run(
-        [sys.executable, str(script)], cwd=plain, capture_output=True, text=True, check=True, timeout=120
-    )
+def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, script, alone):
+    said, saved = alone
+    watched = tmp_path / "watched"
+    watched.mkdir()
     out = tmp_path / "report.json"
     done = gpudoctor(
         "run", "--recording", str(tmp_path / "rec"), "--format", "json", "--output", str(out), "--select", "DATA001",
-        "--", sys.executable, str(script), cwd=watched,
+        "--", sys.executable, str(script), cwd=watched, trainings=1,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout == alone.stdout
+    assert done.stdout == said
     assert [path.name for path in watched.iterdir()] == ["model.pt"]
-    assert (plain / "model.pt").read_bytes() == (watched / "model.pt").read_bytes()
+    assert saved == (watched / "model.pt").read_bytes()
     report = json.loads(out.read_text())
     jsonschema.validate(report, report_schema())
     run = report["run"]
@@ -77,6 +85,7 @@ def test_a_death_is_the_commands_own_and_is_told(tmp_path, script):
         sys.executable,
         str(script),
         "die",
+        trainings=1,
     )
     assert done.returncode == 1
     assert "ValueError: bad luck" in done.stderr
@@ -86,7 +95,7 @@ def test_a_death_is_the_commands_own_and_is_told(tmp_path, script):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount")
-def test_a_full_disk_costs_the_recording_only(tmp_path, script):
+def test_a_full_disk_costs_the_recording_only(tmp_path, script, alone):
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", str(small)], check=False).returncode:
@@ -94,13 +103,10 @@ def test_a_full_disk_costs_the_recording_only(tmp_path, script):
     try:
         done = gpudoctor(
             "run", "--recording", str(small / "rec"), "--select", "DATA001", "--", sys.executable, str(script),
-            cwd=tmp_path,
+            cwd=tmp_path, trainings=1,
         )  # fmt: skip
     finally:
         subprocess.run(["umount", str(small)], check=False)
-    alone = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
     assert done.returncode == 0
-    assert done.stdout == alone.stdout
+    assert done.stdout == alone[0]
     assert "gpudoctor ·" in done.stderr

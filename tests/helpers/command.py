@@ -9,22 +9,31 @@ from tempfile import TemporaryDirectory
 from forks import zygote
 
 TIMEOUT = 60
+_FORKS_TRAININGS = sys.platform == "linux" and hasattr(subprocess, "_fork_exec")
+"""Whether zygote_training.py works here: Linux, Python 3.11 or later; elsewhere interpreters are started."""
 
 
 def gpudoctor(
-    *words: str, cwd: Path | None = None, timeout: float = TIMEOUT, start: bool = False, **variables: str
+    *words: str,
+    cwd: Path | None = None,
+    timeout: float = TIMEOUT,
+    start: bool = False,
+    trainings: int = 0,
+    **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     """`gpudoctor WORDS` with extra environment variables; output captured as text.
 
     `start` starts an interpreter for it (so do variables that Python itself reads); else a process that has
-    gpudoctor loaded is forked.
+    gpudoctor loaded is forked. The first `trainings` Python scripts that the command starts are forked too, from
+    one that has torch.
     """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
+        program = (
+            ("zygote_training.py", str(trainings)) if trainings and _FORKS_TRAININGS else ("zygote_command.py",)
+        )
         with TemporaryDirectory() as said:
-            return zygote("zygote_command.py").run(
-                ["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout
-            )
+            return zygote(*program).run(["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout)
     return subprocess.run(
         [sys.executable, "-m", "gpudoctor", *words],
         capture_output=True,

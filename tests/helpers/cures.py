@@ -66,7 +66,10 @@ def failures(
     if remedy.id not in _FIRST_STEPS:
         problems += [f"found in its place: {words}" for words in now - before]
     for other in _others(check):
-        was, news = _warned(other, patient), _warned(other, mended)
+        news = _warned(other, mended)
+        if not news:  # most checks have nothing to say, before neither
+            continue
+        was = _warned(other, patient)
         if sum(news.values()) > sum(was.values()):
             problems += [f"new: {other.code} {words}" for words in news - was]
     return problems

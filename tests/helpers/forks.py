@@ -14,8 +14,8 @@ Finished = subprocess.CompletedProcess[str]
 class Zygote:
     """One such process; `program` is the file beside this one that it runs."""
 
-    def __init__(self, program: str, environment: dict[str, str]) -> None:
-        words = [sys.executable, str(Path(__file__).with_name(program))]
+    def __init__(self, program: str, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
+        words = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -52,8 +52,8 @@ def own_environment() -> dict[str, str]:
 
 
 @functools.cache
-def zygote(program: str, number: int = 0) -> Zygote:
+def zygote(program: str, *arguments: str, number: int = 0) -> Zygote:
     """The worker's own, for a program; those of other numbers can run one beside it."""
-    made = Zygote(program, own_environment())
+    made = Zygote(program, arguments, own_environment())
     atexit.register(made.close)
     return made

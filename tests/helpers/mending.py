@@ -1,6 +1,8 @@
 """Mends a script or config in a scratch folder through the real command, as a user would."""
 
+import atexit
 import contextlib
+import functools
 import io
 import json
 import os
@@ -11,6 +13,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from gpudoctor.cli import main
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.testing import make_host, make_survey
@@ -26,17 +29,35 @@ def _inside(folder: str) -> Iterator[None]:
         os.chdir(before)
 
 
+@functools.cache
+def _empty_environment() -> str:
+    """A virtual environment without packages, made once: nothing is ever written to it."""
+    made = TemporaryDirectory()
+    atexit.register(made.cleanup)
+    environment = Path(made.name)
+    (environment / "bin").mkdir()
+    (environment / "bin" / "python").symlink_to(sys.executable)
+    (environment / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+    (environment / "pyvenv.cfg").write_text("home = /nowhere/bin\nversion = 3.11.4\n", encoding="utf-8")
+    return made.name
+
+
 @contextlib.contextmanager
 def _no_packages() -> Iterator[None]:
     """An active environment without packages: what is installed beside the tests changes some answers."""
-    with TemporaryDirectory() as folder:
-        environment = Path(folder)
-        (environment / "bin").mkdir()
-        (environment / "bin" / "python").symlink_to(sys.executable)
-        (environment / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
-        (environment / "pyvenv.cfg").write_text("home = /nowhere/bin\nversion = 3.11.4\n", encoding="utf-8")
-        with patch.dict(os.environ, {"VIRTUAL_ENV": folder}):
-            yield
+    with patch.dict(os.environ, {"VIRTUAL_ENV": _empty_environment()}):
+        yield
+
+
+_registry = functools.cache(load_registry)
+"""Read once: looking through the installed packages is a tenth of a command."""
+
+
+@contextlib.contextmanager
+def _known_plugins() -> Iterator[None]:
+    """The plugins that were there at the first command; test_third_party.py has a command that looks for them."""
+    with patch("gpudoctor.engine.registry.load_registry", _registry):
+        yield
 
 
 @contextlib.contextmanager
@@ -56,6 +77,7 @@ def _check(name: str, *flags: str) -> str:
     with (
         fixed_machine(),
         _no_packages(),
+        _known_plugins(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(io.StringIO()),
     ):

@@ -106,7 +106,7 @@ def _forked(folder: Path, text: str, ranks: int) -> tuple[dict, list[dict]]:
         said.mkdir()
         among = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks > 1 else {}
         variables = environment(place, **_device(place / f"truth{rank}.json"), **among)
-        return zygote("zygote.py", rank).run([str(script)], folder, variables, said, TIMEOUT)
+        return zygote("zygote.py", number=rank).run([str(script)], folder, variables, said, TIMEOUT)
 
     with ThreadPoolExecutor(ranks) as pool:
         done = list(pool.map(run, range(ranks)))

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from types import CodeType
 
 
 def serve() -> dict | None:
@@ -81,7 +82,29 @@ def become(request: dict) -> None:
     sys.argv[:] = request["words"]
     sys.orig_argv[:] = [sys.executable, *sys.argv]
     sys.path[0] = os.path.dirname(sys.argv[0])
-    atexit.register(leave)  # before the program's own handlers, so that it runs after them
+    leave_at_exit()
+
+
+def leave_at_exit() -> None:
+    """Have `leave` done: before the program's own handlers are known, so that it runs after them."""
+    atexit.unregister(leave)
+    atexit.register(leave)
+
+
+def main_code() -> CodeType:
+    """The code of the script that this process is to be; the probe has begun where the environment wants it."""
+    boot = os.path.join(os.environ.get("GPUDOCTOR_PROBE", ""), "boot.py")
+    if os.path.exists(boot):  # else the script is to run without us
+        names = {"__name__": "_gpudoctor_boot"}
+        with open(boot, encoding="utf-8") as stream:
+            exec(compile(stream.read(), boot, "exec"), names)
+        names["boot"](os.environ["GPUDOCTOR_PROBE"])
+        if sys.meta_path[0].__class__.__name__ == "Waiting":
+            sys.meta_path[0].imported("torch")
+    with open(sys.argv[0], encoding="utf-8") as stream:
+        code = compile(stream.read(), sys.argv[0], "exec")
+    sys.modules["__main__"].__file__ = sys.argv[0]
+    return code
 
 
 if __name__ == "__main__":
@@ -92,17 +115,6 @@ if __name__ == "__main__":
     asked = serve()
     if asked is not None:
         become(asked)
-        names = {"__name__": "_gpudoctor_boot"}
-        boot = os.path.join(os.environ.get("GPUDOCTOR_PROBE", ""), "boot.py")
-        if os.path.exists(boot):  # else the script is to run without us
-            with open(boot, encoding="utf-8") as stream:
-                exec(compile(stream.read(), boot, "exec"), names)
-            names["boot"](os.environ["GPUDOCTOR_PROBE"])
-            if sys.meta_path[0].__class__.__name__ == "Waiting":
-                sys.meta_path[0].imported("torch")
-        with open(sys.argv[0], encoding="utf-8") as stream:
-            code = compile(stream.read(), sys.argv[0], "exec")
-        sys.modules["__main__"].__file__ = sys.argv[0]
-        del names, boot, stream
+        code = main_code()
         with Main():
             exec(code, globals())
