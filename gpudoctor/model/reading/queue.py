@@ -12,8 +12,8 @@ from gpudoctor.model.reading.modes import is_forward
 from gpudoctor.model.signs.source import Event, Loop
 
 _VIEWS = frozenset(
-    {"item", "cpu", "tolist", "numpy", "detach", "size", "dim", "numel", "view", "reshape", "squeeze", "unsqueeze",
-     "requires_grad_", "is_cuda", "type", "get_device", "data_ptr"}
+    {"item", "cpu", "tolist", "numpy", "detach", "size", "dim", "numel", "view", "reshape", "squeeze",
+     "unsqueeze", "requires_grad_", "is_cuda", "type", "get_device", "data_ptr"}
 )  # fmt: skip
 """Methods of a tensor that launch no kernel."""
 _LAUNCHES = frozenset({"backward", "step", "manual_backward", "training_step"})
