@@ -131,12 +131,13 @@ class Dataparallel(Check):
             chosen = [_chosen(program, source, call) for call in calls]
             spans = tuple(dict.fromkeys(call.span for call in calls))
             seen |= {(span.path, span.line) for span in spans}
+            several = "" if gpus is not None else "on a machine with several visible GPUs "
             here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
             where = lines_at(spans)
             wraps = "wraps the model" if len(spans) == 1 else "wrap the models"
             only = f" if `{chosen[0]}`" if all(chosen) else ""
             yield self.finding(
-                f"{capitalised(where)} {wraps} in DataParallel{only}: one process copies "
+                f"{capitalised(where)} {wraps} in DataParallel{only}: {several}one process copies "
                 f"{'it' if len(spans) == 1 else 'them'} to every GPU on every step{here}.",
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,

@@ -232,7 +232,7 @@ class DoubleSoftmax(Check):
                 continue
             inner = _input(call) if call.name == "torch.log" else given(call)
             made = calls.get(inner) if isinstance(inner, ast.Call) else None
-            if made is None or maker(made) != "softmax":
+            if made is None or maker(made) != "softmax" or _once(script, call):
                 continue
             yield self.finding(
                 f"{_text(call.node)} takes the logarithm of a softmax: it is -inf as soon as a probability "
@@ -247,6 +247,12 @@ class DoubleSoftmax(Check):
                     ("edit_text", _logarithm(made)),
                 ),
             )
+
+
+def _once(script: Script, call: Call) -> bool:
+    """Whether a statement outside of functions and loops: it runs once, a demonstration, and trains nothing."""
+    around = enclosing(script, call.node)
+    return not call.function and not any(isinstance(outer, ast.For | ast.While) for outer in around)
 
 
 def _breaks(kind: str) -> str:

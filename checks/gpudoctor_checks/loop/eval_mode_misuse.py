@@ -220,7 +220,9 @@ class EvalModeMisuse(Check):
     ) -> Iterator[Finding]:
         if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop):
             return
-        runs = [event for event in forwards(loop) if event.span.path == script.path]
+        runs = [
+            event for event in forwards(loop) if event.span.path == script.path and not _told_of(event, loop)
+        ]
         node = loop_node(script, loop)
         if not runs or node is None or node in said or _engine_hook(script, loop) or _needs_gradients(loop):
             return
@@ -241,6 +243,8 @@ class EvalModeMisuse(Check):
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and not callers(source, loop.function):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
+        if mode and _redefined(script, node):
+            mode = False  # which model the earlier definition was given, a later one may have changed
         if mode and made_by_loading(source, script, model):
             mode = False
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
@@ -346,6 +350,23 @@ def _handed_in(script: Script, node: ast.AST, model: str) -> bool:
         return model == "self"
     given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     return model.partition(".")[0] in {item.arg for item in given} - {"self"}
+
+
+def _told_of(event: Event, loop: Loop) -> bool:
+    """Whether a loop inside this one evaluates too and is told of: one defect is one finding."""
+    return any(
+        inner is not loop and inner.role is LoopRole.EVALUATION and inner.confident and _over_data(inner)
+        for inner in event.inner
+    )
+
+
+def _redefined(script: Script, node: ast.AST) -> bool:
+    """Whether a later statement of the same level, another cell of a notebook, defines the function again."""
+    outer = [item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)]
+    return bool(outer) and any(
+        isinstance(item, FUNCTIONS) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
+        for item in script.tree.body
+    )
 
 
 def _whole(script: Script, loop: Loop) -> bool:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from gpudoctor.model import (
     Check,
@@ -21,6 +22,7 @@ from gpudoctor.model.reading.cadence import brief, measures, step_period
 from gpudoctor.model.reading.device_use import DeviceTensors, training_target
 from gpudoctor.model.reading.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.model.reading.places import lines_at
+from gpudoctor.model.reading.queue import Queue
 from gpudoctor.model.reading.recordings.blame import Owner, waits_otherwise
 from gpudoctor.model.reading.recordings.costs import Site
 from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, ran_on_cpu, spot
@@ -44,7 +46,7 @@ _SEVERAL = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """One place that reads the device."""
+    """One read of the device, or all those of one place."""
 
     span: SourceSpan
     word: str
@@ -53,7 +55,11 @@ class _Read:
     repeated: bool
     """Whether a loop of unknown length runs it."""
     weight: float
-    """Reads a step as they are judged: a loop over data has several passes."""
+    """Waits a step as they are judged, were it the only read: a loop over data has several passes."""
+    waits: float
+    """Waits a step, were it the only read."""
+    filling: int
+    """Reads with the same number follow each other with no work for the device between them: one wait."""
 
 
 class HostSyncInLoop(Check):
@@ -69,8 +75,8 @@ class HostSyncInLoop(Check):
     How it knows:
         From the source: names are followed from the model, the loss and `.to(device)`; reads are weighed by
         the guards around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops where
-        they are known; else the count is "at least". One to two reads a step are a note, three or more a
-        warning.
+        they are known; else the count is "at least". Reads with no work for the device between them are one
+        wait: the later ones find the queue empty. One or two waits a step are a note, three or more a warning.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
         explicit synchronize, or in a script that trains on the CPU are silent; those of metrics and of loops
@@ -95,7 +101,7 @@ class HostSyncInLoop(Check):
             default=3,
             unit="{reads}",
             source="PyTorch tuning guide",
-            meaning="So many reads a step are a warning.",
+            meaning="So many waits a step are a warning; of a recorded run, so many reads are a note.",
         ),
         Threshold(
             name="reads_noted",
@@ -177,29 +183,53 @@ class HostSyncInLoop(Check):
             yield from self._from_source(source, script, loop)
 
     def _from_source(self, source: Source, script: Script, loop: Loop) -> Iterator[Finding]:
-        reads = _reads(source, script, loop)
+        runs = _reads(source, script, loop)
+        reads = _places(runs)
         if not reads or sum(read.rate for read in reads) < self.limit("reads_noted"):
             return
         often = [read for read in reads if read.rate >= self.limit("reads_noted")]
         # A value that the step goes by cannot be read less often: alone it is worth knowing, no more.
-        warn = sum(read.weight for read in reads if not steers(source, read.span)) >= self.limit(
-            "reads_per_step"
-        )
+        free = [read for read in runs if not steers(source, read.span)]
+        warn = sum(_of_each_wait(free, "weight")) >= self.limit("reads_per_step")
         reads = often or reads
         total = sum(read.rate for read in reads)
+        named = {_key(read) for read in reads}
+        waits = sum(_of_each_wait([read for read in runs if _key(read) in named], "waits"))
         words = ", ".join(dict.fromkeys(read.word for read in reads))
-        many = "once" if round(total) == 1 else f"{total:.0f} times"
         more = any(read.repeated for read in reads) or _unsure(loop, reads)
-        many = f"at least {many}" if more else many
         where = lines_at((read.span for read in reads), script.path)
         yield self.finding(
-            f"Every training step waits for the GPU {many} to read a value ({words}; {where}).",
+            _sentence(round(total), max(1, round(waits)), at_least=more, what=f"{words}; {where}"),
             evidence=tuple(read.span for read in reads[:8]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if warn else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            facts=(("reads", round(total, 2)), ("line", loop.span.line), ("engine", loop.engine or "")),
+            facts=(
+                ("reads", round(total, 2)),
+                ("waits", round(waits, 2)),
+                ("line", loop.span.line),
+                ("engine", loop.engine or ""),
+            ),
         )
+
+
+def _sentence(reads: int, waits: int, *, at_least: bool, what: str) -> str:
+    """Waits are what costs: reads are counted beside them where there are more."""
+    least = "at least " if at_least else ""
+    if waits >= reads:
+        many = "once" if reads == 1 else f"{reads} times"
+        return f"Every training step waits for the GPU {least}{many} to read a value ({what})."
+    make = "one wait" if waits == 1 else f"{waits} waits"
+    start = f"{least}{reads}".capitalize()
+    return f"{start} reads of the GPU ({what}) make {make} for it in every training step."
+
+
+def _of_each_wait(reads: list[_Read], what: Literal["waits", "weight"]) -> Iterator[float]:
+    """Of the reads that make one wait, the one that runs most often."""
+    most: dict[int, float] = {}
+    for read in reads:
+        most[read.filling] = max(most.get(read.filling, 0.0), getattr(read, what))
+    yield from most.values()
 
 
 def _what_for(run: Run) -> str:
@@ -213,9 +243,11 @@ def _place(patient: Patient, site: Site) -> tuple[str, int]:
 
 
 def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
+    """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(script, loop)
+    queue = Queue(loop, tensors, [event for event in loop.events if _word(event, loop, tensors)])
     elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
-    found: dict[tuple[str, int, int], _Read] = {}
+    found: list[_Read] = []
     seen: set[tuple[object, ...]] = set()
     arms: dict[tuple[object, ...], tuple[list[_Read], list[_Read]]] = {}
     drained = False
@@ -234,37 +266,44 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             if (key, event.via) in seen:
                 continue
             seen.add((key, event.via))
+            each = queue.refills(event, loop)
+            waits = rate if each else rate / max(1, _passes(event, loop) or 1)
             rate *= _values(event, tensors) if word.endswith(_SHOWN) else 1
-            several = _over_data(event, loop)
+            several = _over_data(event, loop) and each
             read = _Read(
                 span=event.span,
                 word=word,
                 rate=rate,
                 repeated=_may_be_more(event, loop),
-                weight=rate * (_SEVERAL if several else 1),
+                weight=waits * (_SEVERAL if several else 1),
+                waits=waits,
+                filling=queue.filling(event),
             )
             if arm is not None:
                 arms.setdefault((arm.place, event.via), ([], []))[arm.second].append(read)
             else:
-                _add(found, read)
+                found.append(read)
     for first, second in arms.values():
         for read in min(first, second, key=lambda reads: sum(item.weight for item in reads)):
-            _add(found, read)  # one of the two is executed on every pass
+            found.append(read)  # one of the two is executed on every pass
+    return found
+
+
+def _key(read: _Read) -> tuple[str, int, int]:
+    return read.span.path, read.span.line, read.span.column
+
+
+def _places(runs: list[_Read]) -> list[_Read]:
+    """Each place once, all calls that lead to it together."""
+    found: dict[tuple[str, int, int], _Read] = {}
+    for read in runs:
+        before = found.get(_key(read))
+        if before is not None:
+            rate, repeated = read.rate + before.rate, read.repeated or before.repeated
+            found[_key(read)] = replace(read, rate=rate, repeated=repeated)
+        else:
+            found[_key(read)] = read
     return list(found.values())
-
-
-def _add(found: dict[tuple[str, int, int], _Read], read: _Read) -> None:
-    """One more call that leads to a place."""
-    key = (read.span.path, read.span.line, read.span.column)
-    before = found.get(key)
-    if before is not None:
-        read = replace(
-            read,
-            rate=read.rate + before.rate,
-            repeated=read.repeated or before.repeated,
-            weight=read.weight + before.weight,
-        )
-    found[key] = read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class HostSyncInLoopRule(Rule):
                 "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
             ),
         )
-        if reads >= 2:
+        if reads >= 2 and float(finding.fact("waits") or reads) >= 2:
             yield Remedy(
                 id="SYNC001-together",
                 title=f"Fetch the {reads:.0f} values in one transfer"

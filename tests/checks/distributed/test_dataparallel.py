@@ -69,7 +69,7 @@ def test_sick_each_wrap_is_listed():
     """
     [finding] = examine(Dataparallel, script_patient(text))
     assert finding.message.startswith(
-        "Lines 4, 5 wrap the models in DataParallel: one process copies them to every GPU"
+        "Lines 4, 5 wrap the models in DataParallel: on a machine with several visible GPUs one process"
     )
     assert [item.line for item in finding.evidence[:2]] == [4, 5]
 

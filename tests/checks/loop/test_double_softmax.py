@@ -253,3 +253,12 @@ def test_sick_what_nll_loss_is_given_is_no_log_probability(how, words, title):
 def test_healthy_one_of_many_losses_is_given_something_else():
     assert unnormalised(64, ("scores", 10)) == []
     assert unnormalised(6, ("scores", 6)) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [("if True:", 0), ("for row in rows:", 1), ("def objective(row):", 1)],
+)
+def test_a_logarithm_that_is_taken_once_trains_nothing(head, said):
+    text = f"import torch\nrows = [torch.ones(3)]\nrow = rows[0]\n{head}\n    low = torch.log(torch.softmax(row, 1))\n"
+    assert len(examine(DoubleSoftmax, script_patient(text))) == said

@@ -478,3 +478,28 @@ def test_a_loaded_model_beside_the_one_that_trains_stays_in_eval_mode(change, fo
     parts = {"held": "self.judge = self._build(rank)", "made": _LOAD, "switch": "self.policy.train()"}
     findings = examine(EvalModeMisuse, script_patient(JUDGE.format(**parts | change)))
     assert len([item for item in findings if item.fact("how") == "mode"]) == found
+
+
+SETS = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5)).cuda()
+train_loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+val_loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+def validate():
+    with torch.no_grad():
+        for loader in (train_loader, val_loader):
+            for x in loader:
+                print(net(x.cuda()).mean())
+{again}
+for x in train_loader:
+    optimizer.zero_grad()
+    net(x.cuda()).mean().backward()
+    optimizer.step()
+validate()
+"""
+
+
+@pytest.mark.parametrize(("again", "said"), [("", 1), ("def validate():\n    pass", 0)])
+def test_nested_loops_are_one_defect_and_a_redefined_function_is_not_judged(again, said):
+    assert len(examine(EvalModeMisuse, script_patient(SETS.format(again=again)))) == said

@@ -1,4 +1,4 @@
-"""Three reads of the device on every step."""
+"""Three reads of the device on every step, each after work that was queued since the last."""
 
 import torch
 import torch.nn as nn
@@ -20,9 +20,9 @@ for epoch in range(3):
         optimizer.zero_grad()
         out = model(x)
         loss = criterion(out, y)
-        loss.backward()
-        optimizer.step()
         running += loss.item()
+        loss.backward()
         correct += (out.argmax(1) == y).sum().item()
+        optimizer.step()
         if loss > 10:
             print("large")
