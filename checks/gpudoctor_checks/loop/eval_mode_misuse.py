@@ -362,9 +362,10 @@ def _told_of(event: Event, loop: Loop) -> bool:
 
 def _redefined(script: Script, node: ast.AST) -> bool:
     """Whether a later statement of the same level, another cell of a notebook, defines the function again."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)]
+    named = (ast.FunctionDef, ast.AsyncFunctionDef)
+    outer = [item for item in enclosing(script, node) if isinstance(item, named)]
     return bool(outer) and any(
-        isinstance(item, FUNCTIONS) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
+        isinstance(item, named) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
         for item in script.tree.body
     )
 
