@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from gpudoctor.model import (
     Check,
@@ -250,7 +251,7 @@ def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
                     named.append(_Evaluation(event, event.span, period, None))
             continue
         period = _period(event)
-        if period is None or not own.confident or _trains(event):
+        if period is None or not own.confident or _trains(event) or _in_while(event, own):
             continue
         span = event.via[0] if event.via else own.span
         found = best.get(id(own))
@@ -272,6 +273,11 @@ def _feeds_the_step(source: Source, loop: Loop, own: Loop) -> bool:
         for event in inside
         if isinstance(event.node, ast.AugAssign)
     )
+
+
+def _in_while(event: Event, own: Loop) -> bool:
+    """Whether the evaluation is inside a `while` of the pass: it may run on no step (`while batch is None`)."""
+    return any(not item.iterates for item in takewhile(lambda item: item is not own, event.inner))
 
 
 def _trains(event: Event) -> bool:

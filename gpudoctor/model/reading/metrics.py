@@ -19,7 +19,7 @@ _SAMPLES = re.compile(
 )
 _FEW = re.compile(
     r"(?:^|_)(?:criteri(?:a|ons?)|(?:loss|metric|objective)_?(?:fns?|funcs?|functions?|modules?|names?)|meters|metrics"
-    r"|param(?:eter)?_?groups|optimi[sz]ers|schedulers|tasks|heads)$"
+    r"|param(?:eter)?_?groups|optimi[sz]ers|schedulers|tasks|heads|losses)$"
 )
 """Names of what a program has a few of, one for each loss, metric or group of parameters."""
 _BATCH_SIZE = re.compile(r"(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|batch_len)$")

@@ -5,6 +5,7 @@ loops and the functions it calls included: a loop over micro-batches with the st
 pass of the loop around it, unless it is the loop that draws from the data loader.
 """
 
+import ast
 import re
 from dataclasses import dataclass, field
 
@@ -183,7 +184,7 @@ class Roles:
         return not kept
 
     def _evaluation(self, record: Record, loop: LoopRecord, mine: _Own) -> None:
-        if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD:
+        if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD or _yields(loop):
             return
         context = loop.no_grad or mine.eval_context
         named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))
@@ -197,6 +198,11 @@ class Roles:
         for child in mine.children:
             if child.role is LoopRole.EVALUATION:
                 loop.role = LoopRole.OTHER if not draws(loop) else loop.role
+
+
+def _yields(loop: LoopRecord) -> bool:
+    """Whether the loop hands on what it makes: the pass of a data set, not an evaluation."""
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop.node))
 
 
 def _settled(flags: int) -> int:

@@ -503,3 +503,34 @@ validate()
 @pytest.mark.parametrize(("again", "said"), [("", 1), ("def validate():\n    pass", 0)])
 def test_nested_loops_are_one_defect_and_a_redefined_function_is_not_judged(again, said):
     assert len(examine(EvalModeMisuse, script_patient(SETS.format(again=again)))) == said
+
+
+TRANSFORMED = """
+    import torch
+    from torch import nn
+
+    class Pictures(torch.utils.data.IterableDataset):
+        def __init__(self, files, change: nn.Module):
+            self.loader, self.change = torch.utils.data.DataLoader(files), change
+        def {name}(self):
+            for x, y in self.loader:
+                {hand} self.change(x), y
+
+    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    pictures = Pictures([(torch.randn(8), 0)], nn.Sequential(nn.Linear(8, 8), nn.Dropout()))
+    for x, y in pictures:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    pictures.{name}()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "hand", "found"), [("__iter__", "yield", False), ("evaluate", "print(", True)]
+)
+def test_healthy_the_pass_of_a_data_set_is_no_evaluation(name, hand, found):
+    text = TRANSFORMED.format(name=name, hand=hand)
+    text = text.replace("self.change(x), y\n", "self.change(x), y)\n") if hand == "print(" else text
+    assert bool(examine(EvalModeMisuse, script_patient(text))) is found

@@ -96,3 +96,28 @@ SEVERAL = """
 @pytest.mark.parametrize(("name", "found"), [("out", 0), ("other", 1)], ids=["healthy", "sick"])
 def test_a_loop_whose_sum_goes_into_the_loss_is_the_forward(name, found):
     assert len(examine(EvaluationTooOften, script_patient(SEVERAL.format(name=name)))) == found
+
+
+FILLED = """
+    import torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = [torch.randn(4, 8) for _ in range(100)]
+    ready = []
+    def play(number=100):
+        with torch.no_grad():
+            for x in data[:number]:
+                ready.append((x, model(x)))
+    for step in range(10_000):
+        {head}
+            play()
+        x, y = ready.pop()
+        optimizer.zero_grad()
+        (model(x) - y).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("head", "found"), [("while not ready:", 0), ("for _ in range(2):", 1)])
+def test_healthy_forward_passes_that_fill_a_store_when_it_is_empty(head, found):
+    assert len(examine(EvaluationTooOften, script_patient(FILLED.format(head=head)))) == found

@@ -75,6 +75,7 @@ ZIPPED = """
         ("meter, value", "zip(meters, values)", 0),
         ("i, (value, _)", "enumerate(zip(values, criteria))", 0),
         ("value, _", "zip(values, optimizer.param_groups)", 0),
+        ("value, other", "zip(scale_losses, box_losses)", 0),
         ("value, target", "zip(out, y)", 1),
         ("i, (value, target)", "enumerate(zip(out, y))", 1),
     ],
