@@ -196,11 +196,15 @@ class SamplerMisuse(Check):
             return None
         wrap = wraps[0]
         how = "runs one process a GPU" if wrap.name in _WRAPS else "averages the gradients of all ranks"
+        condition = _open_condition(wrap)
+        elsewhere = wrap.span.path != loader.call.span.path
         return self.finding(
-            f"{loader.label} has no DistributedSampler while {wrap.method} {how}: "
+            f"{loader.label} has no DistributedSampler while {wrap.method} {how}{condition}: "
             "every rank trains on the whole data set.",
             evidence=(loader.call.span, wrap.span),
             confidence=Confidence.SUSPECTED,
+            # A loader of one module and an optional wrapper of another: whether they meet, only a run tells.
+            severity=Severity.NOTE if condition and elsewhere else None,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             facts=(("kind", "unsplit"), ("dataset", _text(loader.dataset)), *_place(program, loader)),
         )
@@ -221,12 +225,18 @@ class SamplerMisuse(Check):
         name = _text(sampler) if isinstance(sampler, ast.Name) else ""
         return self.finding(
             f"{name or 'The DistributedSampler'} shuffles and set_epoch is never called: each epoch of the "
-            f"loop at line {loop.line} repeats the order of the first.",
+            f"loop at line {loop.line} repeats the order of the first{_open_condition(call)}.",
             evidence=(call.span, loop),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{call.span.line}",
             facts=(("kind", "order"), ("sampler", name), *_place(program, loader)),
         )
+
+
+def _open_condition(call: Call) -> str:
+    """A clause with the condition that a call waits for and that the source leaves open; "" without one."""
+    left = [guard.text for guard in call.guards if not isinstance(guard.value, Known) and not guard.mostly]
+    return f" (if `{left[-1]}`)" if left else ""
 
 
 def _parallel(program: Program) -> list[Call]:
