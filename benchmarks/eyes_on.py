@@ -2,7 +2,7 @@
 
     python benchmarks/eyes_on.py
 
-The data, `benchmarks/data/eyes-on-fourth.json`, hold the projects with their commits, what `gpudoctor check`
+The data, `benchmarks/data/eyes-on-fifth.json`, hold the projects with their commits, what `gpudoctor check`
 found, and what people who did not know the checks judged of it.
 """
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "benchmarks" / "data" / "eyes-on-fourth.json"
+DATA = ROOT / "benchmarks" / "data" / "eyes-on-fifth.json"
 PAGE = ROOT / "docs" / "eyes-on.md"
 BEGIN, END = "<!-- eyes_on.py begins -->", "<!-- eyes_on.py ends -->"
 SEVERITIES = ("error", "warning", "note")
 VERDICTS = ("right", "wrong", "debatable")
-_HEAD = """{used} projects were chosen from {choice}.
-{mended} were mended with; of the other {scored}, {files} scripts and notebooks were examined once, each by
-itself ({found} findings). Judges who did not know the checks opened the code at every error, at every warning
-and at {notes} notes, chosen by a hash:
+_HEAD = """{used} projects were taken from {choice}.
+Nothing was mended with them: that was done with the sets before. {files} scripts and notebooks were examined
+once, each by itself ({found} findings). Judges who did not know the checks opened the code at every error, at
+every warning and at {notes} notes, chosen by a hash:
 """
 _READ = """
 Somebody who did not know the tool read ten of the scored scripts from end to end and wrote down {all} ailments
@@ -30,29 +30,30 @@ Somebody who did not know the tool read ten of the scored scripts from end to en
 |---|--:|--:|--:|--:|"""
 _FOOT = """
 Every judgement with its reason, every ailment of the ten scripts, and the addresses and commits of all {used}
-projects are in [`eyes-on-fourth.json`](../benchmarks/data/eyes-on-third.json). The figures are of {date},
+projects are in [`eyes-on-fifth.json`](../benchmarks/data/eyes-on-fifth.json). The figures are of {date},
 {machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was mended afterwards
 where a general rule was found; a figure after that needs other projects, and is not measured."""
 
 
 def section(data: dict[str, Any]) -> str:
     """The section, as Markdown."""
-    projects = Counter(item["half"] for item in data["projects"].values())
     found = {(item["severity"], item["code"]): item["found"] for item in data["found"]}
     judged = Counter((item["severity"], item["code"], item["verdict"]) for item in data["judged"])
     totals = Counter((item["severity"], item["verdict"]) for item in data["judged"])
     lines = [
         _HEAD.format(
-            used=sum(projects.values()), choice=data["choice"].partition(" out of ")[2].partition(";")[0],
-            mended=projects["mended with"], scored=projects["scored"], files=data["files"]["scored"],
-            found=sum(found.values()), notes=sum(totals["note", verdict] for verdict in VERDICTS),
+            used=len(data["projects"]), choice=data["choice"].partition(" out of ")[2].partition(";")[0],
+            files=data["files"]["scored"], found=sum(found.values()),
+            notes=sum(totals["note", verdict] for verdict in VERDICTS),
         ),
         "| | judged | right | wrong | debatable |", "|---|--:|--:|--:|--:|",
     ]  # fmt: skip
     for severity in SEVERITIES:
         right, wrong, debatable = (totals[severity, verdict] for verdict in VERDICTS)
         all_ = right + wrong + debatable
-        lines.append(f"| {severity}s | {all_} | {right} | {wrong} ({100 * wrong / all_:.0f} %) | {debatable} |")
+        lines.append(
+            f"| {severity}s | {all_} | {right} | {wrong} ({100 * wrong / max(all_, 1):.0f} %) | {debatable} |"
+        )
     lines += [
         "",
         "| Ailment | severity | found | judged | right | wrong | debatable |",
@@ -77,7 +78,7 @@ def section(data: dict[str, Any]) -> str:
         lines.append(f"| {severity}s | {' | '.join(cells)} |")
     missed = Counter(item["code"] or "no code for it" for item in read if not item["named"])
     words = ", ".join(f"{code} {count}" for code, count in missed.most_common())
-    lines += ["", f"Not named: {words}.", _FOOT.format(used=sum(projects.values()), **data["measured"])]
+    lines += ["", f"Not named: {words}.", _FOOT.format(used=len(data["projects"]), **data["measured"])]
     return "\n".join(lines)
 
 

