@@ -14,7 +14,7 @@ NEEDED: Mapping[str, str] = {
     "power_limit": "power limits",
     "pcie_width": "the PCIe link",
 }
-"""What every driver writes since 340, and nobody is called well without; by field of `Gpu`."""
+"""What no card is called well without; by field of `Gpu`."""
 _MORE: Mapping[str, str] = {
     "row_remap": "remapped rows",
     "retired_pages": "retired pages",

@@ -90,7 +90,11 @@ def _gradients(probe: Probe, module: Any) -> None:
     left at the pass's beginning is called before it.
     """
     device, engine = probe.device_clock, probe.torch.autograd.Variable._execution_engine
-    call_back = probe.guard.safely(HOOK, device.reduces)
+    reduces = probe.guard.safely(HOOK, device.reduces)
+    leave_it = probe.guard.safely(HOOK, lambda: engine.queue_callback(reduces))
+
+    def began(_gradient: Any) -> None:  # a hook that gives a value replaces the gradient
+        leave_it()
 
     def begin(_args: Any, _kwargs: Any) -> bool | None:
         return True if device.timing and probe.torch.is_grad_enabled() else None
@@ -98,7 +102,7 @@ def _gradients(probe: Probe, module: Any) -> None:
     def end(_token: Any, output: Any, failed: bool) -> None:
         found = None if failed else next(_tensors(probe.torch, output, _DEEP), None)
         if found is not None:
-            found.register_hook(lambda _: engine.queue_callback(call_back))
+            found.register_hook(began)
 
     probe.guard.surround(HOOK, module.DistributedDataParallel, "_post_forward", begin, end)
 
