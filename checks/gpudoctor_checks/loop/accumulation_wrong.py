@@ -12,6 +12,7 @@ from gpudoctor.model.reading.optimizers import assignments_to
 from gpudoctor.model.reading.places import extent, line_at, place
 from gpudoctor.model.reading.program import bound_to
 from gpudoctor.model.reading.programs import Program, training_programs
+from gpudoctor.model.reading.recordings.judged import one_pass_a_step
 from gpudoctor.model.reading.steps import OPTIMIZER, SCALER, Kind, Moment, Pass, passes, periodic, script_of
 from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.reading.versions import Meant, meant_version, told_version
@@ -61,7 +62,8 @@ class AccumulationWrong(Check):
     How it knows:
         It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
         pass, and follows the loss back to where it is computed. Before torch 1.1 the scheduler stepped first:
-        where the project's files or its README name such a torch, that order is a note.
+        where the project's files or its README name such a torch, that order is a note. A recorded run with
+        one backward pass a step gathers nothing: then there is no accumulation to be wrong.
     False alarms:
         Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
         Lightning, DeepSpeed and Accelerate's own accumulation are no finding; nor is a schedule whose length
@@ -77,14 +79,17 @@ class AccumulationWrong(Check):
     code = Code("LOOP003")
     name = "accumulation-wrong"
     track_record = TrackRecord(right=3, wrong=3)
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         said: set[ast.AST] = set()
+        refuted = one_pass_a_step(patient)
         for one in passes(source):
-            found = [] if one.closures or one.opaque else [*self._accumulation(one), *self._twice(one)]
+            found = [] if one.closures or one.opaque else [*self._twice(one)]
+            if not (one.closures or one.opaque or refuted):
+                found = [*self._accumulation(one), *found]
             for node, finding in [*found, *self._early(patient, one)]:
                 if node not in said:
                     said.add(node)

@@ -18,6 +18,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.reading.places import line_at, place
+from gpudoctor.model.reading.recordings.judged import one_pass_a_step
 from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic
 from gpudoctor.model.signs.source import Guard, Known, Value
 
@@ -47,7 +48,8 @@ class ClipMisplaced(Check):
         micro-batches of a step count less than the last, and the norm is computed N times for one step.
     How it knows:
         It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions;
-        branches that exclude each other are kept apart.
+        branches that exclude each other are kept apart. A recorded run with one backward pass a step has no
+        micro-batches to clip one by one.
     False alarms:
         A clip with an infinite bound (it measures the norm), loops stepped by a closure or by an engine
         (DeepSpeed, Trainer), `accelerator.clip_grad_norm_` (it unscales by itself), and a scaler known to be
@@ -62,7 +64,7 @@ class ClipMisplaced(Check):
     code = Code("LOOP004")
     name = "clip-misplaced"
     track_record = TrackRecord(right=1, wrong=0)
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -72,12 +74,12 @@ class ClipMisplaced(Check):
                 continue
             for clip in one.of(Kind.CLIP):
                 if clip.node not in said and not _measures(clip):
-                    found = self._from_source(one, clip)
+                    found = self._from_source(one, clip, one_pass_a_step(patient))
                     if found is not None:
                         said.add(clip.node)
                         yield found
 
-    def _from_source(self, one: Pass, clip: Moment) -> Finding | None:
+    def _from_source(self, one: Pass, clip: Moment, whole: bool) -> Finding | None:
         before = one.before(clip, Kind.BACKWARD, Kind.STEP)
         after = one.after(clip, Kind.BACKWARD, Kind.STEP)
         if before is None or after is None:
@@ -101,7 +103,7 @@ class ClipMisplaced(Check):
                 f"{after.scaler}.unscale_({after.subject}) stands before the clip.",
                 how="scaled",
             )
-        return self._each_micro_batch(one, clip, before, after)
+        return None if whole else self._each_micro_batch(one, clip, before, after)
 
     def _each_micro_batch(self, one: Pass, clip: Moment, before: Moment, after: Moment) -> Finding | None:
         """A clip that runs with each backward, where the step does not."""

@@ -289,8 +289,18 @@ class GraphFlow:
             return not plain and self._carries(node.generators[0].iter, event, via)
         if isinstance(node, ast.Compare | ast.JoinedStr | ast.Lambda | ast.Constant):
             return False
+        if isinstance(node, ast.IfExp) and self._told_apart(node):
+            return False
         children = [node.body, node.orelse] if isinstance(node, ast.IfExp) else ast.iter_child_nodes(node)
         return any(self._carries(child, event, via) for child in children if isinstance(child, ast.expr))
+
+    def _told_apart(self, node: ast.IfExp) -> bool:
+        """`x.item() if learned else x`: who cuts the graph in one case has a number in the other."""
+        arms = (node.body, node.orelse)
+        return any(
+            self._plain(cut) and ast.unparse(other) in {ast.unparse(part) for part in ast.walk(cut)}
+            for cut, other in (arms, arms[::-1])
+        )
 
     def _named(self, node: ast.Name | ast.Attribute, event: Event, via: Scope) -> bool:
         key = self._scopes.key(ast.unparse(node), via)

@@ -2,6 +2,7 @@ import ast
 
 import pytest
 from mending import gone, mended
+from recordings import make_process, make_recording, make_steps
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
@@ -215,3 +216,10 @@ def test_the_scheduler_steps_first_in_a_torch_that_an_import_is_last_in(head, se
         text.replace("import torch\n", f"import torch\n{head}\n", 1), torch=build("2.13.0")
     )
     assert [item.severity for item in examine(AccumulationWrong, patient)] == severities
+
+
+@pytest.mark.parametrize(("backwards", "steps", "found"), [(4.0, 100, 1), (1.0, 100, 0), (1.0, 8, 1)])
+def test_healthy_a_run_whose_every_batch_is_a_step_gathers_nothing(backwards, steps, found):
+    recording = make_recording(make_process(make_steps(steps, backwards=backwards)))
+    patient = script_patient(PATIENTS / "LOOP003" / "sick_undivided.py", recording=recording)
+    assert len(examine(AccumulationWrong, patient)) == found

@@ -2,6 +2,7 @@ import ast
 
 import pytest
 from mending import gone, mended
+from recordings import make_process, make_recording, make_steps
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
@@ -142,6 +143,13 @@ def test_sick_clip_of_each_micro_batch(text, every, severity, words):
 @pytest.mark.parametrize("text", [GATHERED, INNER])
 def test_healthy_clip_before_the_step_of_several_micro_batches(text):
     assert examine(ClipMisplaced, script_patient(text.format(clip="pass", before=CLIP, every="4"))) == []
+
+
+@pytest.mark.parametrize(("backwards", "found"), [(4.0, 1), (1.0, 0)])
+def test_healthy_clip_in_a_run_whose_every_batch_is_a_step(backwards, found):
+    recording = make_recording(make_process(make_steps(100, backwards=backwards)))
+    text = GATHERED.format(clip=CLIP, before="pass", every="args.every")
+    assert len(examine(ClipMisplaced, script_patient(text, recording=recording))) == found
 
 
 def test_healthy_clip_where_no_micro_batches_are_gathered():

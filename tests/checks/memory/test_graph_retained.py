@@ -129,6 +129,9 @@ SHARED = """
         ("right += share", 0),
         ("total += loss", 1),
         ("total += share * measure(out, y) + loss", 1),
+        ("total += loss.item() if right else loss", 0),
+        ("total += loss if isinstance(loss, float) else float(loss.detach())", 0),
+        ("total += 2 * loss if right else loss", 1),
     ],
 )
 def test_the_factor_of_a_computed_loss_brings_no_graph(statement, findings):

@@ -30,6 +30,8 @@ from gpudoctor.model.unavailable import Unavailable
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
+_HARDLY_MORE = 1.05
+"""Backward passes a step, on average, of a training that makes one: the last of an epoch may have no step."""
 TRACED = "kineto"
 """The origin of a recording made from a profiler's trace."""
 _LEAST_TRACED = 1
@@ -195,6 +197,12 @@ def run_of(recording: Recording) -> Run | None:
     """The ranks that made steps; None where none did."""
     states = tuple(state for state in map(steady, recording.ranks) if state.steps)
     return Run(recording=recording, states=states) if states else None
+
+
+def one_pass_a_step(patient: Patient) -> bool:
+    """Whether a recorded run made one backward pass for each optimizer step: it gathered no micro-batches."""
+    run = judged(patient)
+    return run is not None and 0.0 < run.lead.per_step("backwards") < _HARDLY_MORE
 
 
 def ran_on_cpu(patient: Patient) -> bool:
