@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.bystanders import unheld
 from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import Curve, explosion, loss_curve, norm_curve
+from gpudoctor.model.reading.recordings.curves import Curve, explosion, loss_curve, moving, norm_curve
 from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
 from gpudoctor.model.reading.recordings.operations import loss_lines
 from gpudoctor.model.signs.recording import Process
@@ -123,10 +123,11 @@ class ExplodingGradients(Check):
 
     def _from_the_start(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
         """Norms that do not grow, and jump again and again."""
-        usual = median(curve.values)
-        if usual > self.limit("norm_error"):
+        values = moving(curve)
+        usual = median(values) if values else 0.0
+        if not values or usual > self.limit("norm_error"):
             return
-        jumps = [value for value in curve.values if value > self.limit("growth_error") * usual]
+        jumps = [value for value in values if value > self.limit("growth_error") * usual]
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
             message = (
                 f"The norm of the gradients jumps above {self.limit('growth_error'):g} times its median of "

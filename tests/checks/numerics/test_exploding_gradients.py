@@ -64,6 +64,21 @@ def test_healthy_norms_that_jump_a_little_or_seldom():
     assert look(norms(lambda i: 5e3 if i in (40, 90, 150) else 1.0, loss=2.0)) == []
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [lambda i: 20.0 if i % 3 == 2 else 0.0, lambda i: 0.0 if i < 120 else 20.0, lambda i: 0.0],
+    ids=["taking turns", "later", "none"],
+)
+def test_healthy_norms_of_zero_are_no_measure(shape):
+    """Two optimizers take turns, or a hinge is satisfied."""
+    assert look(norms(shape, loss=2.0)) == []
+
+
+def test_sick_norms_that_grow_where_every_other_one_is_zero():
+    [finding] = look(norms(lambda i: 1.2 ** max(0, i - 60) if i % 2 else 0.0, loss=lambda i: 1.0 + i / 10))
+    assert finding.severity is Severity.ERROR
+
+
 def test_no_norms():
     with pytest.raises(Unavailable, match="gradient norms"):
         look(make_process())

@@ -93,13 +93,21 @@ def _curve(process: Process, column: str) -> Curve:
 def explosion(curve: Curve) -> tuple[float, float] | None:
     """How far the norms have grown: the late median over the median of the first half, and the late median.
 
-    None for fewer than eight readings. One spike moves neither.
+    None for fewer than eight readings. One spike moves neither, and readings of zero do not count.
     """
+    values = moving(curve)
     if len(curve) < 8:
         return None
-    usual = median(curve.values[: max(4, len(curve) // 2)])
-    late = median(curve.values[-max(3, len(curve) // 8) :])
-    return (late / usual if usual > 0 else math.inf if late > 0 else 1.0), late
+    if len(values) < 8:
+        return 1.0, median(values) if values else 0.0
+    usual = median(values[: max(4, len(values) // 2)])
+    late = median(values[-max(3, len(values) // 8) :])
+    return late / usual, late
+
+
+def moving(curve: Curve) -> tuple[float, ...]:
+    """Norms above zero: where two optimizers take turns, or a hinge is satisfied, every other one may be zero."""
+    return tuple(value for value in curve.values if value > 0)
 
 
 def spikes(curve: Curve, times: float, of_start: float = 0.0) -> list[int]:
