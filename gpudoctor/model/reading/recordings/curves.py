@@ -106,7 +106,7 @@ def explosion(curve: Curve) -> tuple[float, float] | None:
 
 
 def moving(curve: Curve) -> tuple[float, ...]:
-    """Norms above zero: where two optimizers take turns, or a hinge is satisfied, every other one may be zero."""
+    """Norms above zero: where optimizers take turns, or a hinge is satisfied, every other one may be zero."""
     return tuple(value for value in curve.values if value > 0)
 
 
