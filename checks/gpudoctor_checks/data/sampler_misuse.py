@@ -34,6 +34,7 @@ from gpudoctor.model.reading.recordings.judged import (
 from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.reading.recordings.statements import statement_at
 from gpudoctor.model.reading.recordings.twins import Twins, twins
+from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(
@@ -190,9 +191,7 @@ class SamplerMisuse(Check):
         wraps = _parallel(program)
         if not wraps:
             return None
-        if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(
-            program, loader
-        ):
+        if any(_splits(program, script, loader) for script in program.scripts) or _custom(program, loader):
             return None
         wrap = wraps[0]
         how = "runs one process a GPU" if wrap.name in _WRAPS else "averages the gradients of all ranks"
@@ -302,6 +301,36 @@ def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
         for item in ast.walk(scope)
         if isinstance(item, ast.Assign) and any(_text(target) == node.id for target in item.targets)
     ]
+
+
+def _splits(program: Program, script: Script, loader: Loader) -> bool:
+    """Whether something in a script may split the loader's data: the sampler of another loader does not."""
+    code = without_comments(script)
+    if not _SPLITS.search(code):
+        return False
+    if not (isinstance(shuffle := loader.argument("shuffle"), Known) and shuffle.value is True):
+        return True
+    for node in nodes(script, ast.Assign):
+        if _text(node.value).partition("(")[0].endswith("DistributedSampler"):
+            names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            if names and _given_to_others(program, loader, names):
+                code = code.replace(ast.unparse(node), "")
+    imports = (ast.unparse(node) for kind in (ast.Import, ast.ImportFrom) for node in nodes(script, kind))
+    for text in imports:
+        if set(_SPLITS.findall(text)) == {"DistributedSampler"}:
+            code = code.replace(text, "")
+    return bool(_SPLITS.search(code))
+
+
+def _given_to_others(program: Program, loader: Loader, names: set[str]) -> bool:
+    """Whether other loaders, and not this one, are given one of these samplers."""
+    given = [
+        call.node
+        for _, call in program.calls
+        for keyword in call.node.keywords
+        if keyword.arg == "sampler" and isinstance(keyword.value, ast.Name) and keyword.value.id in names
+    ]
+    return bool(given) and all(node is not loader.call.node for node in given)
 
 
 def _custom(program: Program, loader: Loader) -> bool:

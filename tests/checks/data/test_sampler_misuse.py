@@ -222,3 +222,38 @@ def test_a_wrapper_behind_a_condition_of_another_module_is_a_note_that_names_it(
     [found] = examine(SamplerMisuse, script_patient(tmp_path / "start.py"))
     assert found.severity is severity
     assert said in found.message
+
+
+SPLIT_IN_PART = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+    rows = torch.randn(1000, 8)
+    {train}
+    val_sampler = DistributedSampler(rows[:100])
+    val_loader = DataLoader(rows[:100], batch_size=4, sampler=val_sampler)
+    model = DistributedDataParallel(torch.nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        for x in train_loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            for x in val_loader:
+                model(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "found"),
+    [
+        ("train_loader = DataLoader(rows, batch_size=4, shuffle=True)", 1),
+        ("train_loader = DataLoader(rows[rank::world_size], batch_size=4, shuffle=True)", 0),
+        ("train_loader = DataLoader(mine(rows), batch_size=4)", 0),
+    ],
+)
+def test_the_sampler_of_another_loader_does_not_split_this_one(train, found):
+    seen = examine(SamplerMisuse, script_patient(SPLIT_IN_PART.format(train=train)))
+    assert len([item for item in seen if item.fact("kind") == "unsplit"]) == found
