@@ -328,20 +328,22 @@ def _seconds(expression: re.Pattern[str], anchored: bool, text: str) -> float:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 2 * LIMIT)
     start = time.process_time()
     try:
-        if anchored:
-            expression.match(text)
-        else:
-            for _ in expression.finditer(text):
-                pass
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 2 * LIMIT)
+            if anchored:
+                expression.match(text)
+            else:
+                for _ in expression.finditer(text):
+                    pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # it may ring right before: that is caught too
+        return time.process_time() - start
     except (OutOfTime, RecursionError):
         return LIMIT
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    return time.process_time() - start
 
 
 def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:

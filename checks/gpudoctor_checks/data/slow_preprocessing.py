@@ -5,7 +5,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.reading.items import ItemWork, item_work
 from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
 from gpudoctor.model.reading.program import enclosing
@@ -70,6 +81,7 @@ class SlowPreprocessing(Check):
 
     code = Code("DATA002")
     name = "slow-preprocessing"
+    track_record = TrackRecord(right=0, wrong=4)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -68,7 +68,7 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=16, wrong=5)
+    track_record = TrackRecord(right=19, wrong=6)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

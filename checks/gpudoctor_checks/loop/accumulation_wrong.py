@@ -78,7 +78,7 @@ class AccumulationWrong(Check):
 
     code = Code("LOOP003")
     name = "accumulation-wrong"
-    track_record = TrackRecord(right=3, wrong=3)
+    track_record = TrackRecord(right=4, wrong=4)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 

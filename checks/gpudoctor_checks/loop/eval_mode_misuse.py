@@ -111,7 +111,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
-    track_record = TrackRecord(right=19, wrong=6)
+    track_record = TrackRecord(right=25, wrong=7)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -82,7 +82,7 @@ class GraphRetained(Check):
 
     code = Code("MEM003")
     name = "graph-retained"
-    track_record = TrackRecord(right=2, wrong=4)
+    track_record = TrackRecord(right=2, wrong=7)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

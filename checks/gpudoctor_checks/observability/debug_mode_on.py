@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    TrackRecord,
     Whose,
 )
 from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off, trains_within, withs_of
@@ -134,6 +135,7 @@ class DebugModeOn(Check):
 
     code = Code("OBS005")
     name = "debug-mode-on"
+    track_record = TrackRecord(right=2, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

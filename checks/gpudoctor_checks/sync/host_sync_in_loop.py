@@ -91,7 +91,7 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
-    track_record = TrackRecord(right=32, wrong=7)
+    track_record = TrackRecord(right=36, wrong=8)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
