@@ -19,9 +19,10 @@ SEVERITIES = ("error", "warning", "note")
 VERDICTS = ("right", "wrong", "debatable")
 _HEAD = """{used} projects were taken from {choice}.
 Nothing was mended with them: that was done with the sets before. {files} scripts and notebooks were examined
-once, each by itself ({found} findings). Judges who did not know the checks opened the code at every error, at
-every warning and at {notes} notes, chosen by a hash:
+once, each by itself ({found} findings). Judges who did not know the checks opened the code at {errors}, at
+{warnings} and at {notes} notes, chosen by a hash{left}:
 """
+_LEFT = "; one of\nfour judges did not come to an end, and the projects that were his are not counted"
 _READ = """
 Somebody who did not know the tool read ten of the scored scripts from end to end and wrote down {all} ailments
 ({sure} of them sure). gpudoctor named {named} of them ({named_sure} of the sure ones):
@@ -44,7 +45,9 @@ def section(data: dict[str, Any]) -> str:
         _HEAD.format(
             used=len(data["projects"]), choice=data["choice"].partition(" out of ")[2].partition(";")[0],
             files=data["files"]["scored"], found=sum(found.values()),
+            errors=_of("error", found, totals), warnings=_of("warning", found, totals),
             notes=sum(totals["note", verdict] for verdict in VERDICTS),
+            left="" if _of("warning", found, totals).startswith("every") else _LEFT,
         ),
         "| | judged | right | wrong | debatable |", "|---|--:|--:|--:|--:|",
     ]  # fmt: skip
@@ -80,6 +83,13 @@ def section(data: dict[str, Any]) -> str:
     words = ", ".join(f"{code} {count}" for code, count in missed.most_common())
     lines += ["", f"Not named: {words}.", _FOOT.format(used=len(data["projects"]), **data["measured"])]
     return "\n".join(lines)
+
+
+def _of(severity: str, found: dict[tuple[str, str], int], totals: Counter[tuple[str, str]]) -> str:
+    """How many findings of a severity were judged, in words."""
+    seen = sum(totals[severity, verdict] for verdict in VERDICTS)
+    there = sum(count for (kind, _), count in found.items() if kind == severity)
+    return f"every {severity}" if seen == there else f"{seen} of {there} {severity}s"
 
 
 def main() -> None:
