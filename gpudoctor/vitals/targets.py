@@ -111,14 +111,12 @@ def _kind(path: Path) -> TargetKind:
     return _kind_of_file(path)
 
 
-_RECORDED = frozenset({"recording.json", "machine.gdr"})
-"""What `gpudoctor run` writes into the folder of a recording."""
-
-
 def _refuse_empty(folder: Path) -> None:
     """Raise when a folder holds nothing that check reads; a look at its first files, links not followed."""
+    from gpudoctor.vitals.recording.places import MACHINE, MANIFEST
+
     try:
-        if _RECORDED.intersection(os.listdir(folder)):
+        if {MACHINE, MANIFEST}.intersection(os.listdir(folder)):
             raise UsageError(
                 f"{folder}: a recording of `gpudoctor run`; "
                 f"it is read by `gpudoctor report {shlex.quote(str(folder))}`"

@@ -87,9 +87,9 @@ class AccumulationWrong(Check):
         said: set[ast.AST] = set()
         refuted = one_pass_a_step(patient)
         for one in passes(source):
-            found = [] if one.closures or one.opaque else [*self._twice(one)]
-            if not (one.closures or one.opaque or refuted):
-                found = [*self._accumulation(one), *found]
+            found: list[tuple[ast.AST, Finding]] = []
+            if not (one.closures or one.opaque):
+                found = [*(() if refuted else self._accumulation(one)), *self._twice(one)]
             for node, finding in [*found, *self._early(patient, one)]:
                 if node not in said:
                     said.add(node)

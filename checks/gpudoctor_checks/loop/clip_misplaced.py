@@ -69,12 +69,13 @@ class ClipMisplaced(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         said: set[object] = set()
+        whole = one_pass_a_step(patient)
         for one in passes(patient.source):
             if not one.of(Kind.CLIP) or one.closures or one.opaque:
                 continue
             for clip in one.of(Kind.CLIP):
                 if clip.node not in said and not _measures(clip):
-                    found = self._from_source(one, clip, one_pass_a_step(patient))
+                    found = self._from_source(one, clip, whole)
                     if found is not None:
                         said.add(clip.node)
                         yield found

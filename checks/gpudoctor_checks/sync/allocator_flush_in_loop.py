@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.reading.recordings.blame import Owner, collects
 from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, ran_on_cpu
 from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
@@ -50,7 +50,6 @@ class AllocatorFlushInLoop(Check):
 
     code = Code("SYNC002")
     name = "allocator-flush-in-loop"
-    track_record = TrackRecord(right=0, wrong=0)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
