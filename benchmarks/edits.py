@@ -43,7 +43,7 @@ from gpudoctor.model import (
     Severity,
     Signs,
 )
-from gpudoctor.vitals.admit import Admission, admit
+from gpudoctor.vitals.build_patient import Admission, admit
 from gpudoctor.vitals.targets import sort_targets
 
 VERDICTS = (

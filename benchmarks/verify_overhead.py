@@ -88,8 +88,8 @@ def bare_start(words: list[str], folder: Path) -> float:
 
 def call(words: list[str], folder: Path) -> tuple[float, list[Run]]:
     """One call of `verify` in this process: its seconds, less those of this reading, and its runs."""
+    from gpudoctor.analysis.run.run_numbers import run_numbers
     from gpudoctor.cli import main
-    from gpudoctor.model.reading.recordings.numbers import run_numbers
     from gpudoctor.trial import bench
     from gpudoctor.vitals.recording import read_recording
 

@@ -72,14 +72,14 @@ def _environment() -> dict[str, str]:
 
 def _alarm() -> str:
     """What `--on-finding` starts."""
-    from gpudoctor.model.children import child_code
+    from gpudoctor.model.child_process import child_code
 
     return child_code("gpudoctor.cli.quietly")
 
 
 def _torch(folder: Path, touched: Path) -> Iterator[Attempt]:
     """Children that import the user's torch find his, not a file of the working folder."""
-    from gpudoctor.model.children import child_code
+    from gpudoctor.model.child_process import child_code
 
     for module in (
         "gpudoctor.estimate.synthetic.here",

@@ -35,7 +35,7 @@ same gpudoctor:
 """
 _TAIL = """
 What a program can find when it looks for us is in [what-run-changes.md](what-run-changes.md). How a file from outside
-is bounded is in [design.md](design.md), the limits are in `gpudoctor/model/limits.py`.
+is bounded is in [design.md](design.md), the limits are in `gpudoctor/model/read_limits.py`.
 """
 
 

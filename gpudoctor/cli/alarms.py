@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.model.children import child_code
-from gpudoctor.model.doors import load_json, read_text
-from gpudoctor.model.limits import REPORT
+from gpudoctor.model.child_process import child_code
+from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.read_limits import REPORT
 from gpudoctor.report.units import seconds_text
 
 if TYPE_CHECKING:

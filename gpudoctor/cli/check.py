@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.settings import Settings
     from gpudoctor.model import Patient, Report
-    from gpudoctor.vitals.admit import Admission
+    from gpudoctor.vitals.build_patient import Admission
     from gpudoctor.vitals.targets import Targets
 
 PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments)
     check_mend_flags(arguments)
     from gpudoctor.engine.registry import load_registry
-    from gpudoctor.vitals.admit import admit
+    from gpudoctor.vitals.build_patient import admit
     from gpudoctor.vitals.targets import sort_targets
 
     registry = load_registry()
@@ -112,7 +112,7 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
 
 def _admission(arguments: argparse.Namespace, targets: "Targets") -> "Admission":
     from gpudoctor.model.signs.job import Profile
-    from gpudoctor.vitals.admit import DRIVER_LIMIT, Admission
+    from gpudoctor.vitals.build_patient import DRIVER_LIMIT, Admission
 
     if arguments.script_arguments and not targets.items:
         raise UsageError(

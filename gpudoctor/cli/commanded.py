@@ -60,7 +60,7 @@ def recorded_patient(
     command: tuple[str, ...], folder: Path, sources: Mapping[str, str] | None = None
 ) -> "Patient":
     """The patient of a command that was run and recorded in the folder; `sources` ran in place of files."""
-    from gpudoctor.vitals.admit import Admission, admit
+    from gpudoctor.vitals.build_patient import Admission, admit
     from gpudoctor.vitals.targets import Targets
 
     return admit(

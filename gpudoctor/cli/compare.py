@@ -73,7 +73,7 @@ def _examined(recording: "Recording") -> "Report":
     from gpudoctor.engine.examination import Request, examine
     from gpudoctor.engine.registry import load_registry
     from gpudoctor.engine.selection import make_selection
-    from gpudoctor.vitals.admit_recording import admit_recording
+    from gpudoctor.vitals.build_recorded_patient import admit_recording
 
     registry = load_registry()
     request = Request(registry=registry, selection=make_selection(registry, [], []))

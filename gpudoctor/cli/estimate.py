@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import read_text
-from gpudoctor.model.limits import SYSTEM_FILE
+from gpudoctor.model.external_files import read_text
+from gpudoctor.model.read_limits import SYSTEM_FILE
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob

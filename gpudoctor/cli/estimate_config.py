@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
-from gpudoctor.vitals.memory.told import Told, settle
+from gpudoctor.vitals.memory.declared_job import Told, settle
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import ConfigFile

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import from_numbers, lookup
 from gpudoctor.estimate.find import Found, find_cached, find_path, is_path, parse_config
-from gpudoctor.model.limits import CONFIG
+from gpudoctor.model.read_limits import CONFIG
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _PATIENCE = 4.0

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments)
     from gpudoctor.engine.examination import Request, examine
     from gpudoctor.engine.registry import load_registry
-    from gpudoctor.vitals.admit_recording import admit_recording
+    from gpudoctor.vitals.build_recorded_patient import admit_recording
 
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import load_json, read_file
-from gpudoctor.model.limits import CONFIG
+from gpudoctor.model.external_files import load_json, read_file
+from gpudoctor.model.read_limits import CONFIG
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import TrainingJob

@@ -8,8 +8,8 @@ from pathlib import Path
 from gpudoctor.engine.fingerprint import fingerprint
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Finding, Silenced
-from gpudoctor.model.doors import load_json, read_text
-from gpudoctor.model.limits import BASELINE
+from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.read_limits import BASELINE
 
 SCHEMA = "gpudoctor.baseline/1"
 

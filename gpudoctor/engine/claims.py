@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from gpudoctor.analysis.saved_gpus import not_held
+from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
-from gpudoctor.model.reading.device_use import Target, training_target
-from gpudoctor.model.reading.saved_gpus import not_held
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.model.workload import optional, runs_here
 
 T = TypeVar("T")
 
@@ -228,7 +228,7 @@ def _ranks_unseen(case: Ran) -> str:
 
 
 def _device_unseen(case: Ran) -> str:
-    from gpudoctor.model.reading.recordings.facts import on_gpu
+    from gpudoctor.analysis.run.job_facts import on_gpu
 
     used = any(on_gpu(process) for process in case.recording.ranks)
     if used and not case.run.gpus and case.recording.origin == "gpudoctor":

@@ -5,6 +5,8 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpudoctor.analysis.run.cpu_contention import crowd
+from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, Compared
 from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
@@ -12,8 +14,6 @@ from gpudoctor.model import Report
 from gpudoctor.model.amounts import capitalised, duration, joined
 from gpudoctor.model.amounts import count as counted
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
-from gpudoctor.model.reading.recordings.crowd import crowd
-from gpudoctor.model.reading.recordings.steady import Steady, steady
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from gpudoctor.analysis.run.job_facts import main_model, torch_fact
+from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.model.amounts import count, cut
-from gpudoctor.model.reading.recordings.facts import main_model, torch_fact
-from gpudoctor.model.reading.recordings.judged import run_of
 from gpudoctor.model.signs.recording import Process, Recording
 
 _WORDS = 6

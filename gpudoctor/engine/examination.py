@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
+from gpudoctor.analysis.known_gain import claimed, knowable
+from gpudoctor.analysis.source.name_availability import too_old
 from gpudoctor.engine.claims import Examined, Ran, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
@@ -41,8 +43,6 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
-from gpudoctor.model.reading.came_with import too_old
-from gpudoctor.model.reading.gain import claimed, knowable
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 

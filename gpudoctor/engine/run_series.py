@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from gpudoctor.model.reading.recordings.numbers import started
-from gpudoctor.model.reading.recordings.steady import OTHER, counts
+from gpudoctor.analysis.run.run_numbers import started
+from gpudoctor.analysis.run.steady_state import OTHER, counts
 from gpudoctor.model.run import Series
 from gpudoctor.model.signs.recording import PHASES, Process, Recording
 

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpudoctor.engine.run_series import run_series
-from gpudoctor.model.patient import Patient
-from gpudoctor.model.reading.gain import unknown_in
-from gpudoctor.model.reading.recordings.blame import THE_JOB, share_of
-from gpudoctor.model.reading.recordings.judged import run_of
-from gpudoctor.model.reading.recordings.numbers import (
+from gpudoctor.analysis.known_gain import unknown_in
+from gpudoctor.analysis.run.device_peaks import peak_of_ranks
+from gpudoctor.analysis.run.line_ownership import THE_JOB, share_of
+from gpudoctor.analysis.run.rollouts import experience
+from gpudoctor.analysis.run.run_numbers import (
     RankMemory,
     RunNumbers,
     run_numbers,
 )
-from gpudoctor.model.reading.recordings.peak_of_ranks import peak_of_ranks
-from gpudoctor.model.reading.recordings.playing import experience
-from gpudoctor.model.reading.recordings.steady import OTHER, Steady, counts, steady
+from gpudoctor.analysis.run.steady_run import run_of
+from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
+from gpudoctor.engine.run_series import run_series
+from gpudoctor.model.patient import Patient
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
 from gpudoctor.model.signs.recording import Recording
 

@@ -5,6 +5,11 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from gpudoctor.analysis.run.cpu_contention import crowd
+from gpudoctor.analysis.run.deaths import EXIT, Told
+from gpudoctor.analysis.run.deaths import death as cause_of_death
+from gpudoctor.analysis.run.speedup_bounds import speedup
+from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.engine.claims import (
     FEWEST_STEPS,
     MUCH,
@@ -15,11 +20,6 @@ from gpudoctor.engine.claims import (
 )
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
 from gpudoctor.model.amounts import capitalised, count, cut, joined
-from gpudoctor.model.reading.recordings.bounds import speedup
-from gpudoctor.model.reading.recordings.crowd import crowd
-from gpudoctor.model.reading.recordings.deaths import EXIT, Told
-from gpudoctor.model.reading.recordings.deaths import death as cause_of_death
-from gpudoctor.model.reading.recordings.judged import TRACED
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
 

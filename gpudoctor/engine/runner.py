@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from gpudoctor.analysis.run.unentered_loops import elsewhere
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,7 +19,6 @@ from gpudoctor.model import (
     Skipped,
     Unavailable,
 )
-from gpudoctor.model.reading.recordings.elsewhere import elsewhere
 
 
 def take_signs(patient: Patient, names: Sequence[str]) -> None:

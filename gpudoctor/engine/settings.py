@@ -11,8 +11,8 @@ from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.selection import nearest, resolve
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Code
-from gpudoctor.model.doors import read_file, read_text
-from gpudoctor.model.limits import SETTINGS
+from gpudoctor.model.external_files import read_file, read_text
+from gpudoctor.model.read_limits import SETTINGS
 
 Toml: TypeAlias = "str | int | float | bool | list[Toml] | dict[str, Toml] | object"
 

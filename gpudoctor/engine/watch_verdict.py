@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
+from gpudoctor.analysis.live.stack_shares import blind, worth
 from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.amounts import capitalised, duration, joined
-from gpudoctor.model.reading.windows.looks import blind, worth
-from gpudoctor.model.reading.windows.standing import seen, standing_for, works
 from gpudoctor.model.signs.process import ProcessWindow
 
 _LOST = 0.05

@@ -17,8 +17,8 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Instant, Line
 from gpudoctor.model import Provenance
-from gpudoctor.model.doors import load_json, read_file
-from gpudoctor.model.limits import CALIBRATION
+from gpudoctor.model.external_files import load_json, read_file
+from gpudoctor.model.read_limits import CALIBRATION
 
 SCHEMA = "gpudoctor.calibration/1"
 KEPT = 64

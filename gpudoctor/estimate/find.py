@@ -8,8 +8,8 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.config_json import shape_of_config
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.model.doors import load_json, read_file
-from gpudoctor.model.limits import CONFIG
+from gpudoctor.model.external_files import load_json, read_file
+from gpudoctor.model.read_limits import CONFIG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.mend.text import CannotMend, Splice, offset
 from gpudoctor.model import ImportEdit, KeywordEdit
-from gpudoctor.model.reading.syntax import walk
 
 if TYPE_CHECKING:
     import libcst as cst

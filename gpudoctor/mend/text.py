@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from gpudoctor.model.doors import read_file as _door
-from gpudoctor.model.limits import SCRIPT
+from gpudoctor.model.external_files import read_file as _door
+from gpudoctor.model.read_limits import SCRIPT
 
 
 class CannotMend(Exception):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpudoctor.vitals.nvml import sampling
-from gpudoctor.vitals.nvml.feed import ChildFeed
+from gpudoctor.vitals.nvml.child_feed import ChildFeed
 
 _LONGEST = 1 << 20
 """Bytes of one line of the child; a longer one is none of ours."""

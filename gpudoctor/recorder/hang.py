@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpudoctor.analysis.run.deaths import library
+from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.errors import DoctorError
 from gpudoctor.model import Unavailable
-from gpudoctor.model.reading.recordings.deaths import library
-from gpudoctor.model.reading.recordings.numbers import made_steps
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.recorder.watch import Now
 from gpudoctor.vitals.recording import read_recording

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpudoctor.vitals.host.cgroup import ControlGroup, read_group
 from gpudoctor.vitals.host.mounts import read_mounts
-from gpudoctor.vitals.host.tree import Tree
+from gpudoctor.vitals.host.proc_tree import Tree
 
 _NOT_A_NET = ("lo", "Loopback")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.model.doors import load_json, read_text
-from gpudoctor.model.limits import SMALL_JSON
+from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.read_limits import SMALL_JSON
 
 STOP = "stop"
 """A file that rank 0 makes once the steps that were asked for are done."""

@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Iterator
 
-from gpudoctor.model.reading.recordings.steady import OTHER, counts
+from gpudoctor.analysis.run.steady_state import OTHER, counts
 from gpudoctor.model.signs.recording import PHASES, Process, Recording
 
 POINTS = 1000

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
 from gpudoctor.model import Confidence, Found, Passed, Ranked, Report, Skipped
 from gpudoctor.model.amounts import size
 from gpudoctor.model.proof import Cure
-from gpudoctor.model.reading.recordings.growth import readings, rise, tree_growth
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench, Lap

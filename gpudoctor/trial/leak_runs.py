@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gpudoctor.analysis.run.memory_growth import rise
+from gpudoctor.analysis.source.retention import Keep, Keeping
 from gpudoctor.mend.plan import make_plan
 from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Remedy, Severity, SourceSpan
 from gpudoctor.model.leak import LeakTry
-from gpudoctor.model.reading.keeping import Keep, Keeping
-from gpudoctor.model.reading.recordings.growth import rise
 from gpudoctor.model.remedy import Applicability, Effort, TextEdit
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm

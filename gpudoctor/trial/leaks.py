@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.analysis.run.steady_run import script_at
+from gpudoctor.analysis.source.retention import LAST, Keep, Keeping, keeping_at
 from gpudoctor.model import Confidence, Finding, Measurement, Patient, Ranked, SourceSpan
 from gpudoctor.model.leak import LeakSearch, LeakTry
 from gpudoctor.model.proof import Cure
-from gpudoctor.model.reading.keeping import LAST, Keep, Keeping, keeping_at
-from gpudoctor.model.reading.recordings.judged import script_at
 from gpudoctor.model.remedy import Edit
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from gpudoctor.model.reading.recordings.curves import explosion, loss_curve, norm_curve
+from gpudoctor.analysis.run.curves import explosion, loss_curve, norm_curve
 from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.recording import Recording
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.reading.recordings.costs import relative
 from gpudoctor.model.replay import Cause, Replay
 from gpudoctor.model.signs.recording import Recording
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudoctor.analysis.run.memory_growth import may_grow
+from gpudoctor.analysis.run.run_numbers import run_numbers
+from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.model import Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, Cure, TrialRow
-from gpudoctor.model.reading.recordings.growth import may_grow
-from gpudoctor.model.reading.recordings.numbers import run_numbers
-from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.model.remedy import Edit
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm

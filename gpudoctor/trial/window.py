@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from gpudoctor.model.reading.recordings.steady import cold_steps, steady
+from gpudoctor.analysis.run.steady_state import cold_steps, steady
 from gpudoctor.model.signs.recording import Process, Recording
 
 FENCES = "trial.fences"

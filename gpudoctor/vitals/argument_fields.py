@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import read_text
-from gpudoctor.model.limits import SCRIPT_CODE
+from gpudoctor.model.external_files import read_text
+from gpudoctor.model.read_limits import SCRIPT_CODE
 from gpudoctor.model.signs.packages import ArgumentFields, Packages
 
 _FILES: Final = {

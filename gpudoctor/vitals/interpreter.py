@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import read_text
-from gpudoctor.model.limits import PACKAGE_FILE
+from gpudoctor.model.external_files import read_text
+from gpudoctor.model.read_limits import PACKAGE_FILE
 
 ASK_SECONDS = 10.0
 """Longest wait for an interpreter that has to be asked; a cold start on a network disk takes seconds."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from gpudoctor.model.limits import Limit
+from gpudoctor.model.read_limits import Limit
 
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from gpudoctor.model.limits import JOB_LINE
+from gpudoctor.model.read_limits import JOB_LINE
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.signs.source import Known, Source

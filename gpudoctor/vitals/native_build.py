@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpudoctor.model.doors import load_json, open_file, read_text
-from gpudoctor.model.limits import PACKAGE_FILE, SCRIPT_CODE, SMALL_JSON
+from gpudoctor.model.external_files import load_json, open_file, read_text
+from gpudoctor.model.read_limits import PACKAGE_FILE, SCRIPT_CODE, SMALL_JSON
 from gpudoctor.model.signs.packages import NativeBuild
 
 _SYMBOL = b"torchCheckFailEPKcS2_jRK"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import open_file, read_text
-from gpudoctor.model.limits import PACKAGE_FILE
+from gpudoctor.model.external_files import open_file, read_text
+from gpudoctor.model.read_limits import PACKAGE_FILE
 from gpudoctor.model.signs.packages import Distribution, Packages
 from gpudoctor.vitals.interpreter import Interpreter, find_interpreter, own_interpreter
 from gpudoctor.vitals.native_build import read_native_build

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from gpudoctor.model.limits import SNAPSHOT_DEPTH, SNAPSHOT_VALUES
+from gpudoctor.model.read_limits import SNAPSHOT_DEPTH, SNAPSHOT_VALUES
 
 SECONDS: Final = 120.0
 """Time that a pickle may take: real ones of 3 MB take one."""

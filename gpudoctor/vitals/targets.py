@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import read_head
+from gpudoctor.model.external_files import read_head
 
 _HEAD = 4096
 _SCRIPTS = {".py", ".pyw", ".ipynb"}
@@ -113,7 +113,7 @@ def _kind(path: Path) -> TargetKind:
 
 def _refuse_empty(folder: Path) -> None:
     """Raise when a folder holds nothing that check reads; a look at its first files, links not followed."""
-    from gpudoctor.vitals.recording.places import MACHINE, MANIFEST
+    from gpudoctor.vitals.recording.archive import MACHINE, MANIFEST
 
     try:
         if {MACHINE, MANIFEST}.intersection(os.listdir(folder)):

@@ -1,6 +1,6 @@
 """The numbers of a window, as reports carry those of a run."""
 
-from gpudoctor.model.reading.windows.looks import blind
+from gpudoctor.analysis.live.stack_shares import blind
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, Spread
 from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, ProcessWindow, Series
 

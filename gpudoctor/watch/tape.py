@@ -16,8 +16,8 @@ from typing import IO, Any, TypeVar, cast
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.model import Json, Report
-from gpudoctor.model.doors import Damaged, Refused, load_json, open_unpacked
-from gpudoctor.model.limits import GPUS, RANKS, TAPE_LINE, TAPE_LINES
+from gpudoctor.model.external_files import Damaged, Refused, load_json, open_unpacked
+from gpudoctor.model.read_limits import GPUS, RANKS, TAPE_LINE, TAPE_LINES
 from gpudoctor.model.signs.process import GpuWindow, HostWindow, ProcessWindow, Rank, Series
 from gpudoctor.model.watch import Tick
 from gpudoctor.watch.codec import decode, encode

@@ -4,9 +4,9 @@ from claims import beyond
 from cures import failures
 
 import gpudoctor.testing
+from gpudoctor.analysis.run.steady_run import recorded, run_of
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Check, Finding, Patient
-from gpudoctor.model.reading.recordings.judged import recorded, run_of
 
 _rules = load_registry().rules
 _examine = gpudoctor.testing.examine

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from gpudoctor.cli import main
-from gpudoctor.model.limits import KERNEL_LINE
+from gpudoctor.model.read_limits import KERNEL_LINE
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=411, name=python, GPU has fallen off the bus."
 USUAL = "usb 1-1: new high-speed USB device"

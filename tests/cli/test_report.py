@@ -146,7 +146,7 @@ def test_what_is_no_recording_is_wrong_usage(tmp_path, capsys):
 
 def test_a_script_that_changed_since_is_not_read(tmp_path):
     from gpudoctor.model import Unavailable
-    from gpudoctor.vitals.admit_recording import admit_recording
+    from gpudoctor.vitals.build_recorded_patient import admit_recording
 
     script = tmp_path / "train.py"
     script.write_text("import torch\n")

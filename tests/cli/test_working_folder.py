@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpudoctor.model.children import child_code
+from gpudoctor.model.child_process import child_code
 
 NAMES = [
     "argparse",

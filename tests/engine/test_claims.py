@@ -8,20 +8,20 @@ from scripts import read_script
 from toys import Blind, Broken, Sick, Toy, Well, toy_registry
 from windows import make_rank, make_window, report_of
 
+from gpudoctor.analysis.saved_gpus import NOT_HELD
 from gpudoctor.engine.claims import CLAIMS, FEWEST_SAMPLES, FEWEST_STEPS
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import Code, Cost, PatientKind, Severity
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
-from gpudoctor.model.reading.saved_gpus import NOT_HELD
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.testing import make_gpu, make_patient, make_survey
 from gpudoctor.trial.verdict import verdict_words
-from gpudoctor.vitals.admit_recording import admit_recording
+from gpudoctor.vitals.build_recorded_patient import admit_recording
 
 TRAINING = """
 import torch

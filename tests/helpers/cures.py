@@ -20,6 +20,8 @@ from pathlib import Path
 
 from jobs import MEMORY, with_memory
 
+from gpudoctor.analysis.source.declared_settings import is_literal
+from gpudoctor.analysis.workload import optional
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.mend.plan import make_plan
 from gpudoctor.model import (
@@ -35,10 +37,8 @@ from gpudoctor.model import (
     Signs,
     Unavailable,
 )
-from gpudoctor.model.reading.written import is_literal
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.workload import optional
 from gpudoctor.vitals.configs import parse
 from gpudoctor.vitals.source import read_source
 

@@ -20,7 +20,7 @@ from command import gpudoctor
 from forks import Finished, own_environment, zygote
 from probed import environment
 
-from gpudoctor.model.reading.recordings.costs import sites
+from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.vitals.recording import read_recording
 
 FOLDER = Path(__file__).parents[1] / "virtual_device"

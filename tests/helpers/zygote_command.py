@@ -18,7 +18,7 @@ def load() -> None:
     import gpudoctor.cli.reporting
     import gpudoctor.engine.examination
     import gpudoctor.report
-    import gpudoctor.vitals.admit  # noqa: F401
+    import gpudoctor.vitals.build_patient  # noqa: F401
     from gpudoctor.engine.registry import load_registry
 
     load_registry()

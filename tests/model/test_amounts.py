@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudoctor.analysis.live import stack_shares
+from gpudoctor.analysis.run import steady_run
 from gpudoctor.model.amounts import cut, duration, forecast
-from gpudoctor.model.reading.recordings import judged
-from gpudoctor.model.reading.windows import looks
 from gpudoctor.report.units import seconds_text
 
 
@@ -40,7 +40,7 @@ def test_a_forecast_claims_no_more_than_a_trend_knows(seconds, text):
 
 
 def test_every_message_uses_the_one_formatter():
-    assert judged.duration is duration and looks.duration is duration
+    assert steady_run.duration is duration and stack_shares.duration is duration
     assert seconds_text(1800) == duration(1800)
 
 

@@ -6,7 +6,7 @@ import pytest
 from packages import need
 from probed import run_script
 
-from gpudoctor.model.reading.recordings.curves import first_bad
+from gpudoctor.analysis.run.curves import first_bad
 from gpudoctor.vitals.recording import read_recording
 
 need("torch")

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from gpudoctor.probe.places import rows_of
+from gpudoctor.probe.call_sites import rows_of
 from gpudoctor.probe.stacks import line_of, stack_of_thread
 
 

@@ -7,7 +7,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.recorder import aftermath
 from gpudoctor.vitals.host.cgroup import read_group
 from gpudoctor.vitals.host.mounts import read_mounts
-from gpudoctor.vitals.host.tree import Tree
+from gpudoctor.vitals.host.proc_tree import Tree
 
 
 def test_lines_of_the_runs_time_that_speak_of_a_fault_are_kept_and_masked(monkeypatch):

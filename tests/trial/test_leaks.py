@@ -10,6 +10,7 @@ import pytest
 from recordings import make_process, make_recording, make_steps, record
 
 import gpudoctor
+from gpudoctor.analysis.source.retention import Keep, keeping_at
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -28,7 +29,6 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model.proof import Conclusion
-from gpudoctor.model.reading.keeping import Keep, keeping_at
 from gpudoctor.report.trial_json import trial_object
 from gpudoctor.testing import make_patient, prescribe
 from gpudoctor.trial.bench import Lap

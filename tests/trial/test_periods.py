@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.probe.overrides.periods import PERIODS, rewrite
+from gpudoctor.probe.overrides.run_every import PERIODS, rewrite
 
 LOOP = """\
 seen, last, total = [], [], 0

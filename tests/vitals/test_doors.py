@@ -19,15 +19,15 @@ from recordings import MAGIC, column_frames, frame, make_process, make_recording
 from gpudoctor.cli import main
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import Damaged, Refused, load_json, open_unpacked, read_file, unpacked_most
-from gpudoctor.model.limits import Limit
+from gpudoctor.model.external_files import Damaged, Refused, load_json, open_unpacked, read_file, unpacked_most
+from gpudoctor.model.read_limits import Limit
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.job import read_job
 from gpudoctor.vitals.recording import open_recording, read_recording
 from gpudoctor.vitals.recording.chrome import read_events
 from gpudoctor.vitals.recording.fields import judged
+from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.recording.process import read_frames
-from gpudoctor.vitals.recording.sound import sound
 from gpudoctor.vitals.source import read_source
 
 FEW = settings(

@@ -18,7 +18,7 @@ from gpudoctor.vitals.host.cgroup import parse_membership
 from gpudoctor.vitals.host.cpus import count_list
 from gpudoctor.vitals.host.limits import parse_limits
 from gpudoctor.vitals.host.mounts import mount_of, parse_mountinfo
-from gpudoctor.vitals.host.tree import number, table
+from gpudoctor.vitals.host.proc_tree import number, table
 
 GIB = 1 << 30
 KIB = 1024

@@ -16,7 +16,7 @@ from gpudoctor.model import Absent, Unavailable
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.vitals.nvml import bus, decode, survey, survey_gpus
 from gpudoctor.vitals.nvml.bus import Roots
-from gpudoctor.vitals.nvml.funnel import Funnel, Gone, Missing
+from gpudoctor.vitals.nvml.client import Funnel, Gone, Missing
 from gpudoctor.vitals.nvml.reading import read_gpu
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")

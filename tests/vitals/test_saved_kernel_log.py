@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from gpudoctor.model.limits import KERNEL_LINE
+from gpudoctor.model.read_limits import KERNEL_LINE
 from gpudoctor.vitals import log_lines
 from gpudoctor.vitals.kernel_lines import count_kernel_lines, parse
 from gpudoctor.vitals.log_lines import blocks_of

@@ -7,7 +7,7 @@ from smi_queries import OLD_TEXT, TEXT_HEAD, text, xml
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Absent
-from gpudoctor.model.limits import SMI_VALUES
+from gpudoctor.model.read_limits import SMI_VALUES
 from gpudoctor.model.signs.gpu import Gpu, RowRemap
 from gpudoctor.vitals.recording import open_recording
 

@@ -51,7 +51,7 @@ def warm() -> None:
     import gpudoctor.report.html
     import gpudoctor.report.json
     import gpudoctor.ui.console
-    import gpudoctor.vitals.admit
+    import gpudoctor.vitals.build_patient
     import gpudoctor.vitals.configs
     import gpudoctor.vitals.job
     import gpudoctor.vitals.recording

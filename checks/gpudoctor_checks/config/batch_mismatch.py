@@ -2,6 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.config_links import Link, launched_accelerate, links, only_named, world_size
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,13 +21,8 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.reading.program import switched_off
-from gpudoctor.model.reading.setup_links import Link, launched_accelerate, links, only_named, world_size
-from gpudoctor.model.reading.setups import deepspeed_configs
-from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.matching import BATCH, Mismatch, mismatches
 
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"

@@ -3,6 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpudoctor.analysis.source.built_classes import built, declared_names
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.entry_points import in_a_training
+from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
+from gpudoctor.analysis.source.target_versions import Meant, argument_fields, meant_version
+from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,15 +22,8 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.reading.classes import built, declared_names
-from gpudoctor.model.reading.programs import in_a_training
-from gpudoctor.model.reading.setups import in_a_test, read_by, training_arguments
-from gpudoctor.model.reading.trained import TRAINERS, trainers
-from gpudoctor.model.reading.versions import Meant, argument_fields, meant_version
-from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.deprecations import Renamed, reached, rows
 
 MAJOR = "5"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,8 +20,6 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.reading.engine_periods import HF_CONFIGS
-from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 

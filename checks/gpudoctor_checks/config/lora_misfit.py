@@ -6,6 +6,14 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
+from gpudoctor.analysis.source.config_links import links
+from gpudoctor.analysis.source.control_flow import bound_to, never_runs, switched_off
+from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
+from gpudoctor.analysis.source.model_families import COMMON, Family, family
+from gpudoctor.analysis.source.pretrained_models import trainers
+from gpudoctor.analysis.source.target_versions import meant_version
+from gpudoctor.analysis.source.training_arguments import argument_calls, in_a_test
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,16 +29,8 @@ from gpudoctor.model import (
     TrackRecord,
     Unavailable,
 )
-from gpudoctor.model.reading.families import COMMON, Family, family
-from gpudoctor.model.reading.program import bound_to, never_runs, switched_off
-from gpudoctor.model.reading.setup_links import links
-from gpudoctor.model.reading.setups import argument_calls, in_a_test
-from gpudoctor.model.reading.trained import trainers
-from gpudoctor.model.reading.versions import meant_version
-from gpudoctor.model.reading.written import Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, Script, Source
-from gpudoctor.model.workload import optional
 
 ALL = frozenset({"all", "all-linear", "all_linear"})
 """Words for every linear layer."""

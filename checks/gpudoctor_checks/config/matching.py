@@ -7,9 +7,9 @@ not as "auto", and differs from the training argument (its default included) rai
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.source.config_links import Link
+from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.model import Confidence, Severity
-from gpudoctor.model.reading.setup_links import Link
-from gpudoctor.model.reading.written import Written
 from gpudoctor.model.signs.configs import ConfigValue
 
 PRECISION = (("fp16.enabled", "fp16", False), ("bf16.enabled", "bf16", False))

@@ -3,6 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,13 +21,8 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.reading.program import switched_off
-from gpudoctor.model.reading.setup_links import Link, launched_engine, links, named, same_file
-from gpudoctor.model.reading.setups import deepspeed_configs
-from gpudoctor.model.reading.written import Setup, Written, from_entry
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.matching import OPTIMISATION, Mismatch, mismatches
 
 FAMILIES = (

@@ -2,6 +2,12 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.config_links import links
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.pretrained_models import trained_models
+from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,14 +21,8 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.reading.program import switched_off
-from gpudoctor.model.reading.setup_links import links
-from gpudoctor.model.reading.setups import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.model.reading.trained import trained_models
-from gpudoctor.model.reading.written import Setup, Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.matching import PRECISION, Mismatch, mismatches
 
 HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16"}

@@ -3,6 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.config_links import Link, links
+from gpudoctor.analysis.source.control_flow import bound_to, switched_off
+from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
+from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,14 +22,8 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.reading.program import bound_to, switched_off
-from gpudoctor.model.reading.setup_links import Link, links
-from gpudoctor.model.reading.setups import deepspeed_configs, in_a_test
-from gpudoctor.model.reading.trained import adapted, trained_models, trainers
-from gpudoctor.model.reading.written import Written, from_entry, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.workload import optional
 
 ADAPTERS = frozenset({"lora", "oft"})
 """LLaMA-Factory's methods that train on a quantised model."""

@@ -3,6 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpudoctor.analysis.source.built_classes import built, declared_names
+from gpudoctor.analysis.source.target_versions import argument_fields
+from gpudoctor.analysis.source.training_arguments import (
+    EXTENDED,
+    TRAINING_ARGUMENTS,
+    arguments_class,
+    in_a_test,
+    read_by,
+)
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,18 +25,8 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.reading.classes import built, declared_names
-from gpudoctor.model.reading.setups import (
-    EXTENDED,
-    TRAINING_ARGUMENTS,
-    arguments_class,
-    in_a_test,
-    read_by,
-)
-from gpudoctor.model.reading.versions import argument_fields
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.workload import optional
 from gpudoctor_checks.config.deprecations import rows
 from gpudoctor_checks.config.known_keys import KINDS, Table, everywhere, known, meant, slip, tables
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
-from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.forecasts import (
+from gpudoctor.analysis.memory_forecasts import (
     change_words,
     confidence,
     describe,
@@ -16,6 +14,8 @@ from gpudoctor.model.reading.forecasts import (
     stage_that_fits,
     sure,
 )
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
+from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
 
 

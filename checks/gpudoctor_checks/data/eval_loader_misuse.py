@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import loop_node, never_runs
+from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, every_loader
-from gpudoctor.model.reading.program import loop_node, never_runs
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
 _EVALUATION = re.compile(

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
-from gpudoctor.model.reading.items import ItemWork, item_work
-from gpudoctor.model.reading.loaders import Loader, LoaderRole
-from gpudoctor.model.reading.recordings.feeders import feeders
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged_by_share, level, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
-from gpudoctor.model.reading.recordings.statements import calling, heads_loop
-from gpudoctor.model.reading.recordings.waits import (
+from gpudoctor.analysis.live.input_pipeline import loader_bound
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.data_feeders import feeders
+from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     Workers,
     item_lines,
@@ -19,9 +16,12 @@ from gpudoctor.model.reading.recordings.waits import (
     without_loader,
     workers,
 )
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, training_loaders
-from gpudoctor.model.reading.windows.data import loader_bound
-from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, duration, judged_by_share, level, percent, spot
+from gpudoctor.analysis.source.loaders import Loader, LoaderRole
+from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
 from gpudoctor.model.signs.source import Known
 
 WHOLE, CHEAP, DEAR, OWN, FED = "whole", "cheap", "dear", "own", "fed"

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.input_pipeline import loader_dead
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.data_waits import training_loader
+from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.rank_positions import standing
+from gpudoctor.analysis.run.risky_operations import killing_lines
+from gpudoctor.analysis.run.steady_run import duration, measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
-from gpudoctor.model.reading.recordings.judged import duration, measured, spot
-from gpudoctor.model.reading.recordings.operations import killing_lines
-from gpudoctor.model.reading.recordings.standing import standing
-from gpudoctor.model.reading.recordings.waits import training_loader
-from gpudoctor.model.reading.windows.data import loader_dead
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.recording import Recording
 
 

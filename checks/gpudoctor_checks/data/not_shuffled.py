@@ -3,6 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import measured, processes, recorded, run_of, spot
+from gpudoctor.analysis.source.call_frequency import without_comments
+from gpudoctor.analysis.source.loaders import Loader, loaders, trains
+from gpudoctor.analysis.source.origins import construction
 from gpudoctor.model import (
     Check,
     Code,
@@ -14,13 +21,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.reading.cadence import without_comments
-from gpudoctor.model.reading.loaders import Loader, loaders, trains
-from gpudoctor.model.reading.origins import construction
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import measured, processes, recorded, run_of, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.model.signs.source import Call, Known, LoopRole
 

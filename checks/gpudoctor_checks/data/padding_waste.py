@@ -5,6 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.data_waits import training_loader
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, spot
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.padding import fixed_padding
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,12 +23,6 @@ from gpudoctor.model import (
     Threshold,
     Whose,
 )
-from gpudoctor.model.reading.padding import fixed_padding
-from gpudoctor.model.reading.program import switched_off
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.recordings.waits import training_loader
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")

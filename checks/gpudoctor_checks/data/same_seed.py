@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.recorded_loaders import training_loaders
+from gpudoctor.analysis.source.built_classes import built
+from gpudoctor.analysis.source.loaders import Loader, trains
+from gpudoctor.analysis.source.origins import construction
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, SourceSpan
-from gpudoctor.model.reading.classes import built
-from gpudoctor.model.reading.loaders import Loader, trains
-from gpudoctor.model.reading.origins import construction
-from gpudoctor.model.reading.recordings.written import training_loaders
 from gpudoctor.model.signs.source import Known, Script, Source
 
 _GENERATORS = frozenset(

@@ -4,6 +4,25 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.identical_ranks import Twins, twins
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.line_ownership import by_parallelism
+from gpudoctor.analysis.run.recorded_statements import statement_at
+from gpudoctor.analysis.run.steady_run import (
+    Run,
+    judged,
+    measured,
+    script_at,
+    sites_of,
+    source_of,
+    spot,
+)
+from gpudoctor.analysis.source.call_frequency import without_comments
+from gpudoctor.analysis.source.control_flow import enclosing, switched_off
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,25 +35,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
 )
-from gpudoctor.model.reading.cadence import without_comments
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.program import enclosing, switched_off
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.blame import by_parallelism
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import (
-    Run,
-    judged,
-    measured,
-    script_at,
-    sites_of,
-    source_of,
-    spot,
-)
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.recordings.statements import statement_at
-from gpudoctor.model.reading.recordings.twins import Twins, twins
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(

@@ -5,6 +5,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.live.input_pipeline import slow_preprocessing
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.data_waits import (
+    LoaderFacts,
+    Wait,
+    item_lines,
+    training_loader,
+    waiting,
+    workers,
+)
+from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, measured, percent, spot
+from gpudoctor.analysis.run.steady_state import Steady
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
+from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,23 +34,6 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.reading.items import ItemWork, item_work
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
-from gpudoctor.model.reading.recordings.statements import calling, heads_loop
-from gpudoctor.model.reading.recordings.steady import Steady
-from gpudoctor.model.reading.recordings.waits import (
-    LoaderFacts,
-    Wait,
-    item_lines,
-    training_loader,
-    waiting,
-    workers,
-)
-from gpudoctor.model.reading.windows.data import slow_preprocessing
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")

@@ -4,6 +4,24 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at, suspicions
+from gpudoctor.analysis.run.line_costs import by_line, start
+from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.steady_run import (
+    best_match,
+    duration,
+    grown,
+    judged,
+    measured,
+    percent,
+    processes,
+    spot,
+)
+from gpudoctor.analysis.source.built_classes import of_program
+from gpudoctor.analysis.source.control_flow import enclosing, switched_off
+from gpudoctor.analysis.source.entry_points import only_evaluates
+from gpudoctor.analysis.source.origins import origin
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,24 +36,6 @@ from gpudoctor.model import (
     Unavailable,
     Whose,
 )
-from gpudoctor.model.reading.classes import of_program
-from gpudoctor.model.reading.origins import origin
-from gpudoctor.model.reading.program import enclosing, switched_off
-from gpudoctor.model.reading.programs import only_evaluates
-from gpudoctor.model.reading.recordings.costs import by_line, start
-from gpudoctor.model.reading.recordings.judged import (
-    best_match,
-    duration,
-    grown,
-    judged,
-    measured,
-    percent,
-    processes,
-    spot,
-)
-from gpudoctor.model.reading.recordings.pricing import at, suspicions
-from gpudoctor.model.reading.recordings.statements import calling
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.input_pipeline import storage_bound
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
+from gpudoctor.analysis.run.steady_run import demanded, measured, percent, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.judged import demanded, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed
-from gpudoctor.model.reading.recordings.waits import disk_waits, training_loader, waiting
-from gpudoctor.model.reading.windows.data import storage_bound
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.unavailable import Unavailable
 
 

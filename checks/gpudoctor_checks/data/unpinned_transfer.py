@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.batch_bytes import batch_bytes
-from gpudoctor.model.reading.device_use import Target, training_target
-from gpudoctor.model.reading.loaders import Loader, LoaderRole, loaders
-from gpudoctor.model.reading.moves import Move, batch_moves
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.recordings.judged import (
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.data_waits import training_loader
+from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans
+from gpudoctor.analysis.run.steady_run import (
     Run,
     dear,
     duration,
@@ -19,9 +16,12 @@ from gpudoctor.model.reading.recordings.judged import (
     site_spans,
     sites_of,
 )
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.recordings.waits import training_loader
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans
+from gpudoctor.analysis.source.batch_bytes import batch_bytes
+from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.source.device_transfers import Move, batch_moves
+from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
+from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
 

@@ -2,6 +2,13 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.data_waits import training_loader, waiting
+from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans, training_loaders
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, measured, percent
+from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.source.loaders import Loader, LoaderRole
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,15 +25,8 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
-from gpudoctor.model.devices import without_gpus
-from gpudoctor.model.reading.device_use import Target, training_target
-from gpudoctor.model.reading.loaders import Loader, LoaderRole
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, measured, percent
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
-from gpudoctor.model.reading.recordings.waits import training_loader, waiting
-from gpudoctor.model.reading.recordings.written import loader_facts, loader_spans, training_loaders
+from gpudoctor.model.job_devices import without_gpus
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
-from gpudoctor.model.workload import optional
 
 
 class WorkersMisfit(Check):

@@ -4,14 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
+from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu
+from gpudoctor.analysis.source.control_flow import calls_function, enclosing
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, TrackRecord
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.parallel import DDP, SHARDED
-from gpudoctor.model.reading.program import calls_function, enclosing
-from gpudoctor.model.reading.programs import Program, by_script, training_programs
-from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged, measured, ran_on_cpu
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from statistics import fmean, median
 
+from gpudoctor.analysis.run.aligned_ranks import STEP_ON_DEVICE, aligned, straggler
+from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.steady_run import Run, demanded, duration, level, percent
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.amounts import count
-from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, percent
-from gpudoctor.model.reading.recordings.pricing import confirmed
-from gpudoctor.model.reading.recordings.ranks import STEP_ON_DEVICE, aligned, straggler
 from gpudoctor.model.unavailable import Unavailable
 
 _LATE = 0.5

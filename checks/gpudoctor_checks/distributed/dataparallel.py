@@ -4,6 +4,17 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import gpus_here, wrapped
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
+from gpudoctor.analysis.source.control_flow import callers, enclosing, never_runs
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
+from gpudoctor.analysis.source.environment_assignments import assignments
+from gpudoctor.analysis.source.parallelism import SHARDED
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,20 +28,9 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.amounts import capitalised
-from gpudoctor.model.devices import VARIABLE, job_gpus
-from gpudoctor.model.reading.assignments import assignments
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.parallel import SHARDED
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.program import callers, enclosing, never_runs
-from gpudoctor.model.reading.programs import Program, instantiated, training_programs
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.facts import gpus_here, wrapped
-from gpudoctor.model.reading.recordings.judged import judged, measured, ran_on_cpu, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model.job_devices import VARIABLE, job_gpus
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
-from gpudoctor.model.visible import entries
+from gpudoctor.model.visible_devices import entries
 
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
 _SEVERAL = re.compile(r"gpu\w{0,40}\)? > 1$|device_count\(\) > 1$")

@@ -4,13 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import torch_fact, wrapped
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import judged, measured, spot
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.parallelism import plain, wraps_ddp
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
-from gpudoctor.model.reading.parallel import plain, wraps_ddp
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.facts import torch_fact, wrapped
-from gpudoctor.model.reading.recordings.judged import judged, measured, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 
 _WHOLE = re.compile(
     r"torchvision\.models\.(resnet|wide_resnet|resnext|vgg|densenet|mobilenet|efficientnet|convnext|vit_|swin|alexnet|"

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.analysis.live.rank_positions import hang
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.rank_positions import Stand, odd_one, standing
+from gpudoctor.analysis.run.steady_run import duration, measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.judged import duration, measured, spot
-from gpudoctor.model.reading.recordings.standing import Stand, odd_one, standing
-from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.reading.windows.standing import hang
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 

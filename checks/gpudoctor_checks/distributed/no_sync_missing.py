@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import wrapped
+from gpudoctor.analysis.run.steady_run import judged, measured
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.parallelism import DDP, wrappers
+from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
-from gpudoctor.model.reading.parallel import DDP, wrappers
-from gpudoctor.model.reading.places import line_at
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.facts import wrapped
-from gpudoctor.model.reading.recordings.judged import judged, measured
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})

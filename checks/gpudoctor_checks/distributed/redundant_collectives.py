@@ -4,6 +4,18 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.live.rank_positions import collectives
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner, by_parallelism
+from gpudoctor.analysis.run.steady_run import judged, level, percent
+from gpudoctor.analysis.source.autograd_flow import GraphFlow
+from gpudoctor.analysis.source.control_flow import passes_between, steady
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.parallelism import wraps_ddp
+from gpudoctor.analysis.source.scopes import Key, Scope
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,18 +28,6 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.reading.graph import GraphFlow
-from gpudoctor.model.reading.parallel import wraps_ddp
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.program import passes_between, steady
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.blame import Owner, by_parallelism
-from gpudoctor.model.reading.recordings.judged import judged, level, percent
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.scopes import Key, Scope
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.reading.windows.standing import collectives
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})

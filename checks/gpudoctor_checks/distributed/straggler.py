@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.rank_positions import late_rank
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
+from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.line_costs import by_line, lines
+from gpudoctor.analysis.run.steady_run import Run, demanded, duration, level, measured, percent, spot
+from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
-from gpudoctor.model.reading.recordings.costs import by_line, lines
-from gpudoctor.model.reading.recordings.judged import Run, demanded, duration, level, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed
-from gpudoctor.model.reading.recordings.ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
-from gpudoctor.model.reading.recordings.steady import OTHER
-from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.reading.windows.standing import late_rank
 from gpudoctor.model.unavailable import Unavailable
 
 

@@ -2,6 +2,15 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import (
+    Threads,
+    Workers,
+    has_purpose,
+    optional,
+    read_threads,
+    read_workers,
+    runs_here,
+)
 from gpudoctor.model import (
     Check,
     Code,
@@ -20,15 +29,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.workload import (
-    Threads,
-    Workers,
-    has_purpose,
-    optional,
-    read_threads,
-    read_workers,
-    runs_here,
-)
 
 
 class CpuBudget(Check):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from gpudoctor.analysis.source.environment_assignments import assignments
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,8 +18,6 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.reading.assignments import assignments
-from gpudoctor.model.workload import optional
 
 _OFF = {"", "0", "false", "off", "no"}
 

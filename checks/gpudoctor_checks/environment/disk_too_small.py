@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import has_purpose, optional, runs_here
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,7 +22,6 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.signs.source import Call, Known, Source
-from gpudoctor.model.workload import has_purpose, optional, runs_here
 
 _OUTPUTS = ("output", "working folder")
 _CACHES = ("Hugging Face cache", "Hugging Face data sets", "torch extension cache")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.model import (
     Absent,
     Check,
@@ -19,7 +20,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count, size
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.workload import has_purpose, optional, read_workers, runs_here
 
 
 class HostMemoryTight(Check):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,7 +18,6 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import count, size
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.host import Host
-from gpudoctor.model.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
 
 
 class LimitsTooLow(Check):

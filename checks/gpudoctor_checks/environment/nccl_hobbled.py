@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.source.environment_assignments import assigned
+from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.model import (
     Absent,
     Check,
@@ -18,10 +20,8 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.reading.assignments import assigned
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.packages import Packages
-from gpudoctor.model.workload import optional, runs_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

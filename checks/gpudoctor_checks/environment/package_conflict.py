@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from gpudoctor.analysis.run.deaths import death
+from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
+from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.model import (
     Check,
     Code,
@@ -23,9 +26,6 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.reading.recordings.deaths import death
-from gpudoctor.model.reading.recordings.judged import processes, recorded, trained_well
-from gpudoctor.model.reading.versions import installed_version, meant_version
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent

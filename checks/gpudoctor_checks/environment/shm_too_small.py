@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.workload import Workers, has_purpose, is_job, optional, read_workers, runs_here
 from gpudoctor.model import (
     Absent,
     Check,
@@ -23,7 +24,6 @@ from gpudoctor.model import (
 from gpudoctor.model.amounts import count, size
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.source import Call, Known
-from gpudoctor.model.workload import Workers, has_purpose, is_job, optional, read_workers, runs_here
 
 _CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")
 

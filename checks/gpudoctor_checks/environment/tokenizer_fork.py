@@ -3,6 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
+from gpudoctor.analysis.source.environment_assignments import assigned
+from gpudoctor.analysis.source.loaders import Loader
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -13,13 +19,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
 )
-from gpudoctor.model.reading.assignments import assigned
-from gpudoctor.model.reading.loaders import Loader
-from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.recordings.written import loaders_as_run
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Call, Known, Script, Source
-from gpudoctor.model.workload import optional
 
 VARIABLE = "TOKENIZERS_PARALLELISM"
 _ENCODES = {"encode", "encode_plus", "batch_encode_plus", "encode_batch", "apply_chat_template"}

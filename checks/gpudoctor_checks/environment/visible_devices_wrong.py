@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.source.environment_assignments import assigned
+from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.model import (
     Check,
     Code,
@@ -19,13 +22,10 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.devices import VARIABLE, seen_with, without_gpus
-from gpudoctor.model.reading.assignments import assigned
-from gpudoctor.model.reading.device_use import Target, training_target
+from gpudoctor.model.job_devices import VARIABLE, seen_with, without_gpus
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
-from gpudoctor.model.visible import Visible, entries
-from gpudoctor.model.workload import in_allocation, optional, runs_here
+from gpudoctor.model.visible_devices import Visible, entries
 
 _FLAG = "--gpus"
 

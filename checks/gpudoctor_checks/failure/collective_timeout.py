@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.rank_positions import odd_one, standing
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
-from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.standing import odd_one, standing
 
 
 class CollectiveTimeout(Check):

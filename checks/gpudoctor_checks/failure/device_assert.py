@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.exception_causes import beyond
+from gpudoctor.analysis.run.steady_run import spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.reading.recordings.causes import beyond
-from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
-from gpudoctor.model.reading.recordings.judged import spot
 
 
 class DeviceAssert(Check):

@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpudoctor.analysis.run.curves import loss_curve
+from gpudoctor.analysis.run.deaths import EXIT, Death, Told, death, user_place
+from gpudoctor.analysis.run.exception_causes import NOT_A_NUMBER, OVERFLOW, Cause, cause_of
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,10 +19,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
 )
-from gpudoctor.model.reading.recordings.causes import NOT_A_NUMBER, OVERFLOW, Cause, cause_of
-from gpudoctor.model.reading.recordings.curves import loss_curve
-from gpudoctor.model.reading.recordings.deaths import EXIT, Death, Told, death, user_place
-from gpudoctor.model.reading.recordings.judged import measured, spot
 from gpudoctor.model.signs.recording import Recording
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})

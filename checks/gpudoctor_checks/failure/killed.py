@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.risky_operations import killing_lines
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
-from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.operations import killing_lines
 from gpudoctor.model.signs.recording import Recording
 
 

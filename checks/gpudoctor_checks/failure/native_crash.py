@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.reading.recordings.deaths import Death, death, user_place
-from gpudoctor.model.reading.recordings.judged import measured, spot
 
 
 class NativeCrash(Check):

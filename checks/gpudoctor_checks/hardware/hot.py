@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.gpu_temperatures import Warmth, warmth
+from gpudoctor.analysis.run.sampled_gpus import numbers_here
+from gpudoctor.analysis.run.steady_run import measured, percent, recorded
 from gpudoctor.model import (
     Absent,
     Check,
@@ -14,10 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.reading.recordings.cards import numbers_here
-from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
-from gpudoctor.model.reading.recordings.warmth import Warmth, warmth
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from statistics import mean
 
+from gpudoctor.analysis.live.gpus import Use, busy_evidence, use
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
+from gpudoctor.analysis.run.steady_run import demanded, measured, percent
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
-from gpudoctor.model.reading.recordings.room import BUSY, CAUSES, EXPLAINS, cards_in_use
-from gpudoctor.model.reading.windows.cards import Use, busy_evidence, use
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.unavailable import Unavailable
 
 

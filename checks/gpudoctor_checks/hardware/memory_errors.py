@@ -17,7 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.devices import demoted, left_out
+from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
 
 

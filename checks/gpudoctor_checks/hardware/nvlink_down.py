@@ -16,7 +16,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.devices import demoted, left_out
+from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
 
 _DONE = 3

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.gpus import held_by_job
 from gpudoctor.model import (
     Absent,
     Check,
@@ -19,8 +20,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.reading.windows.cards import held_by_job
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
 
 _PROHIBITED, _EXCLUSIVE = 2, 3

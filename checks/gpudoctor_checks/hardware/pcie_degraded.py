@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.pcie_links import Link, links
+from gpudoctor.analysis.run.sampled_gpus import numbers_here
+from gpudoctor.analysis.run.steady_run import measured, percent, recorded
 from gpudoctor.model import (
     Check,
     Code,
@@ -14,10 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.reading.recordings.cards import numbers_here
-from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
-from gpudoctor.model.reading.recordings.links import Link, links
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_server_card, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.devices import job_gpus
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 
 

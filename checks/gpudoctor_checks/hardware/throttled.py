@@ -2,6 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from gpudoctor.analysis.live.gpus import held_down
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.run_numbers import reasons
+from gpudoctor.analysis.run.sampled_gpus import Card, cards, numbers_here
+from gpudoctor.analysis.run.steady_run import measured, percent, recorded
 from gpudoctor.model import (
     Check,
     Code,
@@ -13,12 +18,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.devices import job_gpus
-from gpudoctor.model.reading.recordings.cards import Card, cards, numbers_here
-from gpudoctor.model.reading.recordings.judged import measured, percent, recorded
-from gpudoctor.model.reading.recordings.numbers import reasons
-from gpudoctor.model.reading.windows.cards import held_down
-from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 

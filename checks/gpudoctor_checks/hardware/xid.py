@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,7 +18,6 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor_checks.hardware.xid_log import Meaning, XidEvent, events, meaning_of, place_of

@@ -5,17 +5,26 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.steady_run import one_pass_a_step
+from gpudoctor.analysis.source.control_flow import bound_to
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.loss_scaling import LossFlow
+from gpudoctor.analysis.source.optimizers import assignments_to
+from gpudoctor.analysis.source.step_order import (
+    OPTIMIZER,
+    SCALER,
+    Kind,
+    Moment,
+    Pass,
+    passes,
+    periodic,
+    script_of,
+)
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import extent, line_at, place
+from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.reading.loss_flow import LossFlow
-from gpudoctor.model.reading.optimizers import assignments_to
-from gpudoctor.model.reading.places import extent, line_at, place
-from gpudoctor.model.reading.program import bound_to
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.judged import one_pass_a_step
-from gpudoctor.model.reading.steps import OPTIMIZER, SCALER, Kind, Moment, Pass, passes, periodic, script_of
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.versions import Meant, meant_version, told_version
 from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
 
 _ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)

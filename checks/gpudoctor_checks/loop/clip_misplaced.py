@@ -4,6 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.steady_run import one_pass_a_step
+from gpudoctor.analysis.source.step_order import Kind, Moment, Pass, passes, periodic
+from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,9 +20,6 @@ from gpudoctor.model import (
     Severity,
     TrackRecord,
 )
-from gpudoctor.model.reading.places import line_at, place
-from gpudoctor.model.reading.recordings.judged import one_pass_a_step
-from gpudoctor.model.reading.steps import Kind, Moment, Pass, passes, periodic
 from gpudoctor.model.signs.source import Guard, Known, Value
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)

@@ -9,6 +9,12 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
+from gpudoctor.analysis.source.control_flow import enclosing, never_runs
+from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
+from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,12 +27,6 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.reading.engine_periods import HF_CONFIGS
-from gpudoctor.model.reading.passes import function_of
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.program import enclosing, never_runs
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.versions import Meant, meant_version, told_version
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 
 Entry = Mapping[str, str | bool]

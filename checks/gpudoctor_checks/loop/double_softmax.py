@@ -5,6 +5,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.risky_operations import loss_lines
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.probabilities import LAYERS, Made, Probabilities, given, maker
+from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax_places import extent, line_at, resolved_calls
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,15 +27,6 @@ from gpudoctor.model import (
     TrackRecord,
     Unavailable,
 )
-from gpudoctor.model.reading.places import extent, line_at, resolved_calls
-from gpudoctor.model.reading.probabilities import LAYERS, Made, Probabilities, given, maker
-from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.recordings.costs import Place, place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
-from gpudoctor.model.reading.recordings.operations import loss_lines
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
-from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, LoopRole, Script, Source
 

@@ -5,20 +5,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    TrackRecord,
-)
-from gpudoctor.model.reading.earlier_modes import left_in_eval_mode
-from gpudoctor.model.reading.modes import (
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing, loop_node
+from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.inherited_mode import left_in_eval_mode
+from gpudoctor.analysis.source.scopes import Scopes
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import line_at, place
+from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
     forwards,
     in_eval_mode,
@@ -36,15 +33,18 @@ from gpudoctor.model.reading.modes import (
     verb,
     without_gradient,
 )
-from gpudoctor.model.reading.places import line_at, place
-from gpudoctor.model.reading.program import FUNCTIONS, callers, enclosing, loop_node
-from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.scopes import Scopes
-from gpudoctor.model.reading.syntax import nodes
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
 

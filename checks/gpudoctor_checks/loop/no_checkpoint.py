@@ -3,6 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
+from gpudoctor.analysis.source.control_flow import bound
+from gpudoctor.analysis.source.entry_points import Program
+from gpudoctor.analysis.source.syntax_places import place
+from gpudoctor.analysis.source.time_limits import limit_setting
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,15 +25,8 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import capitalised, duration
-from gpudoctor.model.reading.limits import limit_setting
-from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.places import place
-from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.programs import Program
-from gpudoctor.model.reading.saves import Saved, Saving, launched, saving
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
-from gpudoctor.model.workload import optional
 
 _SEVERITIES = {
     # what says that the run is long: nothing is saved while it trains, only weights are

@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.reading.places import extent
-from gpudoctor.model.reading.prefetchers import (
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.prefetchers import (
     Prefetcher,
     calls_of,
     changed,
@@ -14,7 +13,8 @@ from gpudoctor.model.reading.prefetchers import (
     prefetchers,
     waited_elsewhere,
 )
-from gpudoctor.model.reading.program import enclosing
+from gpudoctor.analysis.source.syntax_places import extent
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 
 _MESSAGES = {

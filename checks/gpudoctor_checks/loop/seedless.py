@@ -4,15 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.demo_programs import rehearses
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import extent
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
-from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.places import extent
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.rehearsals import rehearses
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.workload import optional
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
 _SEEDED_ENGINES = (

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.checkpoints import launched
+from gpudoctor.analysis.source.entry_points import Program
+from gpudoctor.analysis.source.time_limits import limit_setting
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,9 +19,6 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import duration
-from gpudoctor.model.reading.limits import limit_setting
-from gpudoctor.model.reading.programs import Program
-from gpudoctor.model.reading.saves import launched
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
 

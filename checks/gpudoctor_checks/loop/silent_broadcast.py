@@ -2,6 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.risky_operations import loss_lines
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
     Code,
@@ -14,11 +19,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
 )
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.operations import loss_lines
-from gpudoctor.model.reading.recordings.pricing import at
 from gpudoctor.model.signs.recording import Recording
 
 

@@ -5,6 +5,24 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent, spot
+from gpudoctor.analysis.run.untrained_models import Inner, inner_teacher, teachers
+from gpudoctor.analysis.source.averaged_models import Meeting, meetings
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady
+from gpudoctor.analysis.source.optimizers import optimizers
+from gpudoctor.analysis.source.scopes import Scopes
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import place
+from gpudoctor.analysis.source.train_eval_mode import (
+    forwards,
+    mode_layers,
+    model_of,
+    named_layers,
+    resolved,
+    verb,
+)
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,17 +36,6 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.reading.averaged import Meeting, meetings
-from gpudoctor.model.reading.modes import forwards, mode_layers, model_of, named_layers, resolved, verb
-from gpudoctor.model.reading.optimizers import optimizers
-from gpudoctor.model.reading.places import place
-from gpudoctor.model.reading.program import bound_to, enclosing, steady
-from gpudoctor.model.reading.recordings.bystanders import Inner, inner_teacher, teachers
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.scopes import Scopes
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Script, Source
 

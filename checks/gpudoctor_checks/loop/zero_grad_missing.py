@@ -4,6 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import judged, measured, spot
+from gpudoctor.analysis.source.checkpoints import saves_of
+from gpudoctor.analysis.source.control_flow import enclosing, loop_node, steady
+from gpudoctor.analysis.source.optimizers import assignments_to
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,15 +27,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.reading.optimizers import assignments_to
-from gpudoctor.model.reading.places import line_at
-from gpudoctor.model.reading.program import enclosing, loop_node, steady
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import judged, measured, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.saves import saves_of
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
 OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)|^opt[A-Z0-9]", re.IGNORECASE)

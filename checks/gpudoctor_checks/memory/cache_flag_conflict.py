@@ -3,6 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady, switched_off
+from gpudoctor.analysis.source.pretrained_models import model_name, trainers
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.training_arguments import argument_calls
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -14,13 +19,8 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.reading.program import bound_to, enclosing, steady, switched_off
-from gpudoctor.model.reading.setups import argument_calls
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.trained import model_name, trainers
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, LoopRole, Script, Source
-from gpudoctor.model.workload import optional
 
 CHECKPOINTING = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 KINDS = frozenset({ConfigKind.HUGGINGFACE, ConfigKind.AXOLOTL, ConfigKind.SECTIONS})

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads
-from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.forecasts import (
+from gpudoctor.analysis.memory_forecasts import (
     checkpoints_needlessly,
     confidence,
     describe,
     evidence,
     room_words,
 )
-from gpudoctor.model.reading.recordings.judged import judged
-from gpudoctor.model.reading.recordings.numbers import rank_memory
+from gpudoctor.analysis.run.run_numbers import rank_memory
+from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model.amounts import size
 
 _MUCH_MORE = 1.5
 """A measured peak this many times the estimated one: the estimate does not describe this job."""

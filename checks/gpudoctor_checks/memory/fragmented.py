@@ -2,6 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.device_memory import fragmented
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.run_numbers import rank_memory
+from gpudoctor.analysis.run.steady_run import demanded, measured
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,13 +20,8 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import capitalised, size
-from gpudoctor.model.reading.recordings.judged import demanded, measured
-from gpudoctor.model.reading.recordings.numbers import rank_memory
-from gpudoctor.model.reading.windows.looks import watched
-from gpudoctor.model.reading.windows.memory import fragmented
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.model.workload import optional
 
 
 class Fragmented(Check):

@@ -2,6 +2,13 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.growth import device_leak
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.memory_growth import growing_things, growth, readings
+from gpudoctor.analysis.run.run_numbers import rank_memory
+from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,15 +22,8 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.recordings.costs import Place
-from gpudoctor.model.reading.recordings.growth import growing_things, growth, readings
-from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
-from gpudoctor.model.reading.recordings.numbers import rank_memory
-from gpudoctor.model.reading.windows.growth import device_leak
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.model.workload import optional
 
 
 class GpuMemoryLeak(Check):

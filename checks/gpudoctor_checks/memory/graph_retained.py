@@ -4,6 +4,20 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.memory_growth import (
+    Growth,
+    growing_things,
+    may_grow,
+    memory_limit,
+    readings,
+    rise,
+)
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, source_of, spot
+from gpudoctor.analysis.source.autograd_flow import GraphFlow
+from gpudoctor.analysis.source.control_flow import bound_to, steady
+from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.step_order import Kind, Pass
 from gpudoctor.model import (
     Check,
     Code,
@@ -20,20 +34,6 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.graph import GraphFlow
-from gpudoctor.model.reading.passes import function_of
-from gpudoctor.model.reading.program import bound_to, steady
-from gpudoctor.model.reading.recordings.growth import (
-    Growth,
-    growing_things,
-    may_grow,
-    memory_limit,
-    readings,
-    rise,
-)
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, source_of, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed
-from gpudoctor.model.reading.steps import Kind, Pass
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
 

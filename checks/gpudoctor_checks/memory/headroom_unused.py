@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.forecasts import (
+from gpudoctor.analysis.memory_forecasts import (
     FEW_TOKENS,
     checkpoints_needlessly,
     confidence,
@@ -14,9 +12,8 @@ from gpudoctor.model.reading.forecasts import (
     sure,
     tokens,
 )
-from gpudoctor.model.reading.recordings.judged import judged, percent
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.recordings.room import (
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.memory_headroom import (
     cards_in_use,
     fullest,
     grows,
@@ -25,6 +22,9 @@ from gpudoctor.model.reading.recordings.room import (
     room_facts,
     used,
 )
+from gpudoctor.analysis.run.steady_run import judged, percent
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import JobMemory
 
 

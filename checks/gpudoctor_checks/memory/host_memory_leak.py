@@ -3,6 +3,21 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.analysis.live.growth import host_leak
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.memory_growth import (
+    Growth,
+    Thing,
+    growing_things,
+    growth,
+    memory_limit,
+    readings,
+    tree_growth,
+)
+from gpudoctor.analysis.run.risky_operations import collecting_lines
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,21 +31,6 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.recordings.costs import Place
-from gpudoctor.model.reading.recordings.growth import (
-    Growth,
-    Thing,
-    growing_things,
-    growth,
-    memory_limit,
-    readings,
-    tree_growth,
-)
-from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
-from gpudoctor.model.reading.recordings.operations import collecting_lines
-from gpudoctor.model.reading.recordings.windows import coverage
-from gpudoctor.model.reading.windows.growth import host_leak
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 

@@ -2,6 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.analysis.run.deaths import Death, Told, death, user_place
+from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.memory_growth import growth
+from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_state import OTHER
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,13 +23,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.amounts import count, size
-from gpudoctor.model.reading.recordings.costs import Place
-from gpudoctor.model.reading.recordings.deaths import Death, Told, death, user_place
-from gpudoctor.model.reading.recordings.growth import growth
-from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.steady import OTHER
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.model.workload import optional
 
 
 class OutOfMemory(Check):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpudoctor.analysis.source.call_frequency import without_comments
+from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.reading.cadence import without_comments
-from gpudoctor.model.reading.program import switched_off
 from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
 
 _UNSTRUCTURED = frozenset(

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity
-from gpudoctor.model.reading.forecasts import (
+from gpudoctor.analysis.memory_forecasts import (
     UNSHARDED,
     bound,
     confidence,
@@ -13,6 +12,7 @@ from gpudoctor.model.reading.forecasts import (
     short_words,
     stage_that_fits,
 )
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity
 from gpudoctor.model.signs.memory import Holds, JobMemory
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import measured, spot
 
 
 class ConstantTarget(Check):

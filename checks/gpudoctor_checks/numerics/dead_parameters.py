@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at
+from gpudoctor.analysis.run.curves import names, numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
+from gpudoctor.analysis.run.steady_run import demanded, measured, percent, spot
+from gpudoctor.analysis.run.untrained_models import swapped
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.amounts import joined
-from gpudoctor.model.reading.recordings.bystanders import swapped
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import names, numerics
-from gpudoctor.model.reading.recordings.judged import demanded, measured, percent, spot
-from gpudoctor.model.reading.recordings.operations import cutting_lines, resting_lines
-from gpudoctor.model.reading.recordings.pricing import at
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 

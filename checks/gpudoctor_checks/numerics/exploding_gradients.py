@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from statistics import median
 
+from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.risky_operations import loss_lines
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
+from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.bystanders import unheld
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import Curve, explosion, loss_curve, moving, norm_curve
-from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
-from gpudoctor.model.reading.recordings.operations import loss_lines
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 

@@ -3,6 +3,19 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.cost_attribution import suspicions
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent
+from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
+from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
+from gpudoctor.analysis.source.model_families import family
+from gpudoctor.analysis.source.pretrained_models import trained_models
+from gpudoctor.analysis.source.step_order import Pass
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import line_at
+from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -20,21 +33,8 @@ from gpudoctor.model import (
     Unavailable,
     Whose,
 )
-from gpudoctor.model.reading.families import family
-from gpudoctor.model.reading.once import once
-from gpudoctor.model.reading.places import line_at
-from gpudoctor.model.reading.program import bound_to, steady, switched_off
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent
-from gpudoctor.model.reading.recordings.pricing import suspicions
-from gpudoctor.model.reading.setups import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.model.reading.steps import Pass
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.trained import trained_models
-from gpudoctor.model.reading.written import Setup, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
-from gpudoctor.model.workload import optional
 
 HALF = frozenset({"float16", "half", "fp16"})
 OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler", "temperaturescaler")

@@ -6,6 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, judged, measured, spot
+from gpudoctor.analysis.run.steady_state import counts
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.declared_settings import Written, as_number, from_keyword
+from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.model_families import family
+from gpudoctor.analysis.source.networks import Network, network
+from gpudoctor.analysis.source.pretrained_models import adapted, trained_models
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.training_arguments import TRAINING_ARGUMENTS, argument_calls, in_a_test
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -22,21 +35,8 @@ from gpudoctor.model import (
     TrackRecord,
     Unavailable,
 )
-from gpudoctor.model.reading.families import family
-from gpudoctor.model.reading.networks import Network, network
-from gpudoctor.model.reading.program import switched_off
-from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import LEAST_STEPS, Run, judged, measured, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.recordings.steady import counts
-from gpudoctor.model.reading.setups import TRAINING_ARGUMENTS, argument_calls, in_a_test
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.trained import adapted, trained_models
-from gpudoctor.model.reading.written import Written, as_number, from_keyword
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor.model.workload import optional
 
 ADAMS = frozenset(
     {"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adam8bit", "AdamW8bit", "PagedAdamW", "PagedAdamW8bit",

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.curves import Curve, diverges, loss_curve, spikes, stalls
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.risky_operations import loss_lines
+from gpudoctor.analysis.run.rollouts import gathers
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import Curve, diverges, loss_curve, spikes, stalls
-from gpudoctor.model.reading.recordings.judged import Run, demanded, measured, spot
-from gpudoctor.model.reading.recordings.operations import loss_lines
-from gpudoctor.model.reading.recordings.playing import gathers
 from gpudoctor.model.unavailable import Unavailable
 
 

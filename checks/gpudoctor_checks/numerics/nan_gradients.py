@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.curves import first_bad, names, numerics, step_of
+from gpudoctor.analysis.run.early_divergence import grew, readings_before
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.risky_operations import risky_lines
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import first_bad, names, numerics, step_of
-from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.leaps import grew, readings_before
-from gpudoctor.model.reading.recordings.operations import risky_lines
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 

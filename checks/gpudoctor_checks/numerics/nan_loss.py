@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import (
+from gpudoctor.analysis.run.curves import (
     came_back,
     first_bad,
     numerics,
     skipped,
     step_of,
 )
-from gpudoctor.model.reading.recordings.judged import measured, spot
-from gpudoctor.model.reading.recordings.leaps import grew, readings_before
-from gpudoctor.model.reading.recordings.operations import loss_lines, risky_lines
+from gpudoctor.analysis.run.early_divergence import grew, readings_before
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
+from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from statistics import median
 
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.judged import demanded, measured, spot
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 

@@ -3,17 +3,11 @@
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import joined
-from gpudoctor.model.reading.held import Misheld, misheld
-from gpudoctor.model.reading.optimizers import statement_of
-from gpudoctor.model.reading.places import extent
-from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.recordings.bystanders import forgotten, inner_teacher, missing, swapped, unheld
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.curves import numerics
-from gpudoctor.model.reading.recordings.facts import main_model
-from gpudoctor.model.reading.recordings.judged import (
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.job_facts import main_model
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import (
     Run,
     judged,
     measured,
@@ -21,7 +15,13 @@ from gpudoctor.model.reading.recordings.judged import (
     processes,
     spot,
 )
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
+from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
+from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.optimizer_params import Misheld, misheld
+from gpudoctor.analysis.source.optimizers import statement_of
+from gpudoctor.analysis.source.syntax_places import extent
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import joined
 from gpudoctor.model.signs.recording import Process, Record
 
 _ALL = 0.95

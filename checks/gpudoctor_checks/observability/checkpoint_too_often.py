@@ -3,6 +3,22 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.overheads import checkpoint
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.steady_run import (
+    Run,
+    duration,
+    judged_by_share,
+    level,
+    measured,
+    percent,
+    period,
+)
+from gpudoctor.analysis.run.trainer_engines import engine_facts
+from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
+from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import (
     Check,
     Code,
@@ -15,22 +31,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.reading.cadence import full_batch, often, option_of, step_period
-from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.engines import engine_facts
-from gpudoctor.model.reading.recordings.judged import (
-    Run,
-    duration,
-    judged_by_share,
-    level,
-    measured,
-    percent,
-    period,
-)
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.windows.costs import checkpoint
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _SAVES = frozenset(

@@ -5,6 +5,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent, spot
+from gpudoctor.analysis.source.control_flow import (
+    bound,
+    passes_between,
+    steady,
+    switched_off,
+    trains_within,
+    withs_of,
+)
 from gpudoctor.model import (
     Check,
     Code,
@@ -19,10 +30,6 @@ from gpudoctor.model import (
     TrackRecord,
     Whose,
 )
-from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off, trains_within, withs_of
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
-from gpudoctor.model.reading.recordings.windows import coverage
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 

@@ -6,6 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
+from gpudoctor.analysis.live.overheads import evaluation
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.rollouts import experience
+from gpudoctor.analysis.run.steady_run import (
+    Run,
+    duration,
+    hot_lines,
+    judged_by_share,
+    level,
+    measured,
+    percent,
+    period,
+    spot,
+)
+from gpudoctor.analysis.run.trainer_engines import engine_facts
+from gpudoctor.analysis.source.autograd_flow import GraphFlow
+from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
+from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,27 +42,6 @@ from gpudoctor.model import (
     TrackRecord,
     Whose,
 )
-from gpudoctor.model.reading.cadence import full_batch, often, option_of
-from gpudoctor.model.reading.graph import GraphFlow
-from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.engines import engine_facts
-from gpudoctor.model.reading.recordings.judged import (
-    Run,
-    duration,
-    hot_lines,
-    judged_by_share,
-    level,
-    measured,
-    percent,
-    period,
-    spot,
-)
-from gpudoctor.model.reading.recordings.playing import experience
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.recordings.statements import calling
-from gpudoctor.model.reading.windows.costs import evaluation
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _NAMES = re.compile(

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner, flushes
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent
+from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.cadence import full_batch, often, step_period
-from gpudoctor.model.reading.recordings.blame import Owner, flushes
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})

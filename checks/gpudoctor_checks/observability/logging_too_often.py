@@ -5,6 +5,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis.live.overheads import logging
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_costs import sites
+from gpudoctor.analysis.run.line_ownership import Owner, flushes, opens_files
+from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, spot
+from gpudoctor.analysis.run.trainer_engines import engine_facts
+from gpudoctor.analysis.source.call_frequency import brief, measures
+from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.model import (
     Check,
     Code,
@@ -19,16 +29,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
 )
-from gpudoctor.model.reading.cadence import brief, measures
-from gpudoctor.model.reading.recordings.blame import Owner, flushes, opens_files
-from gpudoctor.model.reading.recordings.costs import sites
-from gpudoctor.model.reading.recordings.engines import engine_facts
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.recordings.statements import calling
-from gpudoctor.model.reading.rehearsals import only_rehearsed
-from gpudoctor.model.reading.windows.costs import logging
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 
 TRACKERS = {

@@ -4,6 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner, watches
+from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, spot
+from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
+from gpudoctor.analysis.source.control_flow import bound, switched_off
+from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,13 +24,6 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.reading.assignments import assignments
-from gpudoctor.model.reading.cadence import full_batch, often, step_period
-from gpudoctor.model.reading.program import bound, switched_off
-from gpudoctor.model.reading.recordings.blame import Owner, watches
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.recordings.statements import calling
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
 

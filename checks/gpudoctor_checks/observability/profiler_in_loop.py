@@ -4,6 +4,26 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.analysis.live.overheads import profiler
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.facility_windows import Coverage, coverage
+from gpudoctor.analysis.run.instrumentation import instrumented
+from gpudoctor.analysis.run.line_costs import Site
+from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, spot
+from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
+from gpudoctor.analysis.source.profilers import (
+    LIGHTNING,
+    LIGHTNING_PROFILERS,
+    Tool,
+    cycle,
+    disabled,
+    lightning_profiler,
+    profiled_loops,
+    tools,
+    uses,
+)
 from gpudoctor.model import (
     Check,
     Code,
@@ -20,26 +40,6 @@ from gpudoctor.model import (
     Unavailable,
     Whose,
 )
-from gpudoctor.model.reading.profilers import (
-    LIGHTNING,
-    LIGHTNING_PROFILERS,
-    Tool,
-    cycle,
-    disabled,
-    lightning_profiler,
-    profiled_loops,
-    tools,
-    uses,
-)
-from gpudoctor.model.reading.program import bound, passes_between, steady, switched_off
-from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.costs import Site
-from gpudoctor.model.reading.recordings.instruments import instrumented
-from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.recordings.windows import Coverage, coverage
-from gpudoctor.model.reading.windows.costs import profiler
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 

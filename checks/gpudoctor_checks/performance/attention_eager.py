@@ -4,6 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.instrumentation import share_below
+from gpudoctor.analysis.run.job_facts import main_model, on_gpu
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent, ran_on_cpu
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.networks import network
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,14 +23,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.networks import network
-from gpudoctor.model.reading.programs import Program, by_script, training_programs
-from gpudoctor.model.reading.recordings.facts import main_model, on_gpu
-from gpudoctor.model.reading.recordings.instruments import share_below
-from gpudoctor.model.reading.recordings.judged import Run, judged, measured, percent, ran_on_cpu
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
 

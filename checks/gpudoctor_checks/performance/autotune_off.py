@@ -3,15 +3,15 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import suspicions
+from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.source.batch_shapes import fixed_shape
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.networks import Network, network
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.networks import Network, network
-from gpudoctor.model.reading.programs import Program, by_script, training_programs
-from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged, ran_on_cpu
-from gpudoctor.model.reading.recordings.pricing import suspicions
-from gpudoctor.model.reading.shapes import fixed_shape
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
 
 _DETERMINISTIC = frozenset(

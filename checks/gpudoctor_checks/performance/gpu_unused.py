@@ -3,6 +3,13 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
+from gpudoctor.analysis.run.run_numbers import run_numbers
+from gpudoctor.analysis.run.steady_run import judged, measured, processes, recorded, spot
+from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
+from gpudoctor.analysis.source.device_transfers import Move, Moved, moves
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,13 +23,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
 )
-from gpudoctor.model.reading.device_use import Target, device_of, training_target
-from gpudoctor.model.reading.moves import Move, Moved, moves
-from gpudoctor.model.reading.recordings.facts import gpus_here, model_place, on_gpu
-from gpudoctor.model.reading.recordings.judged import judged, measured, processes, recorded, spot
-from gpudoctor.model.reading.recordings.numbers import run_numbers
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Loop, Script, Source
 

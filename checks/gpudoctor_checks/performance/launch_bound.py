@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.job_facts import model_place, replayed
+from gpudoctor.analysis.run.steady_run import demanded, level, percent, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.facts import model_place, replayed
-from gpudoctor.model.reading.recordings.judged import demanded, level, percent, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed
 from gpudoctor.model.unavailable import Unavailable
 
 _LAUNCHING = ("forward", "backward", "optimizer")

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.device_peaks import peak_of_ranks
+from gpudoctor.analysis.run.run_numbers import run_numbers
+from gpudoctor.analysis.run.steady_run import demanded, measured, percent
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.judged import demanded, measured, percent
-from gpudoctor.model.reading.recordings.numbers import run_numbers
-from gpudoctor.model.reading.recordings.peak_of_ranks import peak_of_ranks
 from gpudoctor.model.unavailable import Unavailable
 
 

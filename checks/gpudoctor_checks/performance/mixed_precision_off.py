@@ -3,6 +3,21 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import (
+    capability,
+    lowered,
+    main_model,
+    model_place,
+    on_cuda,
+    on_gpu,
+)
+from gpudoctor.analysis.run.steady_run import judged, measured, percent, ran_on_cpu, spot
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.networks import Network, network
+from gpudoctor.analysis.source.precision import ConfigTold, Precision, Told, config_precision, told_precision
+from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.model import (
     Check,
     Code,
@@ -17,22 +32,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.networks import Network, network
-from gpudoctor.model.reading.precision import ConfigTold, Precision, Told, config_precision, told_precision
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.facts import (
-    capability,
-    lowered,
-    main_model,
-    model_place,
-    on_cuda,
-    on_gpu,
-)
-from gpudoctor.model.reading.recordings.judged import judged, measured, percent, ran_on_cpu, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.versions import meant_version
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")

@@ -4,18 +4,18 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import judged, percent, ran_on_cpu, spot
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.parallelism import plain
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.parallel import plain
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.programs import Program, by_script, training_programs
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.facts import on_gpu, torch_fact
-from gpudoctor.model.reading.recordings.judged import judged, percent, ran_on_cpu, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, suspicions
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.versions import Meant, a_line_admits, meant_version
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import demanded, duration, measured, percent, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.costs import place_of
-from gpudoctor.model.reading.recordings.judged import demanded, duration, measured, percent, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed
 from gpudoctor.model.unavailable import Unavailable
 
 

@@ -4,15 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.networks import Layer, Network, network
+from gpudoctor.analysis.source.precision import Precision, told_precision
+from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
-from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.networks import Layer, Network, network
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.precision import Precision, told_precision
-from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.programs import Program, by_script, training_programs
-from gpudoctor.model.reading.syntax import walk
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigKind, Configs
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
 

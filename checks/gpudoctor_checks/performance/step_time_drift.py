@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.live.growth import step_drift
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.rollouts import plays
+from gpudoctor.analysis.run.steady_run import demanded, duration, level, measured, spot
+from gpudoctor.analysis.run.step_time_drift import Drift, drift, growing_lines
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.reading.recordings.drift import Drift, drift, growing_lines
-from gpudoctor.model.reading.recordings.judged import demanded, duration, level, measured, spot
-from gpudoctor.model.reading.recordings.playing import plays
-from gpudoctor.model.reading.recordings.pricing import at, confirmed
-from gpudoctor.model.reading.recordings.statements import calling
-from gpudoctor.model.reading.windows.growth import step_drift
-from gpudoctor.model.reading.windows.looks import watched
 
 _EPISODES = ", where experience is gathered: episodes that get longer are no fault"
 

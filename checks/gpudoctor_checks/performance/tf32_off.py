@@ -2,6 +2,21 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.run.job_facts import (
+    capability,
+    lowered,
+    model_place,
+    on_cuda,
+    on_gpu,
+    torch_fact,
+)
+from gpudoctor.analysis.run.steady_run import judged, measured, percent, ran_on_cpu, spot
+from gpudoctor.analysis.source.device_tensors import Target
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.networks import network
+from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
+from gpudoctor.analysis.source.tf32 import Tf32, Tf32Setting, tf32_settings
 from gpudoctor.model import (
     Check,
     Code,
@@ -14,22 +29,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.reading.device_use import Target
-from gpudoctor.model.reading.networks import network
-from gpudoctor.model.reading.precision import Precision, config_precision, told_precision
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.recordings.facts import (
-    capability,
-    lowered,
-    model_place,
-    on_cuda,
-    on_gpu,
-    torch_fact,
-)
-from gpudoctor.model.reading.recordings.judged import judged, measured, percent, ran_on_cpu, spot
-from gpudoctor.model.reading.recordings.pricing import confirmed, suspicions
-from gpudoctor.model.reading.tf32 import Tf32, Tf32Setting, tf32_settings
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
 
 

@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import joined
-from gpudoctor.model.reading.recordings.blame import Owner, lines_of, owned, share_of
-from gpudoctor.model.reading.recordings.engines import engine_facts, started_at
-from gpudoctor.model.reading.recordings.feeders import feeders
-from gpudoctor.model.reading.recordings.foreign import foreign
-from gpudoctor.model.reading.recordings.judged import (
+from gpudoctor.analysis.live.overheads import unexplained
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.aligned_ranks import straggler
+from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.data_feeders import feeders
+from gpudoctor.analysis.run.line_ownership import Owner, lines_of, owned, share_of
+from gpudoctor.analysis.run.non_tensor_time import foreign
+from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
+from gpudoctor.analysis.run.rollouts import experience
+from gpudoctor.analysis.run.steady_run import (
     Run,
     dear,
     demanded,
@@ -20,13 +23,10 @@ from gpudoctor.model.reading.recordings.judged import (
     sites_of,
     spot,
 )
-from gpudoctor.model.reading.recordings.playing import experience
-from gpudoctor.model.reading.recordings.pricing import at, confirmed
-from gpudoctor.model.reading.recordings.ranks import straggler
-from gpudoctor.model.reading.recordings.statements import calling, loop_heads
-from gpudoctor.model.reading.recordings.steady import OTHER
-from gpudoctor.model.reading.windows.costs import unexplained
-from gpudoctor.model.reading.windows.looks import watched
+from gpudoctor.analysis.run.steady_state import OTHER
+from gpudoctor.analysis.run.trainer_engines import engine_facts, started_at
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.amounts import joined
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
 """Kinds of time that have remedies of their own."""

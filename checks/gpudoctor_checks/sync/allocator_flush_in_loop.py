@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner, collects
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, ran_on_cpu
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.reading.recordings.blame import Owner, collects
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, ran_on_cpu
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 
 _FLUSHES = frozenset(

@@ -6,6 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gpudoctor.analysis.live.overheads import host_sync
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
+from gpudoctor.analysis.run.line_costs import Site
+from gpudoctor.analysis.run.line_ownership import Owner, waits_otherwise
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, ran_on_cpu, spot
+from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
+from gpudoctor.analysis.source.device_queue import Queue
+from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
+from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
+from gpudoctor.analysis.source.steering_reads import steers
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,19 +31,6 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.reading.cadence import brief, measures, step_period
-from gpudoctor.model.reading.device_use import DeviceTensors, training_target
-from gpudoctor.model.reading.metrics import OFTEN, is_metric, samples_around
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.queue import Queue
-from gpudoctor.model.reading.recordings.blame import Owner, waits_otherwise
-from gpudoctor.model.reading.recordings.costs import Site
-from gpudoctor.model.reading.recordings.judged import Run, judged, level, measured, percent, ran_on_cpu, spot
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, meanwhile, price, suspicions
-from gpudoctor.model.reading.steering import steers
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.windows.costs import host_sync
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})

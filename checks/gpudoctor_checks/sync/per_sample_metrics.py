@@ -4,6 +4,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.live.overheads import metrics
+from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.recorded_statements import loop_heads
+from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, ran_on_cpu
+from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
+from gpudoctor.analysis.source.control_flow import bound
+from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
+from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.model import (
     Check,
     Code,
@@ -16,16 +26,6 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.reading.cadence import full_batch, often, step_period
-from gpudoctor.model.reading.device_use import DeviceTensors, training_target
-from gpudoctor.model.reading.metrics import is_metric, samples_around
-from gpudoctor.model.reading.program import bound
-from gpudoctor.model.reading.recordings.blame import Owner
-from gpudoctor.model.reading.recordings.judged import Run, duration, judged, level, percent, ran_on_cpu
-from gpudoctor.model.reading.recordings.pricing import at, confirmed, price, suspicions
-from gpudoctor.model.reading.recordings.statements import loop_heads
-from gpudoctor.model.reading.windows.costs import metrics
-from gpudoctor.model.reading.windows.looks import watched
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})

@@ -19,7 +19,7 @@ from gpudoctor.estimate.measure.result import Ending, Machine, Measurement, Step
 from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model.amounts import duration
-from gpudoctor.model.children import child_code
+from gpudoctor.model.child_process import child_code
 
 STEPS = 3
 """The first step has no optimizer state before it; the second shows the steady state; the third confirms it."""

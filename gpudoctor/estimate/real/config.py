@@ -11,8 +11,8 @@ from gpudoctor.estimate.find import find_cached
 from gpudoctor.estimate.presets import lookup
 from gpudoctor.estimate.real.pattern import Pattern, pattern
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.model.doors import load_json, read_file
-from gpudoctor.model.limits import CONFIG
+from gpudoctor.model.external_files import load_json, read_file
+from gpudoctor.model.read_limits import CONFIG
 
 Source = str | Path | ModelShape | Mapping[str, Any]
 """What a model may be named by: a preset's or hub name, a path, its shape, or the object of a config.json."""

@@ -8,7 +8,7 @@ from typing import Any
 from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.measure.machine import cpu_name, free_host_bytes, has_cuda
 from gpudoctor.estimate.synthetic.place import Place
-from gpudoctor.model.children import child_code
+from gpudoctor.model.child_process import child_code
 
 _SECONDS = 120.0
 """Torch's import and a first look at the driver; a card without persistence mode takes seconds to wake."""

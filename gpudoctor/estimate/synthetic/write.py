@@ -15,7 +15,7 @@ from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.measure.launch import surroundings
 from gpudoctor.estimate.synthetic.plan import Synthetic
 from gpudoctor.estimate.synthetic.program import Script, program
-from gpudoctor.model.children import child_code
+from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
 """Transformers' import and a model without memory: seconds, on a slow disk a minute."""

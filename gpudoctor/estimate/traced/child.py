@@ -12,7 +12,7 @@ from typing import Any
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.model.amounts import duration
-from gpudoctor.model.children import child_code
+from gpudoctor.model.child_process import child_code
 
 SECONDS = 120.0
 """How long a trace of a model may take."""

@@ -25,8 +25,8 @@ from gpudoctor.estimate.traced.result import Traced
 from gpudoctor.estimate.traced.run import numbers_of, traced_of
 from gpudoctor.estimate.traced.tracker import Tracker, entering, leaving, mark_states
 from gpudoctor.estimate.traced.world import fake_world
-from gpudoctor.model.doors import read_file
-from gpudoctor.model.limits import SCRIPT
+from gpudoctor.model.external_files import read_file
+from gpudoctor.model.read_limits import SCRIPT
 
 STEPS = 2
 """Optimizer steps that are followed: the first makes the optimizer's states, the second is like all others."""

@@ -311,7 +311,7 @@ class ProcessWindow:
     ended: str = ""
     """How the job ended; "" while it runs."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Answers of questions that several checks ask (`gpudoctor.model.reading.once`)."""
+    """Answers of questions that several checks ask (`gpudoctor.analysis.memo`)."""
 
     @property
     def samples(self) -> int:

@@ -69,7 +69,7 @@ class Process:
     clean: bool = False
     """Whether it said goodbye."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Answers about it that were worked out once (`gpudoctor.model.reading.once`)."""
+    """Answers about it that were worked out once (`gpudoctor.analysis.memo`)."""
 
     def of(self, *types: str) -> tuple[Record, ...]:
         """Records of these types, in order."""
@@ -176,7 +176,7 @@ class Recording:
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Answers about it that were worked out once (`gpudoctor.model.reading.once`)."""
+    """Answers about it that were worked out once (`gpudoctor.analysis.memo`)."""
 
     @property
     def holds_run(self) -> bool:

@@ -275,7 +275,7 @@ class Script:
     ignore_reasons: Mapping[int, str]
     """The reasons given there."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
-    """Answers about it that were worked out before: `gpudoctor.model.reading.once`."""
+    """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 
     def calls_to(self, *names: str) -> Iterator[Call]:
         """Calls of one of the resolved names; a name that starts with a dot matches any such method."""
@@ -328,7 +328,7 @@ class Source:
     unread: tuple[tuple[str, str], ...] = ()
     """Files that could not be read, each with a sentence (syntax error with its line, encoding, size)."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
-    """Answers about it that were worked out before: `gpudoctor.model.reading.once`."""
+    """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 
     @property
     def training_loops(self) -> Iterator[tuple[Script, Loop]]:

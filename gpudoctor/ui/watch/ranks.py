@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gpudoctor.model.reading.windows.standing import standing_for
+from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.model.signs.process import Rank, Worker
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.units import seconds_text

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
-from gpudoctor.vitals.configs.canonical import canonical
-from gpudoctor.vitals.configs.kinds import recognise
+from gpudoctor.vitals.configs.canonical_settings import canonical
+from gpudoctor.vitals.configs.config_kinds import recognise
 from gpudoctor.vitals.configs.text import Unread, read_text
 from gpudoctor.vitals.configs.tree import MAX_ENTRIES, Flat, Node, flatten
 

@@ -2,8 +2,8 @@
 
 import os
 
-from gpudoctor.model.doors import read_file
-from gpudoctor.model.limits import CONFIG
+from gpudoctor.model.external_files import read_file
+from gpudoctor.model.read_limits import CONFIG
 
 LIMIT = CONFIG.most
 """Bytes; a file over this is data."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpudoctor.model.doors import read_head
-from gpudoctor.model.limits import CONFIG_IN_FOLDER
+from gpudoctor.model.external_files import read_head
+from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.vitals.configs.reading import parse
 from gpudoctor.vitals.configs.text import Unread, decode

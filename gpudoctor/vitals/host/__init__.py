@@ -13,7 +13,7 @@ from gpudoctor.vitals.host.disks import read_disks, usual_folders
 from gpudoctor.vitals.host.limits import read_limits
 from gpudoctor.vitals.host.memory import read_memory, swap_rate
 from gpudoctor.vitals.host.mounts import read_mounts
-from gpudoctor.vitals.host.tree import Space, Tree
+from gpudoctor.vitals.host.proc_tree import Space, Tree
 
 __all__ = ["Space", "Tree", "read_host"]
 

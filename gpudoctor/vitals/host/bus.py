@@ -4,7 +4,7 @@ import os
 import re
 
 from gpudoctor.model import Absent, Reading
-from gpudoctor.vitals.host.tree import Tree
+from gpudoctor.vitals.host.proc_tree import Tree
 
 _ADDRESS = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _EXTENDED = 0x100

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.vitals.host.mounts import Mount
-from gpudoctor.vitals.host.tree import Tree, number, table
+from gpudoctor.vitals.host.proc_tree import Tree, number, table
 
 _NO_LIMIT = 1 << 60
 """Version 1 writes LONG_MAX rounded down to a page for "no limit"; nothing real comes near."""

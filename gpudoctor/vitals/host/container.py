@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpudoctor.vitals.host.tree import Tree
+from gpudoctor.vitals.host.proc_tree import Tree
 
 
 def container_kind(tree: Tree, variables: Mapping[str, str]) -> str | None:

@@ -2,7 +2,7 @@
 
 import os
 
-from gpudoctor.vitals.host.tree import Tree, number
+from gpudoctor.vitals.host.proc_tree import Tree, number
 
 
 def installed(tree: Tree) -> int:

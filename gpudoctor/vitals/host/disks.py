@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.vitals.host.mounts import Mount, mount_of
-from gpudoctor.vitals.host.tree import Tree
+from gpudoctor.vitals.host.proc_tree import Tree
 
 PATIENCE = 2.0
 """Seconds that the folders have, all together: they are asked side by side."""

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 
 from gpudoctor.model.signs.host import Limit
-from gpudoctor.vitals.host.tree import Tree, number
+from gpudoctor.vitals.host.proc_tree import Tree, number
 
 _UNLIMITED = Limit(soft=None, hard=None)
 _COLUMNS = re.compile(r" {2,}")

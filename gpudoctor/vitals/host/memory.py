@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from gpudoctor.model import Absent, Reading, Unavailable
-from gpudoctor.vitals.host.tree import Tree, table
+from gpudoctor.vitals.host.proc_tree import Tree, table
 
 _LOOK = 0.05
 """Seconds between two looks at the swap counters: what a check of the machine can afford."""

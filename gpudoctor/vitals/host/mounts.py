@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from gpudoctor.vitals.host.tree import Tree
+from gpudoctor.vitals.host.proc_tree import Tree
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 

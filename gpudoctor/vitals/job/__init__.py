@@ -12,8 +12,8 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import read_file
-from gpudoctor.model.limits import JOB_FOLLOWED, JOB_SCRIPT
+from gpudoctor.model.external_files import read_file
+from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Launch, Profile

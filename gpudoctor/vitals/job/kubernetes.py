@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.limits import JOB_MANIFEST, JOB_MANIFEST_DEPTH
+from gpudoctor.model.read_limits import JOB_MANIFEST, JOB_MANIFEST_DEPTH
 from gpudoctor.vitals.job.grants import Grants, byte_count
 
 _MOST_NODES = 50_000

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.model.limits import JOB_LINE
+from gpudoctor.model.read_limits import JOB_LINE
 from gpudoctor.model.signs.job import Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count, slurm_seconds
 from gpudoctor.vitals.job.options import whole

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpudoctor.model.limits import JOB_EXPANDED, JOB_NESTING
+from gpudoctor.model.read_limits import JOB_EXPANDED, JOB_NESTING
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpudoctor.analysis.memory_forecasts import UNSHARDED
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob, Verdict, estimate_job
 from gpudoctor.estimate.fit import cuts
-from gpudoctor.model.reading.forecasts import UNSHARDED
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection, Term
+from gpudoctor.vitals.memory.declared_job import settle
 from gpudoctor.vitals.memory.jobs import ToldJob
-from gpudoctor.vitals.memory.told import settle
 
 SHORTEST = 256
 """Tokens of a row where nobody says: less than any training of a language model uses."""

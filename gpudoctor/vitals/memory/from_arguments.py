@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gpudoctor.vitals.memory.declared_job import Told
 from gpudoctor.vitals.memory.from_config import ATTENTION, LIGER, known_optimizer
-from gpudoctor.vitals.memory.told import Told
 
 if TYPE_CHECKING:
-    from gpudoctor.model.reading.written import Setup, Written
+    from gpudoctor.analysis.source.declared_settings import Setup, Written
 
 _COUNTS = {
     "per_device_train_batch_size": "batch", "per_gpu_train_batch_size": "batch",

@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.vitals.memory.told import Told
+from gpudoctor.vitals.memory.declared_job import Told
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import ConfigFile

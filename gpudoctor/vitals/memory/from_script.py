@@ -7,10 +7,10 @@ guess, so such scripts have no job.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpudoctor.model.reading.program import switched_off
+from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.model.signs.source import Known, LoopRole
+from gpudoctor.vitals.memory.declared_job import Told
 from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, known_optimizer, targets_of
-from gpudoctor.vitals.memory.told import Told
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.source import Call, Script, Source, Value

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpudoctor.analysis.source.config_links import launched_accelerate, links
+from gpudoctor.analysis.source.training_arguments import training_arguments
+from gpudoctor.analysis.workload import optional
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Patient
-from gpudoctor.model.reading.setup_links import launched_accelerate, links
-from gpudoctor.model.reading.setups import training_arguments
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.workload import optional
+from gpudoctor.vitals.memory.declared_job import Told
 from gpudoctor.vitals.memory.from_arguments import SPEAKS, read_arguments
 from gpudoctor.vitals.memory.from_config import read_config
 from gpudoctor.vitals.memory.from_script import Untold, read_script
-from gpudoctor.vitals.memory.told import Told
 
 if TYPE_CHECKING:
-    from gpudoctor.model.reading.written import Setup
+    from gpudoctor.analysis.source.declared_settings import Setup
 
 _ENGINES = frozenset({ConfigKind.DEEPSPEED, ConfigKind.ACCELERATE, ConfigKind.FSDP})
 _STEPS = ("learning_rate", "epochs", "max_steps", "optimizer", "gradient_accumulation")

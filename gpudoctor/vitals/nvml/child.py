@@ -70,7 +70,7 @@ def _loadable(emit: Emit) -> bool:
 
 
 def _examine(nvml: Any, emit: Emit) -> None:
-    from gpudoctor.vitals.nvml.funnel import (
+    from gpudoctor.vitals.nvml.client import (
         DRIVER_NOT_LOADED,
         LIBRARY_NOT_FOUND,
         NO_PERMISSION,
@@ -107,7 +107,7 @@ def _examine(nvml: Any, emit: Emit) -> None:
 
 
 def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
-    from gpudoctor.vitals.nvml.funnel import NO_PERMISSION, Gone
+    from gpudoctor.vitals.nvml.client import NO_PERMISSION, Gone
     from gpudoctor.vitals.nvml.reading import read_gpu
 
     handles: list[tuple[int, Any]] = []
@@ -130,7 +130,7 @@ def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
 
 def _blocked_pairs(funnel: Any, handles: list[tuple[int, Any]]) -> Any:
     """Pairs of indices whose P2P status for reads is not OK; absent when the driver does not say."""
-    from gpudoctor.vitals.nvml.funnel import Gone, Missing
+    from gpudoctor.vitals.nvml.client import Gone, Missing
 
     blocked: list[list[int]] = []
     for place, (first, one) in enumerate(handles):

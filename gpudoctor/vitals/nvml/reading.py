@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpudoctor.vitals.nvml.funnel import CORRUPTED_INFOROM, Funnel, Missing
+from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, Funnel, Missing
 
 Json = Any
 

@@ -60,7 +60,7 @@ class Meter:
     """Readings of one GPU; what the card or the driver does not tell is left out."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
-        from gpudoctor.vitals.nvml.funnel import Funnel
+        from gpudoctor.vitals.nvml.client import Funnel
 
         self._nvml = nvml
         self._gpu = handle
@@ -82,7 +82,7 @@ class Meter:
 
     def sample(self, turn: int) -> dict[str, float]:
         """One reading of everything."""
-        from gpudoctor.vitals.nvml.funnel import Missing
+        from gpudoctor.vitals.nvml.client import Missing
         from gpudoctor.vitals.nvml.reading import degrees, memory_info
 
         readings: dict[str, tuple[Any, Callable[[Any], float]]] = {
@@ -125,7 +125,7 @@ class Meter:
         return {key: found[key] for key in _LIMITS if isinstance(found.get(key), int | float)}
 
     def _reasons(self) -> Any:
-        from gpudoctor.vitals.nvml.funnel import Missing
+        from gpudoctor.vitals.nvml.client import Missing
 
         value = self._read("nvmlDeviceGetCurrentClocksEventReasons")
         old = isinstance(value, Missing)
@@ -136,7 +136,7 @@ class Meter:
 
     def _safely(self, read: Any) -> Any:
         """The value, or `Missing` once the GPU is lost: the others are sampled on."""
-        from gpudoctor.vitals.nvml.funnel import Gone, Missing
+        from gpudoctor.vitals.nvml.client import Gone, Missing
 
         try:
             return read()
@@ -186,8 +186,8 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
 
     All GPUs where it is not known which ones those are.
     """
-    from gpudoctor.model.visible import Card, UnknownCards, visible
-    from gpudoctor.vitals.nvml.funnel import Funnel, Gone
+    from gpudoctor.model.visible_devices import Card, UnknownCards, visible
+    from gpudoctor.vitals.nvml.client import Funnel, Gone
     from gpudoctor.vitals.nvml.reading import mig_devices, name, uuid
 
     funnel = Funnel(nvml)

@@ -29,7 +29,7 @@ def main(interval: float, slow_every: int, search_path: list[str]) -> int:
     pynvml = binding(emit)
     if pynvml is None:
         return 0
-    from gpudoctor.vitals.nvml.funnel import Funnel
+    from gpudoctor.vitals.nvml.client import Funnel
     from gpudoctor.vitals.nvml.reading import plain, text
 
     try:
@@ -68,7 +68,7 @@ class Watched:
     """One GPU, also one that is lost: it keeps its number."""
 
     def __init__(self, nvml: Any, index: int) -> None:
-        from gpudoctor.vitals.nvml.funnel import Funnel
+        from gpudoctor.vitals.nvml.client import Funnel
         from gpudoctor.vitals.nvml.sampling import Meter
 
         self.index = index
@@ -83,7 +83,7 @@ class Watched:
 
     def survey(self, emit: Emit) -> None:
         """Everything that a check of the hardware reads."""
-        from gpudoctor.vitals.nvml.funnel import Gone
+        from gpudoctor.vitals.nvml.client import Gone
         from gpudoctor.vitals.nvml.reading import read_gpu
 
         if self.lost:
@@ -96,7 +96,7 @@ class Watched:
 
     def sample(self, turn: int) -> dict[str, Any]:
         """What changes from second to second; what the card or the driver does not tell is left out."""
-        from gpudoctor.vitals.nvml.funnel import Gone
+        from gpudoctor.vitals.nvml.client import Gone
         from gpudoctor.vitals.nvml.reading import processes
 
         taken: dict[str, Any] = {"index": self.index}

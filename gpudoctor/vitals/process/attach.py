@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.family import Member, jobs_under, member, worker_owner
+from gpudoctor.vitals.process.process_tree import Member, jobs_under, member, worker_owner
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})
 

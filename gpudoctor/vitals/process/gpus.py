@@ -12,8 +12,8 @@ from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.vitals.nvml import bus, decode, watching
 from gpudoctor.vitals.nvml.bus import Roots
-from gpudoctor.vitals.nvml.feed import ChildFeed
-from gpudoctor.vitals.process.history import Recent
+from gpudoctor.vitals.nvml.child_feed import ChildFeed
+from gpudoctor.vitals.process.time_series import Recent
 
 INTERVAL = 1.0
 SURVEY_EVERY = 30

@@ -7,8 +7,8 @@ from typing import Any
 from gpudoctor.model.signs.process import NAN, HostWindow
 from gpudoctor.vitals.host.cgroup import ControlGroup, read_group
 from gpudoctor.vitals.host.mounts import read_mounts
-from gpudoctor.vitals.host.tree import Tree
-from gpudoctor.vitals.process.history import Recent, Thinned
+from gpudoctor.vitals.host.proc_tree import Tree
+from gpudoctor.vitals.process.time_series import Recent, Thinned
 
 SHORTEST = 0.25
 """Seconds between two looks below which a rate would be noise: CPU time is counted in hundredths."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from gpudoctor.model.redaction import mask_arguments
 from gpudoctor.model.signs.process import NAN, LostWorker, Rank, Worker
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.family import Member, variables, workers_of
-from gpudoctor.vitals.process.history import Thinned
 from gpudoctor.vitals.process.host import SHORTEST
-from gpudoctor.vitals.process.lines import SourceLines
-from gpudoctor.vitals.process.live import live_steps, recording_folder
+from gpudoctor.vitals.process.live_files import live_steps, recording_folder
+from gpudoctor.vitals.process.process_tree import Member, variables, workers_of
 from gpudoctor.vitals.process.procfs import Usage
 from gpudoctor.vitals.process.sampler import Target
+from gpudoctor.vitals.process.source_lines import SourceLines
+from gpudoctor.vitals.process.time_series import Thinned
 
 FAMILY_EVERY = 3.0
 """Seconds between two looks at who the workers are."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 
-from gpudoctor.vitals.process.classify import classify, is_worker, whole
+from gpudoctor.vitals.process.classify_stack import classify, is_worker, whole
 from gpudoctor.vitals.process.dump import Dump, DumpError, dump
-from gpudoctor.vitals.process.lines import SourceLines
-from gpudoctor.vitals.process.stacks import StackRing
+from gpudoctor.vitals.process.source_lines import SourceLines
+from gpudoctor.vitals.process.stack_ring import StackRing
 
 BURST_SECONDS, BURST_INTERVAL, BURST_LOOKS = 10.0, 0.2, 36
 INTERVAL = 1.0

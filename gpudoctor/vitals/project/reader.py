@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.doors import read_file
-from gpudoctor.model.limits import REQUIREMENTS
+from gpudoctor.model.external_files import read_file
+from gpudoctor.model.read_limits import REQUIREMENTS
 from gpudoctor.model.signs.project import Asked, ProjectVersions
 from gpudoctor.vitals.project.formats import Found, formats, is_manual
 

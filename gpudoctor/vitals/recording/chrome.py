@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import Refused, is_packed, open_unpacked, unpacked_most
-from gpudoctor.model.limits import (
+from gpudoctor.model.external_files import Refused, is_packed, open_unpacked, unpacked_most
+from gpudoctor.model.read_limits import (
     TRACE,
     TRACE_EVENT,
     TRACE_EVENTS,

@@ -4,8 +4,8 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 
-from gpudoctor.model.doors import load_json
-from gpudoctor.model.limits import COLUMNS, RECORD
+from gpudoctor.model.external_files import load_json
+from gpudoctor.model.read_limits import COLUMNS, RECORD
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.recording.fields import text, whole
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpudoctor.model.amounts import count
-from gpudoctor.model.doors import deeper
+from gpudoctor.model.external_files import deeper
 
 _FAR = 1 << 63
 """No count is that large."""

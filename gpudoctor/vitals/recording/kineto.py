@@ -20,9 +20,9 @@ from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.vitals.recording.chrome import is_trace, read_events
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without
-from gpudoctor.vitals.recording.sound import sound
-from gpudoctor.vitals.recording.traced import as_object, facts
-from gpudoctor.vitals.recording.tracing import SETUP, Key, Thread, Trace, Wait
+from gpudoctor.vitals.recording.plausibility import sound
+from gpudoctor.vitals.recording.trace_events import as_object, facts
+from gpudoctor.vitals.recording.trace_intervals import SETUP, Key, Thread, Trace, Wait
 
 _SAMPLE = 100.0
 """Microseconds of a function's own time that count as one sample of its line."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpudoctor.model.amounts import count
-from gpudoctor.model.doors import Refused, load_json
-from gpudoctor.model.limits import FAULT, GDR, GPUS
-from gpudoctor.model.limits import MANIFEST as MANIFEST_LIMIT
+from gpudoctor.model.external_files import Refused, load_json
+from gpudoctor.model.read_limits import FAULT, GDR, GPUS
+from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.vitals.recording.faults import read_fault
+from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, Place
+from gpudoctor.vitals.recording.fault_handler import read_fault
 from gpudoctor.vitals.recording.fields import judged, left_out
-from gpudoctor.vitals.recording.places import END, MACHINE, MANIFEST, Place
 from gpudoctor.vitals.recording.process import Contents, ForeignFile, Reported, as_process, read_frames
 
 FORMAT = 1

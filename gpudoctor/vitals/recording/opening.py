@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.vitals.recording.archive import MANIFEST
 from gpudoctor.vitals.recording.kineto import is_trace, read_trace
-from gpudoctor.vitals.recording.places import MANIFEST
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
 from gpudoctor.vitals.recording.snapshot import is_pickle, read_snapshot

@@ -4,13 +4,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpudoctor.model.doors import load_json
-from gpudoctor.model.limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
+from gpudoctor.model.external_files import load_json
+from gpudoctor.model.read_limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
 from gpudoctor.model.signs.recording import Process, Record, Table
 from gpudoctor.vitals.recording.columns import BadBlock, Columns, read_block
 from gpudoctor.vitals.recording.fields import judged, moment, text
 from gpudoctor.vitals.recording.frames import COLUMNS, JSON, ForeignFile, Frames
-from gpudoctor.vitals.recording.sound import sound
+from gpudoctor.vitals.recording.plausibility import sound
 
 
 @dataclass(slots=True, kw_only=True)

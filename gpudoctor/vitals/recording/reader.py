@@ -6,9 +6,9 @@ from datetime import datetime
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd
+from gpudoctor.vitals.recording.archive import find_place
 from gpudoctor.vitals.recording.machines import joined
 from gpudoctor.vitals.recording.node import Node, read_node
-from gpudoctor.vitals.recording.places import find_place
 from gpudoctor.vitals.recording.process import Reported
 from gpudoctor.vitals.recording.shards import whole_norms
 

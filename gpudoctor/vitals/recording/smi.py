@@ -14,13 +14,13 @@ from datetime import datetime
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import Refused, open_file, read_head
-from gpudoctor.model.limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
+from gpudoctor.model.external_files import Refused, open_file, read_head
+from gpudoctor.model.read_limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
 from gpudoctor.vitals.log_lines import lines_of, text_of
 from gpudoctor.vitals.recording.fields import left_out
+from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, row_of, rows_of
-from gpudoctor.vitals.recording.sound import sound
 from gpudoctor.vitals.smi_query.blocks import blocks_of
 from gpudoctor.vitals.smi_query.survey import Turns
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.doors import is_packed, open_unpacked, unpacked_most
-from gpudoctor.model.limits import SNAPSHOT, SNAPSHOT_PARTS
+from gpudoctor.model.external_files import is_packed, open_unpacked, unpacked_most
+from gpudoctor.model.read_limits import SNAPSHOT, SNAPSHOT_PARTS
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, HeldBy, Kept, MemorySnapshot, Refused
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain
-from gpudoctor.vitals.process.classify import is_library
+from gpudoctor.vitals.process.classify_stack import is_library
 
 _LARGEST = 1 << 62
 _FIRST = 3

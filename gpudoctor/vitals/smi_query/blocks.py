@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from gpudoctor.model.doors import Refused
-from gpudoctor.model.limits import SMI_DEPTH, SMI_VALUES
+from gpudoctor.model.external_files import Refused
+from gpudoctor.model.read_limits import SMI_DEPTH, SMI_VALUES
 
 LISTING = "NVSMI LOG"
 """What stands above each turn of the text."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from gpudoctor.analysis.saved_gpus import NOT_HELD, not_held
 from gpudoctor.model.amounts import joined
-from gpudoctor.model.reading.saved_gpus import NOT_HELD, not_held
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuProcess, GpuSurvey, LostGpu, RowRemap
 from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.vitals.nvml.reading import short_address

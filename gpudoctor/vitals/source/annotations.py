@@ -3,10 +3,10 @@
 import ast
 from typing import TYPE_CHECKING
 
-from gpudoctor.vitals.source import guards
-from gpudoctor.vitals.source.definitions import Klass
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.things import NOTHING, NUMBER, TENSOR, TEXT, Thing, tensor
+from gpudoctor.vitals.source import conditions
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Klass
+from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, Thing, tensor
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
@@ -25,7 +25,7 @@ def read_annotation(program: "Program", frame: Frame, node: ast.expr, depth: int
         left = read_annotation(program, frame, node.left, depth + 1)
         return left if left is not NOTHING else read_annotation(program, frame, node.right, depth + 1)
     if isinstance(node, ast.Subscript):
-        outer = guards.last_name(node.value)
+        outer = conditions.last_name(node.value)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if outer in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
             return next(
@@ -39,7 +39,7 @@ def read_annotation(program: "Program", frame: Frame, node: ast.expr, depth: int
         return read_annotation(program, frame, node.value, depth + 1)
     if not isinstance(node, ast.Name | ast.Attribute):
         return NOTHING
-    return _instance(program.peek(frame, node), guards.last_name(node))
+    return _instance(program.peek(frame, node), conditions.last_name(node))
 
 
 def _instance(thing: Thing, name: str) -> Thing:

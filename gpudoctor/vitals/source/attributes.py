@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from gpudoctor.vitals.source.definitions import Function, Klass, Module
-from gpudoctor.vitals.source.kinds import canonical, kind_of
-from gpudoctor.vitals.source.things import (
+from gpudoctor.vitals.source.qualified_names import canonical, kind_of
+from gpudoctor.vitals.source.symbols import Function, Klass, Module
+from gpudoctor.vitals.source.values import (
     BATCH,
     DEVICE,
     LOADER,

@@ -2,7 +2,7 @@
 
 import ast
 
-from gpudoctor.vitals.source.things import BATCH, Thing
+from gpudoctor.vitals.source.values import BATCH, Thing
 
 
 def collated(function: Thing) -> Thing:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call, Value
-from gpudoctor.vitals.source import configuration, defining, effects, guards, library, tensors
-from gpudoctor.vitals.source.definitions import EVAL, Function
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.kinds import kind_of
+from gpudoctor.vitals.source import class_model, conditions, configuration, effects, library, tensor_values
 from gpudoctor.vitals.source.methods import of_method
+from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import Resolved, resolve
-from gpudoctor.vitals.source.things import (
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import EVAL, Function
+from gpudoctor.vitals.source.values import (
     LOADER,
     MODULE,
     NOTHING,
@@ -110,7 +110,7 @@ def _result(
     open_ended: bool,
 ) -> Thing:
     if found.klass is not None:
-        return defining.construct(program, found.klass, args, keywords, node, open_ended)
+        return class_model.construct(program, found.klass, args, keywords, node, open_ended)
     made = configuration.call_result(program, frame, node, found.name, found.base, args, keywords)
     if made is not None:
         return made
@@ -137,7 +137,7 @@ def _retold(node: ast.Call, returned: Thing) -> Thing:
     """A condition that a function returns depends, at its call site, on the arguments."""
     if returned.test is None:
         return returned
-    names = frozenset(name for arg in node.args for name in guards.subject(arg))
+    names = frozenset(name for arg in node.args for name in conditions.subject(arg))
     told = tuple(replace(m, subject=names) if m.subject and names else m for m in returned.test)
     return returned.but(test=told)
 
@@ -149,7 +149,7 @@ def _output(
     graph = frame.no_grad == 0
     device = model.device if model.device and model.device != "cpu" else None
     if device is None:
-        device = tensors.tensors_device([*args, *keywords.values()]) or model.device
+        device = tensor_values.tensors_device([*args, *keywords.values()]) or model.device
     if returned.items is not None:
         return Thing(items=tuple(_placed(item, device, graph) for item in returned.items))
     if returned is NOTHING or returned.type is None:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.vitals.source.things import MISSING, Thing
+from gpudoctor.vitals.source.values import MISSING, Thing
 
 _TRUE = frozenset(("true", "yes", "y", "t", "1", "on"))
 _FALSE = frozenset(("false", "no", "n", "f", "0", "off", "none"))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
-from gpudoctor.vitals.source.definitions import Function, Klass
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.guards import dotted
-from gpudoctor.vitals.source.things import MISSING, NOTHING, Thing, value_of
+from gpudoctor.vitals.source.conditions import dotted
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Function, Klass
+from gpudoctor.vitals.source.values import MISSING, NOTHING, Thing, value_of
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program

@@ -5,7 +5,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call
-from gpudoctor.vitals.source.definitions import (
+from gpudoctor.vitals.source.qualified_names import kind_of
+from gpudoctor.vitals.source.symbols import (
     BACKWARD,
     COLLECT,
     EVAL,
@@ -16,8 +17,7 @@ from gpudoctor.vitals.source.definitions import (
     TRAIN,
     WEAK,
 )
-from gpudoctor.vitals.source.kinds import kind_of
-from gpudoctor.vitals.source.things import MODULE, OPTIMIZER, SCHEDULER, Thing
+from gpudoctor.vitals.source.values import MODULE, OPTIMIZER, SCHEDULER, Thing
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.resolving import Resolved

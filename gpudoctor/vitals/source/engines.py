@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.vitals.source.definitions import Function, Klass, Module
 from gpudoctor.vitals.source.events import Step, Walker
-from gpudoctor.vitals.source.kinds import kind_of
+from gpudoctor.vitals.source.qualified_names import kind_of
+from gpudoctor.vitals.source.symbols import Function, Klass, Module
 
 _STEP_HOOKS = (
     "on_train_batch_start",

@@ -6,9 +6,9 @@ from typing import overload
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Unknown
-from gpudoctor.vitals.source.definitions import Function, Item, LoopRecord, Mark, Record
-from gpudoctor.vitals.source.roles import Roles
-from gpudoctor.vitals.source.things import Past, Thing
+from gpudoctor.vitals.source.loop_roles import Roles
+from gpudoctor.vitals.source.symbols import Function, Item, LoopRecord, Mark, Record
+from gpudoctor.vitals.source.values import Past, Thing
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""

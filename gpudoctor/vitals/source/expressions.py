@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind
-from gpudoctor.vitals.source import defining, guards
+from gpudoctor.vitals.source import class_model, conditions
 from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.calls import call
-from gpudoctor.vitals.source.definitions import LoopRecord
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.kinds import guess
 from gpudoctor.vitals.source.operators import LARGEST, arithmetic
 from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.qualified_names import guess
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import LoopRecord
 from gpudoctor.vitals.source.targets import assign
-from gpudoctor.vitals.source.tensors import device_text, element
-from gpudoctor.vitals.source.things import (
+from gpudoctor.vitals.source.tensor_values import device_text, element
+from gpudoctor.vitals.source.values import (
     BATCH,
     MISSING,
     NOTHING,
@@ -111,7 +111,7 @@ def _unary(program: Program, frame: Frame, node: ast.UnaryOp) -> Thing:
     thing = evaluate(program, frame, node.operand)
     if isinstance(node.op, ast.Not):
         text = frame.module.segment(node.operand)
-        test = guards.negate(guards.meaning(node.operand, thing, text))
+        test = conditions.negate(conditions.meaning(node.operand, thing, text))
         value = MISSING if thing.value is MISSING else not thing.value
         return Thing(type="bool", value=value, origin=thing.origin, test=test, option=thing.option)
     if isinstance(thing.value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -132,7 +132,7 @@ def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
         for thing in things[1:]:
             if bool(value) is conjunction:
                 value = thing.value
-    test = guards.means_and(parts) if conjunction else guards.means_or(parts)
+    test = conditions.means_and(parts) if conjunction else conditions.means_or(parts)
     device = next((t.device for t in things if t.device), None)
     last = things[-1] if not conjunction else NOTHING
     known_type = last.type if last.type not in ("bool", "number") else None
@@ -154,7 +154,7 @@ def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
         identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
         if not identity:
             first = next(t for t in things if t.type in (TENSOR, BATCH))
-            test = guards.compared(node, things[0], things[1], "") if len(things) == 2 else None
+            test = conditions.compared(node, things[0], things[1], "") if len(things) == 2 else None
             failed = test if test and test[0].kind is GuardKind.FAILURE else None
             return Thing(type=TENSOR, device=first.device, test=failed)
     option = any(t.option for t in things)
@@ -162,9 +162,9 @@ def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
         return Thing(type="bool", option=option)
     left, right = things
     text = frame.module.segment(node)
-    value = guards.known_comparison(node.ops[0], left, right)
+    value = conditions.known_comparison(node.ops[0], left, right)
     origin = left.origin if left.origin != "literal" else right.origin
-    test = guards.compared(node, left, right, text)
+    test = conditions.compared(node, left, right, text)
     return Thing(type="bool", value=value, origin=origin, test=test, option=option)
 
 
@@ -180,10 +180,10 @@ def _operands(
         if place and id(node) in frame.tested and not isinstance(operand, ast.Call | ast.BoolOp):
             frame.add(operand)
         text = frame.module.segment(operand)
-        meaning = frame.told.get(id(operand)) or guards.meaning(operand, thing, text)
+        meaning = frame.told.get(id(operand)) or conditions.meaning(operand, thing, text)
         things.append(thing)
         parts.append(meaning)
-        let = meaning if conjunction else guards.negate(meaning)
+        let = meaning if conjunction else conditions.negate(meaning)
         frame.open_guards(let, text if conjunction else f"not ({text})", operand.lineno)
     del frame.marks[height:]
     return things, parts
@@ -194,12 +194,12 @@ def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
     text = frame.module.segment(node.test)
-    meaning = guards.meaning(node.test, thing, text)
+    meaning = conditions.meaning(node.test, thing, text)
     height = len(frame.marks)
     frame.open_guards(meaning, text, node.lineno)
     first = evaluate(program, frame, node.body)
     del frame.marks[height:]
-    frame.open_guards(guards.negate(meaning), text, node.lineno)
+    frame.open_guards(conditions.negate(meaning), text, node.lineno)
     other = evaluate(program, frame, node.orelse)
     del frame.marks[height:]
     written = thing.known and not thing.option and thing.origin == "literal"
@@ -214,7 +214,7 @@ def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
         and isinstance(other.value, bool)
         and first.value != other.value
     ):
-        joined = joined.but(test=meaning if first.value else guards.negate(meaning))
+        joined = joined.but(test=meaning if first.value else conditions.negate(meaning))
     return joined
 
 
@@ -292,7 +292,7 @@ def _text(program: Program, frame: Frame, node: ast.JoinedStr) -> Thing:
 
 
 def _lambda(program: Program, frame: Frame, node: ast.Lambda) -> Thing:
-    return Thing(definition=defining.define(program, frame, node))
+    return Thing(definition=class_model.define(program, frame, node))
 
 
 def _comprehension(

@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gpudoctor.model.doors import read_file
-from gpudoctor.model.limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, Limit
-from gpudoctor.model.reading.syntax import by_kind, children
-from gpudoctor.vitals.source.definitions import Module
+from gpudoctor.analysis.source.syntax import by_kind, children
+from gpudoctor.model.external_files import read_file
+from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, Limit
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
+from gpudoctor.vitals.source.symbols import Module
 
 _SKIPPED = frozenset(
     (

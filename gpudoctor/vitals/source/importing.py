@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from gpudoctor.vitals.source.definitions import Module
+from gpudoctor.vitals.source.symbols import Module
 
 _MODULES = 300
 """Most modules that imports are followed to in one program."""

@@ -3,11 +3,11 @@
 import ast
 from typing import TYPE_CHECKING
 
-from gpudoctor.vitals.source.definitions import Module
-from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.importing import relative_name
-from gpudoctor.vitals.source.kinds import canonical
-from gpudoctor.vitals.source.things import NOTHING, Thing
+from gpudoctor.vitals.source.qualified_names import canonical
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Module
+from gpudoctor.vitals.source.values import NOTHING, Thing
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program

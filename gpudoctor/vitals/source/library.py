@@ -7,8 +7,8 @@ from collections.abc import Callable
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
 from gpudoctor.vitals.source.batches import collated
-from gpudoctor.vitals.source.kinds import TENSOR_METHODS as TENSOR_METHODS
-from gpudoctor.vitals.source.kinds import kind_of
+from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS as TENSOR_METHODS
+from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.tables import (
     DDP,
     FACTORIES,
@@ -18,7 +18,7 @@ from gpudoctor.vitals.source.tables import (
     PREPARES,
     WRAPPERS,
 )
-from gpudoctor.vitals.source.tensors import (
+from gpudoctor.vitals.source.tensor_values import (
     Arguments,
     Keywords,
     any_graph,
@@ -27,7 +27,7 @@ from gpudoctor.vitals.source.tensors import (
     element,
     paired,
 )
-from gpudoctor.vitals.source.things import (
+from gpudoctor.vitals.source.values import (
     DEVICE,
     LOADER,
     MODULE,

@@ -3,12 +3,12 @@
 import ast
 from typing import TYPE_CHECKING
 
-from gpudoctor.vitals.source import library, tensors
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.kinds import kind_of
+from gpudoctor.vitals.source import library, tensor_values
+from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import MOVES, SAME, Resolved
+from gpudoctor.vitals.source.scope import Frame
 from gpudoctor.vitals.source.targets import rebind
-from gpudoctor.vitals.source.things import (
+from gpudoctor.vitals.source.values import (
     BATCH,
     LOADER,
     MISSING,
@@ -40,10 +40,12 @@ def of_method(
     assert isinstance(func, ast.Attribute)
     kind = kind_of(base.type)
     if kind == TENSOR or base.type == BATCH:
-        return tensors.tensor_method(base, method, _named_devices(node, args), keywords, frame.no_grad > 0)
+        return tensor_values.tensor_method(
+            base, method, _named_devices(node, args), keywords, frame.no_grad > 0
+        )
     if kind == MODULE:
         if method in MOVES:
-            moved = tensors.moved(base, method, _named_devices(node, args), keywords)
+            moved = tensor_values.moved(base, method, _named_devices(node, args), keywords)
             rebind(program, frame, func.value, moved)
             return moved
         if method in SAME:
@@ -76,9 +78,9 @@ def _named_devices(node: ast.Call, args: list[Thing]) -> list[Thing]:
     """Device arguments that nothing is known about, told by their names (`.to(rank)`, `.to(device)`)."""
     named = list(args)
     for index, (arg, thing) in enumerate(zip(node.args, args, strict=False)):
-        if tensors.device_of(thing) is None and thing.type in (None, "rank", "number"):
+        if tensor_values.device_of(thing) is None and thing.type in (None, "rank", "number"):
             name = arg.attr if isinstance(arg, ast.Attribute) else arg.id if isinstance(arg, ast.Name) else ""
-            device = tensors.device_name(name)
+            device = tensor_values.device_name(name)
             if device is not None:
                 named[index] = thing.but(device=device, value=MISSING)
     return named
@@ -98,7 +100,7 @@ def _container(
         return _dict_method(program, frame, func, base, method, args, keywords)
     if method in ("append", "add", "insert", "appendleft", "put"):
         item = args[-1] if args else NOTHING
-        elem = item if base.items == () else join(tensors.element(base), item)
+        elem = item if base.items == () else join(tensor_values.element(base), item)
         rebind(program, frame, func.value, Thing(type=base.type, elem=elem))
         return NOTHING
     if method == "extend":
@@ -106,11 +108,11 @@ def _container(
             program,
             frame,
             func.value,
-            Thing(type=base.type, elem=join(tensors.element(base), tensors.element(first))),
+            Thing(type=base.type, elem=join(tensor_values.element(base), tensor_values.element(first))),
         )
         return NOTHING
     if method in ("pop", "popleft", "get", "__next__"):
-        return tensors.element(base)
+        return tensor_values.element(base)
     if method in ("values", "items", "copy", "__iter__"):
         return base
     return NUMBER if method in ("index", "count") else NOTHING
@@ -143,5 +145,7 @@ def _dict_method(
     if method == "values":
         return Thing(items=tuple(keys.values())[:100]) if not base.open else NOTHING
     if method == "items":
-        return Thing(elem=Thing(items=(NOTHING, tensors.element(Thing(items=tuple(keys.values())[:100])))))
+        return Thing(
+            elem=Thing(items=(NOTHING, tensor_values.element(Thing(items=tuple(keys.values())[:100]))))
+        )
     return NOTHING

@@ -4,7 +4,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from gpudoctor.model.doors import load_json
+from gpudoctor.model.external_files import load_json
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
 """Cell magics whose cell is Python all the same."""

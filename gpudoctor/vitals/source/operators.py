@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.model.signs.source import Literal
-from gpudoctor.vitals.source.things import BATCH, MISSING, TENSOR, Thing, join_devices, tensor
+from gpudoctor.vitals.source.values import BATCH, MISSING, TENSOR, Thing, join_devices, tensor
 
 LARGEST = 10**18
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from gpudoctor.vitals.source import configuration
 from gpudoctor.vitals.source.annotations import read_annotation
-from gpudoctor.vitals.source.definitions import Function, Module
-from gpudoctor.vitals.source.frame import Frame
 from gpudoctor.vitals.source.importing import Importer
-from gpudoctor.vitals.source.kinds import guess
-from gpudoctor.vitals.source.things import (
+from gpudoctor.vitals.source.qualified_names import guess
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Function, Module
+from gpudoctor.vitals.source.values import (
     BATCH,
     NOTHING,
     Thing,

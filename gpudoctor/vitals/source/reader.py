@@ -6,9 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpudoctor.model.limits import SCRIPT, SOURCE_NODES, Limit
+from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, Limit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
-from gpudoctor.vitals.source.definitions import (
+from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
+from gpudoctor.vitals.source.events import Events, Step, Walker, Words
+from gpudoctor.vitals.source.files import Unread, load, scripts_below, silences
+from gpudoctor.vitals.source.importing import Importer
+from gpudoctor.vitals.source.loop_roles import Roles
+from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.qualified_names import kind_of
+from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut
+from gpudoctor.vitals.source.symbols import (
     BACKWARD,
     MANUAL,
     STEP,
@@ -18,15 +26,7 @@ from gpudoctor.vitals.source.definitions import (
     Module,
     Record,
 )
-from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
-from gpudoctor.vitals.source.events import Events, Step, Walker, Words
-from gpudoctor.vitals.source.files import Unread, load, scripts_below, silences
-from gpudoctor.vitals.source.importing import Importer
-from gpudoctor.vitals.source.kinds import kind_of
-from gpudoctor.vitals.source.program import Program
-from gpudoctor.vitals.source.reaching import cut_branches, cut_unreached, in_cut
-from gpudoctor.vitals.source.roles import Roles
-from gpudoctor.vitals.source.things import DEVICE, MODULE, Thing
+from gpudoctor.vitals.source.values import DEVICE, MODULE, Thing
 
 
 def read_source(

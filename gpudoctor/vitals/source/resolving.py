@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.attributes import attribute
-from gpudoctor.vitals.source.definitions import Function, Klass, Module
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.kinds import TENSOR_METHODS, canonical, guess, kind_of, method_name
-from gpudoctor.vitals.source.things import BATCH, MODULE, NOTHING, TENSOR, Thing
+from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Function, Klass, Module
+from gpudoctor.vitals.source.values import BATCH, MODULE, NOTHING, TENSOR, Thing
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
-from gpudoctor.vitals.source import defining, guards, imports
-from gpudoctor.vitals.source.definitions import MANUAL, Function, LoopRecord, Mark
+from gpudoctor.vitals.source import class_model, conditions, imports
 from gpudoctor.vitals.source.expressions import evaluate
-from gpudoctor.vitals.source.frame import Frame, stores
 from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import Program, is_main_guard
+from gpudoctor.vitals.source.scope import Frame, stores
+from gpudoctor.vitals.source.symbols import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.targets import assign, delete
-from gpudoctor.vitals.source.tensors import element
-from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, value_of
+from gpudoctor.vitals.source.tensor_values import element
+from gpudoctor.vitals.source.values import MISSING, NOTHING, Meaning, Meanings, Thing, value_of
 
 Handler = Callable[[Program, Frame, Any], bool]
 
@@ -37,7 +37,7 @@ def _expr(program: Program, frame: Frame, node: ast.Expr) -> bool:
         return _short_circuit(program, frame, value)
     evaluate(program, frame, value)
     if isinstance(value, ast.Call):
-        return guards.dotted(value.func) in ("sys.exit", "exit", "quit", "os._exit", "os.abort")
+        return conditions.dotted(value.func) in ("sys.exit", "exit", "quit", "os._exit", "os.abort")
     return False
 
 
@@ -47,9 +47,9 @@ def _short_circuit(program: Program, frame: Frame, node: ast.BoolOp) -> bool:
     for operand in node.values:
         thing = evaluate(program, frame, operand)
         text = frame.module.segment(operand)
-        meaning = guards.meaning(operand, thing, text)
+        meaning = conditions.meaning(operand, thing, text)
         frame.open_guards(
-            meaning if isinstance(node.op, ast.And) else guards.negate(meaning), text, operand.lineno
+            meaning if isinstance(node.op, ast.And) else conditions.negate(meaning), text, operand.lineno
         )
     del frame.marks[height:]
     return False
@@ -103,9 +103,9 @@ def _if(program: Program, frame: Frame, node: ast.If) -> bool:
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
     text = frame.module.segment(node.test)
-    meaning = frame.told.get(id(node.test)) or guards.meaning(node.test, thing, text)
+    meaning = frame.told.get(id(node.test)) or conditions.meaning(node.test, thing, text)
     first, first_ended = _branch(program, frame, node.body, meaning, text, node.lineno)
-    opposite = guards.negate(meaning)
+    opposite = conditions.negate(meaning)
     other, other_ended = _branch(program, frame, node.orelse, opposite, text, node.lineno)
     unswitched = _unswitched(frame, ((meaning, first, other), (opposite, other, first)))
     frame.merge([None if first_ended else first, None if other_ended else other])
@@ -124,9 +124,9 @@ def _unswitched(
     """Names that only a branch that is off by default fills, as they are after both."""
     found: dict[str, Thing] = {}
     for meaning, inside, beside in arms:
-        off = guards.switched_off(meaning)
+        off = conditions.switched_off(meaning)
         for name, thing in inside.items() if off else ():
-            after = guards.under_switch(beside.get(name) or frame.names.get(name), thing, off)
+            after = conditions.under_switch(beside.get(name) or frame.names.get(name), thing, off)
             if after is not None:
                 found[name] = after
     return found
@@ -152,8 +152,8 @@ def counter_reset(program: Program, frame: Frame, test: ast.expr, body: Sequence
     for statement in _in_order(body):
         if not isinstance(statement, ast.Assign):
             continue
-        text = guards.dotted(statement.targets[0])
-        if isinstance(test, ast.Compare) and unset and text == guards.dotted(test.left):
+        text = conditions.dotted(statement.targets[0])
+        if isinstance(test, ast.Compare) and unset and text == conditions.dotted(test.left):
             return None if _is_none(statement.value) else (Meaning(kind=GuardKind.ONCE),)
         if not isinstance(statement.value, ast.Constant):
             continue
@@ -161,10 +161,10 @@ def counter_reset(program: Program, frame: Frame, test: ast.expr, body: Sequence
         if (
             isinstance(value, bool)
             and isinstance(name, ast.Name | ast.Attribute)
-            and text == guards.dotted(name)
+            and text == conditions.dotted(name)
         ):
             return (Meaning(kind=GuardKind.ONCE),) if value is negated else None
-        starts_over = value == 0 and isinstance(test, ast.Compare) and text == guards.dotted(test.left)
+        starts_over = value == 0 and isinstance(test, ast.Compare) and text == conditions.dotted(test.left)
         if starts_over and isinstance(test, ast.Compare) and isinstance(test.ops[0], _REACHES):
             bound = test.comparators[0]
             period = value_of(program.peek(frame, bound), frame.module.segment(bound))
@@ -379,13 +379,13 @@ def _import(program: Program, frame: Frame, node: ast.Import | ast.ImportFrom) -
 
 
 def _function(program: Program, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    function = defining.define(program, frame, node)
+    function = class_model.define(program, frame, node)
     frame.bind(node.name, Thing(definition=function))
     return False
 
 
 def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
-    klass = defining.define_class(program, frame, node)
+    klass = class_model.define_class(program, frame, node)
     frame.bind(node.name, Thing(definition=klass))
     inner = Frame(frame.module, None, frame, klass.name)
     inner.klass = klass
@@ -395,7 +395,7 @@ def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
         if isinstance(thing.definition, Function) and thing.definition.klass is None:
             thing.definition.klass = klass
         klass.members[name] = thing
-    defining.finish_class(program, inner, klass)
+    class_model.finish_class(program, inner, klass)
     return False
 
 

@@ -2,11 +2,11 @@
 
 import ast
 
-from gpudoctor.vitals.source import guards
-from gpudoctor.vitals.source.definitions import Klass, Module
-from gpudoctor.vitals.source.frame import Frame
-from gpudoctor.vitals.source.tensors import element
-from gpudoctor.vitals.source.things import MISSING, NOTHING, Meaning, Meanings, Thing, join
+from gpudoctor.vitals.source import conditions
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Klass, Module
+from gpudoctor.vitals.source.tensor_values import element
+from gpudoctor.vitals.source.values import MISSING, NOTHING, Meaning, Meanings, Thing, join
 
 
 def assign(program: object, frame: Frame, target: ast.expr, thing: Thing) -> None:
@@ -96,14 +96,14 @@ def _into(attrs: dict[str, Thing], name: str, thing: Thing, off: Meanings) -> No
     old = attrs.get(name)
     if old is None:
         # What only a switch fills is empty without it, whichever branch is read first.
-        attrs[name] = thing.but(value=MISSING, test=off) if off and guards.fills(thing) else thing
+        attrs[name] = thing.but(value=MISSING, test=off) if off and conditions.fills(thing) else thing
         return
-    waits = guards.switched_off(old.test or ())
+    waits = conditions.switched_off(old.test or ())
     after = None
     if off:
-        after = guards.under_switch(old, thing, off)
+        after = conditions.under_switch(old, thing, off)
     elif waits and not old.known:
-        after = guards.under_switch(thing, old, waits)
+        after = conditions.under_switch(thing, old, waits)
     attrs[name] = join(old, thing) if after is None else after
 
 

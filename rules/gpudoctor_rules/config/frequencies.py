@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -17,7 +18,6 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.reading.engine_periods import OVERRIDES, engine_period
 
 PERIODS = {"log": 50, "eval": 500, "save": 500}
 """Steps: the catalogue's 10 to 50 for logs, transformers' default of 500 for the others."""

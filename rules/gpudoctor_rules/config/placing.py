@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Edit, Finding, Patient, Setting, SourceSpan
-from gpudoctor.model.reading.setups import deepspeed_configs, training_arguments
-from gpudoctor.model.reading.written import Setup, Tool, Written, from_entry, from_keyword
-from gpudoctor.model.workload import optional
 
 
 def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None, Written]]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.declared_settings import Written, replace_key
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.written import Written, replace_key
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 STEPS = {

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.declared_settings import Written, add_keyword
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -13,8 +15,6 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.reading.written import Written, add_keyword
-from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import settings
 
 AMPERE = (8, 0)

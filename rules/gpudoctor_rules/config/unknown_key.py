@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -16,7 +17,6 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model.signs.configs import ConfigFile
-from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import keyword_at
 
 

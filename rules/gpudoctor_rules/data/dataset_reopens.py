@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
-from gpudoctor.model.reading.cadence import settable
-from gpudoctor.model.reading.edits import insert_after, replace_node
-from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.workload import scripts_given
 
 _WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", "scipy.io.", "pyarrow.")
 """Loads whose result can be kept as it is."""

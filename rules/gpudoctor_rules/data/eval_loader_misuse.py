@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
-from gpudoctor.model.reading.cadence import settable
-from gpudoctor.model.reading.syntax import nodes
 
 _TOTAL = "Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full."
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
-from gpudoctor.model.reading.cadence import settable
-from gpudoctor.model.workload import scripts_given
 
 
 class NotShuffledRule(Rule):

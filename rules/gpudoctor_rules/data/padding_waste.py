@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
-from gpudoctor.model.reading.cadence import settable
 from gpudoctor.model.signs.source import Known, Source
-from gpudoctor.model.workload import scripts_given
 
 _TRAINER = "transformers.Trainer"
 

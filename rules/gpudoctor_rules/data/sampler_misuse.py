@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.source.syntax_edits import insert_before
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,8 +17,6 @@ from gpudoctor.model import (
     Remedy,
     Rule,
 )
-from gpudoctor.model.reading.cadence import settable
-from gpudoctor.model.reading.edits import insert_before
 from gpudoctor.model.signs.source import Script
 
 _REFERENCES = ("https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable, without
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -18,9 +20,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank, ranks_here
-from gpudoctor.model.reading.cadence import settable, without
 from gpudoctor.model.signs.configs import ConfigFile
-from gpudoctor.model.workload import scripts_given
 
 _MOST = 16
 """Processes that LLaMA-Factory's own examples use; beyond, disks are the limit."""

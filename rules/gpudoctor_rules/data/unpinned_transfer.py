@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -14,7 +15,6 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.workload import optional
 
 
 class UnpinnedTransferRule(Rule):

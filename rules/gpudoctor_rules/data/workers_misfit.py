@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.recorded_loaders import RUN
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,7 +16,6 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
-from gpudoctor.model.reading.recordings.written import RUN
 
 _MOST = 16
 """The optimisation summary's cap on workers of one loader."""

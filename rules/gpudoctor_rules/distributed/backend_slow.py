@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,8 +17,6 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.workload import scripts_given
 
 
 class BackendSlowRule(Rule):

@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, loop_node
+from gpudoctor.analysis.source.parallelism import DDP
+from gpudoctor.analysis.source.periodic_edits import own_lines
+from gpudoctor.analysis.source.syntax_edits import put_under
 from gpudoctor.model import Edit, ImportEdit
-from gpudoctor.model.reading.edits import put_under
-from gpudoctor.model.reading.parallel import DDP
-from gpudoctor.model.reading.program import bound_to, enclosing, loop_node
-from gpudoctor.model.reading.thinning import own_lines
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -16,7 +17,6 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.workload import scripts_given
 from gpudoctor_rules.distributed.micro_batches import held
 
 

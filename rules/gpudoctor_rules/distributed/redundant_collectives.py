@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import without
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -13,8 +15,6 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.reading.cadence import without
-from gpudoctor.model.workload import scripts_given
 
 _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""

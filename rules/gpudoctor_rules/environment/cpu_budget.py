@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
-from gpudoctor.model.reading.edits import replace_node
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.workload import scripts_given
 
 _OMP = "https://docs.pytorch.org/docs/stable/threading_environment_variables.html"
 _MOST_THREADS = 16

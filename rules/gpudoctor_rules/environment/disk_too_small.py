@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.host import Disk
-from gpudoctor.model.workload import optional
 
 _CLEARED = {
     "Hugging Face cache": ("hf cache ls   # huggingface-cli scan-cache before version 1", "HF_HOME"),

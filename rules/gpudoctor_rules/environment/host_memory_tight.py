@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional, read_workers
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.job import Profile
-from gpudoctor.model.workload import optional, read_workers
 
 GIB = 1 << 30
 

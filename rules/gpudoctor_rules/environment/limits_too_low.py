@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.workload import optional
 
 _FILES = 65536
 """Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
-from gpudoctor.model.workload import optional
 
 _TROUBLE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
 _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"

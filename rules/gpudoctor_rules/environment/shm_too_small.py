@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
-from gpudoctor.model.workload import optional
 
 GIB = 1 << 30
 _PER_WORKER = GIB // 4

@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import statement
+from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax_edits import insert_after
+from gpudoctor.analysis.source.syntax_places import bare_call, block, find, find_extent, remove, replace
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_after
-from gpudoctor.model.reading.places import bare_call, block, find, find_extent, remove, replace
-from gpudoctor.model.reading.program import statement
-from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Script
 
 _ACCUMULATION = "https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation"

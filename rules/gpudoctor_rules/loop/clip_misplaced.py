@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import insert_before
+from gpudoctor.analysis.source.syntax_places import bare_call, block, find, move_before
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_before
-from gpudoctor.model.reading.places import bare_call, block, find, move_before
 from gpudoctor.model.signs.source import Script
 
 _REFERENCES = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)

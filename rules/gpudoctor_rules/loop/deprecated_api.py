@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -18,7 +19,6 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.amounts import capitalised
-from gpudoctor.model.reading.places import lines_at
 from gpudoctor.model.signs.source import Call
 
 

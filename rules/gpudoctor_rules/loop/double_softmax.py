@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_places import find_extent, replace
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.places import find_extent, replace
 
 _CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
 _LOG_SOFTMAX = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html"

@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.syntax_edits import insert_after, insert_before
+from gpudoctor.analysis.source.syntax_places import find
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, ImportEdit, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_after, insert_before
-from gpudoctor.model.reading.places import find
-from gpudoctor.model.reading.program import enclosing
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.workload import scripts_given
 
 _MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
 _NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import bound_to
+from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
-from gpudoctor.model.reading.places import find
-from gpudoctor.model.reading.program import bound_to
 
 _TORCH = "https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html"
 _TRAINER = "https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints"

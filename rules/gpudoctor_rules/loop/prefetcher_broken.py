@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import insert_after, insert_before, replace_node
+from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_after, insert_before, replace_node
-from gpudoctor.model.reading.places import find_extent
 
 _RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html"
 _STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"

@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import insert_after
+from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_after
-from gpudoctor.model.reading.places import find_extent
 
 
 class SeedlessRule(Rule):

@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import statement
+from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.source.syntax_places import alone, find
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_after, replace_node
-from gpudoctor.model.reading.places import alone, find
-from gpudoctor.model.reading.program import statement
-from gpudoctor.model.reading.syntax import segment
-from gpudoctor.model.workload import scripts_given
 
 _REFERENCES = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
 

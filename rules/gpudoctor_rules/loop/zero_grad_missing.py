@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import nodes, segment
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
-from gpudoctor.model.reading.syntax import nodes, segment
-from gpudoctor.model.workload import scripts_given
 
 
 class ZeroGradMissingRule(Rule):

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,8 +17,6 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from gpudoctor.analysis.source.declared_settings import Written
+from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Edit, Finding, Patient, SourceSpan, Unavailable
-from gpudoctor.model.reading.written import Written
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice, JobMemory
-from gpudoctor.model.workload import optional
 from gpudoctor_rules.config.placing import entry_at, keyword_at, quoted
 
 KEYS = {

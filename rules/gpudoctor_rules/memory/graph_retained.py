@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import nodes, segment
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
-from gpudoctor.model.reading.syntax import nodes, segment
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.workload import scripts_given
 from gpudoctor_rules.memory import retained
 
 _REFERENCES = (

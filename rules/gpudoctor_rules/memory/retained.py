@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.steady_run import script_at
+from gpudoctor.analysis.source.retention import Keep, Keeping, keeping_at
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy
-from gpudoctor.model.reading.keeping import Keep, Keeping, keeping_at
-from gpudoctor.model.reading.recordings.judged import script_at
 
 
 def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) -> Iterator[Remedy]:

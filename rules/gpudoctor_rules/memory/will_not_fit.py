@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memory_forecasts import change_words, command
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -14,7 +15,6 @@ from gpudoctor.model import (
     Rule,
 )
 from gpudoctor.model.amounts import size
-from gpudoctor.model.reading.forecasts import change_words, command
 from gpudoctor.model.signs.memory import Holds, JobMemory, Projection
 from gpudoctor_rules.memory.fields import answer, edits
 

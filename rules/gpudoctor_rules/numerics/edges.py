@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.steady_run import script_at
+from gpudoctor.analysis.source.syntax import nodes, segment
+from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model import Edit, Finding, Patient
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.recordings.judged import script_at
-from gpudoctor.model.reading.syntax import nodes, segment
 from gpudoctor.model.signs.source import Script
 
 _CLAMPS = {

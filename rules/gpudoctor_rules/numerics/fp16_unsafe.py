@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.declared_settings import add_keyword, from_keyword
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
+from gpudoctor.analysis.workload import optional, scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,11 +19,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.setups import deepspeed_configs, training_arguments
-from gpudoctor.model.reading.written import add_keyword, from_keyword
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.workload import optional, scripts_given
 
 AMPERE = (8, 0)
 """Compute capability from which cards have bf16."""

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,8 +17,6 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.workload import scripts_given
 
 MIDDLES = {
     "adam": ("1e-3", "from scratch 1e-4 to 1e-3"),

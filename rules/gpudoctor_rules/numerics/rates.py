@@ -2,9 +2,9 @@
 
 import ast
 
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Edit, Patient
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.workload import scripts_given
 
 _LOWER = 10.0
 

@@ -4,11 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.source.syntax_places import alone, block, find_extent, remove
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.reading.edits import insert_after, replace_node
-from gpudoctor.model.reading.places import alone, block, find_extent, remove
-from gpudoctor.model.reading.syntax import segment
-from gpudoctor.model.workload import scripts_given
 
 
 class WeightsFrozenRule(Rule):

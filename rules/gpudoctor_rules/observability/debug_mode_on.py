@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -17,9 +19,7 @@ from gpudoctor.model import (
     Rule,
     TextEdit,
 )
-from gpudoctor.model.reading.syntax import segment
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.workload import scripts_given
 
 OFF = {
     "torch.autograd.set_detect_anomaly": "False",

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.trainer_engines import engine_setting
+from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
-from gpudoctor.model.reading.engine_periods import period_for, transformers_period
-from gpudoctor.model.reading.recordings.engines import engine_setting
-from gpudoctor.model.reading.thinning import thinned
-from gpudoctor.model.workload import scripts_given
 from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 500

@@ -3,6 +3,10 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable, without
+from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -15,10 +19,6 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.reading.cadence import settable, without
-from gpudoctor.model.reading.passes import function_of
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.workload import scripts_given
 
 _STEPS = {
     "sync": "Delete the fsync: the operating system writes the file within seconds, and at close.",

@@ -3,6 +3,15 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.trainer_engines import engine_setting
+from gpudoctor.analysis.source.call_frequency import option_of, step_period
+from gpudoctor.analysis.source.control_flow import enclosing, loop_node
+from gpudoctor.analysis.source.loop_counters import Counter, counter_at
+from gpudoctor.analysis.source.periodic_edits import events_at, own_lines, thinned
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import put_under
+from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -14,16 +23,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
-from gpudoctor.model.reading.cadence import option_of, step_period
-from gpudoctor.model.reading.edits import put_under
-from gpudoctor.model.reading.engine_periods import period_for, transformers_period
-from gpudoctor.model.reading.passes import Counter, counter_at
-from gpudoctor.model.reading.program import enclosing, loop_node
-from gpudoctor.model.reading.recordings.engines import engine_setting
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.thinning import events_at, own_lines, thinned
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.workload import scripts_given
 from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 50

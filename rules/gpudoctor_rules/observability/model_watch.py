@@ -3,6 +3,10 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -16,11 +20,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.reading.cadence import settable
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.thinning import thinned
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.workload import scripts_given
 
 EVERY = 1000
 """wandb's own default for `log_freq`."""

@@ -3,6 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import bound_to
+from gpudoctor.analysis.source.periodic_context import entered_seldom
+from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -16,12 +21,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.model.reading.entering import entered_seldom
-from gpudoctor.model.reading.program import bound_to
-from gpudoctor.model.reading.syntax import nodes
-from gpudoctor.model.reading.thinning import thinned
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.workload import scripts_given
 
 PERIOD = 500
 """Steps between two measurements that still cost nothing (the catalogue's S4)."""

@@ -1,7 +1,7 @@
 """The remedy of what a framework's loop does too often: the setting that says how often."""
 
+from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES
 from gpudoctor.model import Applicability, Edit, Effort, Remedy
-from gpudoctor.model.reading.engine_periods import FIELDS, OVERRIDES
 
 
 def by_setting(code: str, setting: tuple[str, str], kind: str, every: int, edits: tuple[Edit, ...]) -> Remedy:

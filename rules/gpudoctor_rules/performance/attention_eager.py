@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -17,8 +19,6 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.workload import scripts_given
 
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
 _CALL = (

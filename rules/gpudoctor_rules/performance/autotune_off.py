@@ -3,6 +3,9 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -17,10 +20,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.reading.edits import insert_after, replace_node
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Script
-from gpudoctor.model.workload import scripts_given
 
 _LINE = "torch.backends.cudnn.benchmark = True"
 

@@ -3,6 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import loop_node, statement
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import insert_after
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -17,13 +23,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.reading.edits import insert_after
-from gpudoctor.model.reading.precision import TRAINING_ARGUMENTS
-from gpudoctor.model.reading.program import loop_node, statement
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.syntax import nodes
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.workload import scripts_given
 
 
 class CompileOffRule(Rule):

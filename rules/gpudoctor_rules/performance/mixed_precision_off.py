@@ -3,6 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.tf32 import tf32_settings
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -19,14 +24,9 @@ from gpudoctor.model import (
     TextEdit,
     Unavailable,
 )
-from gpudoctor.model.devices import lowest_capability
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.programs import Program, training_programs
-from gpudoctor.model.reading.tf32 import tf32_settings
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
-from gpudoctor.model.workload import scripts_given
 
 _AMPERE = (8, 0)
 _GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"

@@ -3,6 +3,11 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.tf32 import Tf32Setting, tf32_settings
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -17,11 +22,6 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.reading.edits import replace_node
-from gpudoctor.model.reading.program import enclosing
-from gpudoctor.model.reading.programs import training_programs
-from gpudoctor.model.reading.tf32 import Tf32Setting, tf32_settings
-from gpudoctor.model.workload import scripts_given
 
 _ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}
 

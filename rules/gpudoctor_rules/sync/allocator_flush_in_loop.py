@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import without
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, TextEdit
-from gpudoctor.model.reading.cadence import without
-from gpudoctor.model.workload import scripts_given
 
 
 class AllocatorFlushInLoopRule(Rule):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.call_frequency import without
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
-from gpudoctor.model.reading.cadence import without
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.workload import scripts_given
 
 
 class ExplicitSynchronizeRule(Rule):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.steering_reads import steers
+from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, SourceSpan
-from gpudoctor.model.reading.places import lines_at
-from gpudoctor.model.reading.steering import steers
-from gpudoctor.model.workload import scripts_given
 
 _EVERY = 50
 """Steps between reads: a reader of curves sees no difference, and a wait every 50 steps costs 1/50."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.trainer_periods import period_for
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
-from gpudoctor.model.reading.engine_periods import period_for
-from gpudoctor.model.reading.thinning import thinned
-from gpudoctor.model.workload import scripts_given
 
 EVERY = 10
 """Steps between two metrics: the catalogue's S4."""

@@ -8,9 +8,9 @@ import sys
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps
 
+from gpudoctor.analysis.run.sampled_gpus import cards
 from gpudoctor.cli import main
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.model.reading.recordings.cards import cards
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.hardware.hot import Hot
 from gpudoctor_checks.hardware.pcie_degraded import PcieDegraded

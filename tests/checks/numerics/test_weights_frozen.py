@@ -7,8 +7,8 @@ from probed import run_script
 from recordings import make_process, make_recording, make_steps, record
 from scripts import healthy_scripts, script_patient, sick_scripts
 
+from gpudoctor.analysis.run.untrained_models import forgotten
 from gpudoctor.model import Applicability, Confidence, Severity
-from gpudoctor.model.reading.recordings.bystanders import forgotten
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen

@@ -4,11 +4,11 @@ import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import read_script
 
+from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
+from gpudoctor.analysis.workload import read_workers
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Confidence
-from gpudoctor.model.reading.recordings.written import loaders_as_run
 from gpudoctor.model.signs.source import Known, Unknown
-from gpudoctor.model.workload import read_workers
 from gpudoctor.testing import examine, make_host, make_patient, prescribe
 
 REGISTRY = load_registry()

@@ -114,7 +114,7 @@ def test_forked_workers_belong_to_their_process(tmp_path):
         "    pids.append(pid)\n" + IDLE
     )
     with training(tmp_path, "train.py", text) as child:
-        from gpudoctor.vitals.process.family import workers_of
+        from gpudoctor.vitals.process.process_tree import workers_of
 
         workers = workers_of(child.pid, [child.pid])
         try:

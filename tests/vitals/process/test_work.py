@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.family import Member
+from gpudoctor.vitals.process.process_tree import Member
 from gpudoctor.vitals.process.ranks import WatchedRank
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

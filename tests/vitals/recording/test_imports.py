@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
-from gpudoctor.model.reading.recordings.steady import steady
 from gpudoctor.vitals.recording import open_recording
 from gpudoctor.vitals.recording.intervals import covered, union, without
 

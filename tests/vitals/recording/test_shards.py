@@ -5,7 +5,7 @@ import math
 import pytest
 from recordings import make_process, make_steps, record
 
-from gpudoctor.model.reading.recordings.curves import norm_curve
+from gpudoctor.analysis.run.curves import norm_curve
 from gpudoctor.vitals.recording.shards import whole_norms
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from programs import call_names, read_main, training
 
-from gpudoctor.model.limits import Limit
+from gpudoctor.model.read_limits import Limit
 from gpudoctor.vitals.source import read_source
 
 

@@ -1,0 +1,89 @@
+"""Other processes on the machine's CPUs: what they took of them beside the run, and when."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import fmean, median
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.run_numbers import started, steady_window
+from gpudoctor.model.signs.recording import Process, Recording
+
+_FULL = 0.9
+"""Busy share of all CPUs from which on who wants one waits for it."""
+_MUCH = 0.15
+"""Share of all CPUs that others take; less is what any machine does beside."""
+_LEAST = 5
+"""Samples, one a second."""
+_PART = 0.25
+"""Share of the samples with a crowd from which on it bears on the run's times."""
+_AROUND = 2
+"""Samples before and after one that smooth it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """Others that kept the CPUs busy while the run wanted them."""
+
+    others: float
+    """CPUs that they took, the median over the samples with a crowd."""
+    share: float
+    """Share of steady state with a crowd."""
+    cpus: int
+    """Of so many."""
+    later: float
+    """How much larger that share is in the second half than in the first."""
+    times: Sequence[float]
+    """Seconds on the machine's clock..."""
+    got: Sequence[float]
+    """...and CPUs that the run got then; without a crowd, those that it gets when nobody else wants them."""
+
+    def got_at(self, t: float) -> float:
+        """CPUs that the run got around a time."""
+        at = min(bisect_left(self.times, t), len(self.times) - 1)
+        return fmean(self.got[max(0, at - _AROUND) : at + _AROUND + 1])
+
+
+@once
+def crowd(recording: Recording) -> Crowd | None:
+    """None where CPUs were idle, where the run itself took them, or where nobody can tell.
+
+    On a machine of which the run may use some CPUs only, how busy all are says nothing of those.
+    """
+    facts, machine = recording.machine_facts, recording.machine
+    cpus = facts.get("cpus")
+    if not isinstance(cpus, int) or facts.get("machine_cpus", cpus) != cpus or len(recording.nodes) > 1:
+        return None
+    begin, end = steady_window(recording)
+    columns = (machine.column(name) for name in ("t", "cpu", "tree_cpu"))
+    rows = [row for row in zip(*columns, strict=False) if begin <= row[0] <= end and all(map(isfinite, row))]
+    if len(rows) < _LEAST:
+        return None
+    full = [busy >= _FULL * cpus and busy - mine >= _MUCH * cpus for _, busy, mine in rows]
+    share = fmean(full)
+    if share < _PART or sum(full) < _LEAST:
+        return None
+    alone = [mine for crowded, (_, _, mine) in zip(full, rows, strict=True) if not crowded]
+    usual = median(alone) if alone else 0.0
+    others = median(busy - mine for crowded, (_, busy, mine) in zip(full, rows, strict=True) if crowded)
+    return Crowd(
+        others=min(others, float(cpus)),
+        share=share,
+        later=fmean(full[len(full) // 2 :]) - fmean(full[: len(full) // 2]),
+        cpus=cpus,
+        times=tuple(row[0] for row in rows),
+        got=tuple(mine if crowded else usual for crowded, (_, _, mine) in zip(full, rows, strict=True)),
+    )
+
+
+def fairness(recording: Recording, process: Process, ends: Sequence[float]) -> list[float]:
+    """By the end of each step: CPUs that the run got then over those it got on average; ones in no crowd.
+
+    A step's seconds times that are what it would have taken had it been served evenly.
+    """
+    found, begun = crowd(recording), started(recording)
+    usual = fmean(found.got) if found is not None else 0.0
+    if found is None or begun is None or not usual:
+        return [1.0] * len(ends)
+    return [found.got_at(end + process.wall - begun) / usual for end in ends]

@@ -1,0 +1,74 @@
+"""What had grown before a loss or a gradient that is no number: over the whole run, or in its last readings."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from gpudoctor.analysis.run.curves import (
+    Curve,
+    explosion,
+    loss_curve,
+    norm_curve,
+    numerics,
+    step_of,
+)
+from gpudoctor.model.signs.recording import Process
+
+_NEAR = 2
+"""Steps before the bad one in which a reading tells of it."""
+_FEW = 8
+"""Readings from which on a curve has a usual value to compare its last ones with."""
+_LAST = 3
+"""Readings just before the bad step: a run that explodes does so within a few steps, however long it is."""
+
+
+def grew(process: Process, step: int, grown: float, moved: float) -> str:
+    """What had grown before a step whose loss or gradient is no number, as a clause; "" where nothing had.
+
+    `grown`: factor by which the loss or the gradients' norm rose, over the run or in its last readings.
+    `moved`: length of one update of plain SGD, its rate times the norm.
+    """
+    for name, curve in (("the norm of the gradients", norm_curve(process)), ("the loss", loss_curve(process))):
+        before = _before(curve, step)
+        whole = explosion(before)
+        if whole is not None and whole[0] >= grown:
+            return f"{name} had grown {whole[0]:.3g} times before"
+        times = _sudden(before.values)
+        if times >= grown:
+            return f"{name} had grown {times:.3g} times in the few steps before"
+    update = _update(process, step)
+    if update is None or update[0] * update[1] < moved:
+        return ""
+    rate, norm = update
+    return (
+        f"the update before it moved the weights by {rate * norm:.2g}: "
+        f"a rate of {rate:.2g} times a gradient of norm {norm:.2g}"
+    )
+
+
+def readings_before(process: Process, step: int) -> int:
+    """How many readings of the loss and of the gradients' norm there are before a step."""
+    return sum(len(_before(curve, step)) for curve in (norm_curve(process), loss_curve(process)))
+
+
+def _sudden(values: Sequence[float]) -> float:
+    """How far the last reading is above the usual one before it; 0 where there is nothing to compare with."""
+    usual = median(values[:-_LAST]) if len(values) >= _FEW else values[0] if len(values) > 1 else 0.0
+    # Once nearly everything is learned, a hard batch has many times the usual loss, and is no growth.
+    return values[-1] / usual if usual > 0 and values[-1] >= median(values[:5]) else 0.0
+
+
+def _before(curve: Curve, step: int) -> Curve:
+    kept = [(at, value) for at, value in zip(curve.steps, curve.values, strict=True) if at < step]
+    return Curve(steps=tuple(at for at, _ in kept), values=tuple(value for _, value in kept))
+
+
+def _update(process: Process, step: int) -> tuple[float, float] | None:
+    """Rate of plain SGD and norm of the gradients, as it got them, in an update just before a step."""
+    made = process.last("optimizer")
+    rate = made.get("lr") if made is not None and made.get("name") == "SGD" else None
+    norms = [
+        item.get("norm") for item in numerics(process, "norms") if step - _NEAR <= step_of(item) < step
+    ]  # ours, read after any clipping
+    if not isinstance(rate, int | float) or not norms or not isinstance(norms[-1], int | float):
+        return None
+    return float(rate), float(norms[-1])

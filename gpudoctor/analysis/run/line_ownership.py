@@ -1,0 +1,401 @@
+"""Whose doing is the time that no hook claimed? The user's lines, told apart by what stands on them.
+
+The hooks charge a call to its phase; what a line does before and after (formatting the values that it logs,
+walking over the samples of a metric) is `other`, and one ailment all the same. A hook's site on the same
+statement tells it without the source; where there is a source, its syntax tells more.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.analysis.run.inner_loops import makes_passes, on_tensors
+from gpudoctor.analysis.run.line_costs import LineCost, Place, Site, lines, sites, ways
+from gpudoctor.analysis.run.recorded_statements import (
+    calls_on,
+    extent,
+    inner_loop,
+    statement_at,
+    statements_on,
+)
+from gpudoctor.analysis.run.rollouts import playing_part, plays
+from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, Effect, effect
+from gpudoctor.analysis.run.steady_run import Run, script_at, source_of
+from gpudoctor.analysis.run.steady_state import OTHER, Steady
+from gpudoctor.analysis.run.trainer_engines import engine_of
+from gpudoctor.analysis.source.metrics import is_metric
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.source import Call, Script
+
+SAMPLE_READS = 4.0
+"""Reads a step from one line that make it a walk over the samples of a batch."""
+_PHASES = (OTHER, "sync")
+_STEP = frozenset({"forward", "backward", "optimizer"})
+_BACKWARD = "backward"
+_HISTOGRAMS = frozenset(
+    {"add_histogram", "add_histogram_raw", "Histogram", "histogram", "histc", "bincount", "np_histogram",
+     "report_histogram", "log_histogram_3d", "hist"}
+)  # fmt: skip
+_OPEN, _AGAIN = "open", 3
+"""The site of a file that is opened for writing, and in how many steps it is so at least."""
+_DRAWS = frozenset({"log_prob", "rsample", "entropy"})
+"""Methods of distributions alone: what a policy or a latent variable is trained by."""
+_READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
+_SAMPLES = re.compile(
+    r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*"
+)
+_PLAYS = re.compile(r"\benv\w*\.|\.(step|sample|act|select_action|reset)\(")
+_WEIGHTS = re.compile(r"\.(named_)?parameters\(\)|\.state_dict\(\)\.(items|values)\(\)")
+_STATISTICS = re.compile(
+    r"\b(mean|std|var|quantile|norm|median|min|max|histc|histogram|kurtosis|svd\w*|matrix_rank)\("
+)
+_OUT_OF_GRAPH = re.compile(r"\.(item|tolist|numpy|cpu|detach)\(|\.data\b|\.grad\b")
+_CHANGES = re.compile(r"\w_\(|\.(data|grad)\s*([-+*/]?=)[^=]|requires_grad|backward\(|setattr\(")
+_LOSS = re.compile(r"loss|criter|objective|penalt\w{0,40}_term", re.IGNORECASE)
+
+
+class Owner(Enum):
+    """Who has to answer for a line."""
+
+    METRICS = "metrics"
+    HISTOGRAMS = "histograms"
+    LOGGING = "logging"
+    FLUSHING = "flushing"
+    SAVING = "checkpoint"
+    COLLECTING = "collecting"
+    PROFILING = "profiler"
+    EVALUATION = "evaluation"
+    COMMUNICATION = "collective"
+    COMPUTE = "compute"
+    """The loss and what leads to it, and how the passes are called: the job itself."""
+    PLAYING = "playing"
+    """An environment is stepped, or acted in: the job itself, too."""
+    ENGINE = "engine"
+    """A framework's own loop, which one line of the user's starts."""
+    NOBODY = "nobody"
+    """Nothing explains it."""
+
+
+_OF_PHASE = {
+    "logging": Owner.LOGGING, "checkpoint": Owner.SAVING, "profiler": Owner.PROFILING,
+    "evaluation": Owner.EVALUATION, "collective": Owner.COMMUNICATION,
+}  # fmt: skip
+_SHARED = (Owner.NOBODY, Owner.COMPUTE, Owner.METRICS)
+"""Owners of lines that a rollout and an update may share: their time goes by the caller."""
+_ONE_CURE = (Owner.METRICS, Owner.HISTOGRAMS, Owner.LOGGING, Owner.SAVING)
+"""Owners whose work is done less often by calling its function less often."""
+_ENOUGH, _ENOUGH_ALONE = 0.2, 0.05
+"""Of what nothing explains in a function, the part that a known work must have to answer for all of it; less is
+enough where the function is called for its effect alone."""
+THE_JOB = (Owner.COMPUTE, Owner.PLAYING)
+"""Those whose time is the training's own work, though no hook knows it."""
+_PARALLELISM = "parallelism."
+"""What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
+
+
+_BY_EFFECT = {
+    Effect.FLUSHES: Owner.FLUSHING, Effect.WRITES: Owner.LOGGING, Effect.SAVES: Owner.SAVING,
+    Effect.COLLECTS: Owner.COLLECTING,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedLine:
+    """A line of the user's in the time that no hook claimed."""
+
+    place: Place
+    owner: Owner
+    share: float
+    """Of step time (0..1): the phase's measured time, told apart by the samples that fell on its lines."""
+
+
+def owned(patient: Patient, run: Run) -> tuple[OwnedLine, ...]:
+    """The lines of `other` and `sync` on the rank that spends most there, dearest first.
+
+    Reads of device tensors that hooks measured belong to `sync`; of that phase only the lines that something
+    else answers for are told here.
+    """
+    key = ("owned lines", source_of(patient) is not None)
+    if key not in run.recording.memory:
+        run.recording.memory[key] = _owned(patient, max(run.states, key=lambda state: state.share(OTHER)))
+    found: tuple[OwnedLine, ...] = run.recording.memory[key]
+    return found
+
+
+def share_of(patient: Patient, run: Run, *owners: Owner) -> float:
+    """Share of step time of the lines of these owners."""
+    return sum(item.share for item in owned(patient, run) if item.owner in owners)
+
+
+def lines_of(patient: Patient, run: Run, *owners: Owner, least: float = 0.1, most: int = 4) -> list[Place]:
+    """Their places, dearest first: those with at least a tenth of the owners' time."""
+    found = [item for item in owned(patient, run) if item.owner in owners]
+    total = sum(item.share for item in found)
+    return [item.place for item in found if item.share >= least * total][:most]
+
+
+def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
+    sampled = lines(state.process)
+    loops = {(path, line) for path, line in _engine_lines(sampled) if not _makes_steps(patient, path, line)}
+    started = engine_of(state.process)[1]
+    if started is not None:
+        loops.add((started.path, started.line))
+    machinery = _machinery(sampled)
+    found: list[OwnedLine] = []
+    for phase in _PHASES:
+        inside = [item for item in sampled if item.phase == phase]
+        total = sum(item.samples for item in inside)
+        if not total:
+            continue
+        scale = state.share(phase) / total
+        hooked = _hooked(state)
+        for item in inside:
+            here = (item.place.path, item.place.line)
+            owner = Owner.ENGINE if here in loops else _owner(patient, item, hooked, state)
+            if owner is Owner.NOBODY and here in machinery:
+                owner = Owner.COMPUTE
+            share = item.samples * scale
+            if owner in _SHARED and (part := playing_part(patient, state.process, item)) > 0:
+                found.append(OwnedLine(place=item.place, owner=Owner.PLAYING, share=part * share))
+                share *= 1 - part
+            if share > 0 and (phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE, Owner.ENGINE)):
+                found.append(OwnedLine(place=item.place, owner=owner, share=share))
+    return tuple(sorted(_of_one_cure(patient, state, found), key=lambda item: -item.share))
+
+
+def _of_one_cure(patient: Patient, state: Steady, found: Sequence[OwnedLine]) -> list[OwnedLine]:
+    """The lines, those that nothing explains given to the work of the function that they are in or called from.
+
+    A function that draws, formats and writes has one cure, to be called less often: its time is one cost.
+    """
+    works = _works(patient, state, found)
+    known = ways(state.process)
+    moved: list[OwnedLine] = []
+    for item in found:
+        owner = item.owner
+        if owner is Owner.NOBODY:
+            place = item.place
+            found_ways = [way for phase in _PHASES for way in known.get((phase, place.path, place.line), ())]
+            callers = max(found_ways, key=lambda way: way.samples).callers if found_ways else ()
+            around = ((one.path, one.function) for one in (place, *callers))
+            owner = next((works[one] for one in around if one in works), owner)
+        moved.append(OwnedLine(place=item.place, owner=owner, share=item.share))
+    return moved
+
+
+def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[tuple[str, str], Owner]:
+    """Functions that are no part of a step's passes, and the ailment that they work for."""
+    passes = [item.place for item in lines(state.process) if item.phase in _STEP]
+    for (phase, *_), some in ways(state.process).items():
+        passes += [place for way in some for place in way.callers if phase in _STEP]
+    steps = {(place.path, place.function) for place in passes}
+    shares: dict[tuple[str, str], dict[Owner, float]] = {}
+
+    def add(place: Place, owner: Owner, share: float) -> None:
+        here = shares.setdefault((place.path, place.function), {})
+        here[owner] = here.get(owner, 0.0) + share
+
+    for item in found:
+        add(item.place, item.owner, item.share)
+    for site in sites(state.process):
+        if (
+            site.phase in _OF_PHASE
+            and site.steps >= _AGAIN
+            and not by_parallelism(site)
+            and state.whole_seconds
+        ):
+            add(site.place, _OF_PHASE[site.phase], site.seconds / state.whole_seconds)
+    works: dict[tuple[str, str], Owner] = {}
+    for function, here in shares.items():
+        known = {owner: share for owner, share in here.items() if owner in _ONE_CURE}
+        if function in steps or not function[1] or function[1] == "<module>" or not known:
+            continue
+        owner = max(known, key=lambda one: known[one])
+        enough = _ENOUGH_ALONE if _for_its_effect(patient, state, function) else _ENOUGH
+        if known[owner] >= enough * here.get(Owner.NOBODY, 0.0):
+            works[function] = owner
+    return works
+
+
+def _for_its_effect(patient: Patient, state: Steady, function: tuple[str, str]) -> bool:
+    """Whether nobody uses what a function returns; False without the source."""
+    here = {
+        (item.phase, item.place.path, item.place.line) for item in lines(state.process)
+        if (item.place.path, item.place.function) == function
+    }  # fmt: skip
+    callers = {way.callers[0] for key, some in ways(state.process).items() if key in here for way in some}
+    called = [statement_at(script_at(patient, place.path), place.line) for place in callers]
+    return bool(called) and all(isinstance(whole, ast.Expr) for whole in called)
+
+
+def _engine_lines(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
+    """Lines under which whole steps are made: forward, backward and optimizer all fall on one."""
+    seen: dict[tuple[str, int], set[str]] = {}
+    for item in sampled:
+        seen.setdefault((item.place.path, item.place.line), set()).add(item.phase)
+    return {place for place, phases in seen.items() if phases >= _STEP}
+
+
+def _makes_steps(patient: Patient, path: str, line: int) -> bool:
+    """Whether a step is written out on a line, and not called from it: `loss.backward(); optimizer.step()`."""
+    script = script_at(patient, path)
+    return script is not None and any(
+        call.method == _BACKWARD for whole in statements_on(script, line) for call in calls_on(script, whole)
+    )
+
+
+def _machinery(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
+    """Lines that spend most of their time in a pass or in the optimizer: the rest is how these are called."""
+    inside: dict[tuple[str, int], float] = {}
+    for item in sampled:
+        if item.phase in _STEP or item.phase == OTHER:
+            here = (item.place.path, item.place.line)
+            inside[here] = inside.get(here, 0.0) + (-item.samples if item.phase == OTHER else item.samples)
+    return {here for here, more in inside.items() if more > 0}
+
+
+def _hooked(state: Steady) -> Mapping[str, list[Site]]:
+    """Sites by file."""
+    found: dict[str, list[Site]] = {}
+    for site in sites(state.process):
+        if not site.whole:
+            found.setdefault(site.place.path, []).append(site)
+    return found
+
+
+def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], state: Steady) -> Owner:
+    script = script_at(patient, item.place.path)
+    whole = statement_at(script, item.place.line) if script is not None else None
+    first, last = extent(whole) if whole is not None else (item.place.line, item.place.line)
+    here = [site for site in hooked.get(item.place.path, ()) if first <= site.place.line <= last]
+    if script is not None and whole is not None and watches_weights(script, whole):
+        return Owner.HISTOGRAMS
+    by_hook = _by_hook(here, state)
+    trains = _makes_steps(patient, item.place.path, item.place.line)
+    walks = script is None or whole is None or _walks(script, whole)
+    if by_hook is Owner.METRICS and (trains or not walks):
+        by_hook = None
+    writes = Owner.LOGGING if any(map(opens_files, here)) else Owner.NOBODY
+    if by_hook is not None or script is None:
+        return by_hook or writes
+    if writes is Owner.NOBODY and plays(patient, item.place.path, item.place.line):
+        return Owner.PLAYING
+    owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
+    found = next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
+    if found in (Owner.NOBODY, Owner.COMPUTE) and writes is not Owner.NOBODY and not trains:
+        return writes
+    return (
+        Owner.COMPUTE if trains and found is Owner.METRICS else found
+    )  # `loss.backward(); total += loss.item()`
+
+
+def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
+    """Who answers by the hooks' sites on the statement; many reads a step are a metric's."""
+    owners = [_OF_PHASE[site.phase] for site in here if site.phase in _OF_PHASE and not by_parallelism(site)]
+    if owners:
+        return owners[0]
+    every = state.steps + state.warm_up_steps
+    if any(site.phase == "sync" and site.calls >= SAMPLE_READS * max(1, every) for site in here):
+        return Owner.METRICS
+    if any(site.phase == "sync" and COLLECTS.match(site.what.rpartition(".")[2]) for site in here):
+        return Owner.COLLECTING
+    return None
+
+
+def _by_syntax(script: Script, whole: ast.stmt) -> Owner:
+    calls = calls_on(script, whole)
+    methods = {call.method for call in calls}
+    if methods & _HISTOGRAMS:
+        return Owner.HISTOGRAMS
+    if any(map(is_metric, calls)) or (methods & _READS and over_samples(script, whole)):
+        return Owner.METRICS
+    done = effect(calls)
+    if done is not None:
+        return _BY_EFFECT[done]
+    return Owner.COMPUTE if _computes(script, whole, calls) else Owner.NOBODY
+
+
+def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
+    """Whether a statement works on the loss, makes a pass, or calls torch.
+
+    In a Python loop of its own function's only where the passes themselves are made in that loop, one after the
+    other (inner steps of meta-learning, a rollout, a decoder), and not one for each sample of a batch.
+    """
+    loop = inner_loop(script, whole)
+    if loop is not None:
+        passes = makes_passes(script, loop) and not over_samples(script, whole)
+        return passes and all(on_tensors(script, call) for call in calls)
+    if any(call.method in _DRAWS for call in calls):
+        return True
+    if any(call.method == _BACKWARD or _calls_module(call) for call in calls):
+        return True
+    if any(call.name.startswith(("torch.nn.functional.", "torch.autograd.")) or _LOSS.search(call.name)
+           for call in calls):  # fmt: skip
+        return True
+    targets = [ast.unparse(target) for target in getattr(whole, "targets", ())]
+    return any(_LOSS.search(target) for target in targets) and any(
+        call.name.startswith("torch.") or call.receiver_type == "torch.Tensor" for call in calls
+    )
+
+
+def _calls_module(call: Call) -> bool:
+    return call.method == "__call__" and (call.receiver_type or "").startswith("torch.nn.")
+
+
+def over_samples(script: Script, whole: ast.stmt) -> bool:
+    """Whether a statement stands in, or is, a Python loop over the samples of a batch."""
+    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
+    return isinstance(loop, ast.For) and bool(_SAMPLES.search(ast.unparse(loop.iter)))
+
+
+def _walks(script: Script, whole: ast.stmt) -> bool:
+    """Whether a statement that reads many values walks over a batch; one that plays (`env.step`) does not."""
+    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
+    text = ast.unparse(loop if loop is not None else whole)
+    if _PLAYS.search(text):
+        return False
+    return isinstance(loop, ast.For) or any(isinstance(node, ast.comprehension) for node in ast.walk(whole))
+
+
+def watches_weights(script: Script, whole: ast.stmt) -> bool:
+    """Whether a statement stands in, or heads, a loop that takes statistics of all weights or gradients.
+
+    A loop that changes them (an average of the weights, clipping), or adds to the loss, is none.
+    """
+    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
+    if not isinstance(loop, ast.For) or not _WEIGHTS.search(ast.unparse(loop.iter)):
+        return False
+    text = ast.unparse(ast.Module(body=loop.body, type_ignores=[]))
+    return bool(_STATISTICS.search(text) and _OUT_OF_GRAPH.search(text)) and not _CHANGES.search(text)
+
+
+def waits_otherwise(what: str) -> bool:
+    """Whether a site in `sync` waits for something else than a value: a cache, garbage, the whole device."""
+    return collects(what) or what.endswith("synchronize")
+
+
+def by_parallelism(site: Site) -> bool:
+    """Whether a collective is the parallelism's own work, which no line of the program can leave out."""
+    return site.what.startswith(_PARALLELISM)
+
+
+def watches(what: str) -> bool:
+    """Whether a site is a watcher of all weights."""
+    return what.endswith(".watch") or what.rpartition(".")[2] in _HISTOGRAMS
+
+
+def collects(what: str) -> bool:
+    """Whether a site empties a cache or collects garbage."""
+    return bool(COLLECTS.match(what.rpartition(".")[2]))
+
+
+def opens_files(site: Site) -> bool:
+    """Whether a site opens files for writing again and again: it writes, whatever its call is named."""
+    return site.what == _OPEN and site.steps >= _AGAIN
+
+
+def flushes(what: str) -> bool:
+    """Whether a site is a flush: it waits for the disk or the terminal, and writes nothing itself."""
+    return bool(FLUSHES.match(what.rpartition(".")[2]))

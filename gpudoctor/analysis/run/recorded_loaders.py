@@ -1,0 +1,94 @@
+"""What a recording has seen, where the source says it: the call that made a loader."""
+
+from dataclasses import replace
+
+from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.steady_run import processes, script_at, source_of, spot
+from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.recording import Record
+from gpudoctor.model.signs.source import Known, Value
+
+RUN = "in this run"
+"""Origin of a value that a recording shows and the source does not."""
+_RECORDED = {
+    "num_workers": "workers",
+    "pin_memory": "pin_memory",
+    "persistent_workers": "persistent",
+    "prefetch_factor": "prefetch",
+    "batch_size": "batch_size",
+}
+
+
+def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
+    """Every loader of the source; where a run was recorded, with the arguments that it had there.
+
+    A default may be overridden by an option that the source does not show, so the recording goes before it.
+    """
+    found = every_loader(patient.source)
+    records = [item for process in processes(patient) for item in process.of("loader")]
+    if not records:
+        return found
+    made: dict[int, Record] = {}
+    for item in records:
+        loader = written_loader(patient, place_of(item))
+        if loader is None:
+            continue
+        former = made.get(id(loader))
+        # One line may make several loaders: the one that trains counts, then the last.
+        if former is None or former.get("role") != "training" or item.get("role") == "training":
+            made[id(loader)] = item
+    return tuple(replace(loader, ran=_arguments(made.get(id(loader)))) for loader in found)
+
+
+def training_loaders(patient: Patient) -> tuple[Loader, ...]:
+    """The loaders of programs that train, as they ran; what ran need not be told from the source."""
+    found = loaders_as_run(patient)
+    return tuple(item for item in found if item.ran is not None or made_to_train(patient.source, item))
+
+
+def _arguments(item: Record | None) -> dict[str, Value]:
+    seen: dict[str, Value] = {}
+    for keyword, field in _RECORDED.items() if item is not None else ():
+        value = item.get(field) if item is not None else None
+        if isinstance(value, int) or field == "prefetch":
+            seen[keyword] = Known(value=value, origin=RUN)
+    return seen
+
+
+def written_loader(patient: Patient, place: Place | None) -> Loader | None:
+    """The call of the source that made the loader of a place; None where no source has it."""
+    source = source_of(patient)
+    if source is None or place is None:
+        return None
+    script = script_at(patient, spot(patient, place).path, place.path)
+    for loader in every_loader(source):
+        call = loader.call.node
+        if loader.script is script and call.lineno <= place.line <= (call.end_lineno or call.lineno):
+            return loader
+    return None
+
+
+def loader_spans(patient: Patient, place: Place | None) -> list[SourceSpan]:
+    """Where a loader was made, with the call's column where the source has it."""
+    made = written_loader(patient, place)
+    if made is not None:
+        return [made.call.span]
+    return [spot(patient, place)] if place is not None else []
+
+
+def loader_facts(
+    patient: Patient, place: Place | None, *keywords: str
+) -> tuple[tuple[str, float | int | str | bool], ...]:
+    """For a rule: whether an edit may set the keywords there, and the option that the workers come from."""
+    made = written_loader(patient, place)
+    if made is None:
+        return (("engine", False), ("settable", False))
+    option = made.workers.origin if isinstance(made.workers, Known) else ""
+    return (
+        ("engine", made.engine),
+        ("settable", made.settable(*keywords)),
+        ("option", option),
+        ("chosen", made.chosen("num_workers")),
+    )

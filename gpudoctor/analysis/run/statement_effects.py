@@ -1,0 +1,53 @@
+"""What a statement does beside computing, by its calls: it writes, flushes, saves or collects garbage."""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+from gpudoctor.analysis.run.recorded_statements import calls_on, statements_on
+from gpudoctor.model.signs.source import Call, Script
+
+_WRITES = re.compile(
+    r"^(print|pprint|write|writelines|writerow|writerows|log|log_dict|log_metrics?|add_scalars?|add_text|add_image|"
+    r"add_images|add_figure|info|warning|debug|error|critical|track|report_scalar|dump|dumps|to_csv|savetxt)$"
+)
+_SAVES = re.compile(r"^(save|save_file|save_model|save_pretrained|save_checkpoint|save_state|async_save)$")
+_ARITHMETIC = frozenset({"log"})
+FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
+COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
+
+
+class Effect(Enum):
+    """What is done."""
+
+    FLUSHES = "flushes"
+    WRITES = "writes"
+    SAVES = "saves"
+    COLLECTS = "collects"
+
+
+_BY_NAME = (
+    (FLUSHES, Effect.FLUSHES), (_WRITES, Effect.WRITES), (_SAVES, Effect.SAVES), (COLLECTS, Effect.COLLECTS),
+)  # fmt: skip
+
+
+def effect(calls: Iterable[Call]) -> Effect | None:
+    """The effect of a statement with these calls; None where none of them has one."""
+    known = [call for call in calls if not _arithmetic(call)]
+    for pattern, what in _BY_NAME:
+        if any(pattern.match(call.method) for call in known):
+            return what
+    return None
+
+
+def effect_at(script: Script, line: int) -> Effect | None:
+    """The effect of the statements on a line."""
+    found = (effect(calls_on(script, whole)) for whole in statements_on(script, line))
+    return next((one for one in found if one is not None), None)
+
+
+def _arithmetic(call: Call) -> bool:
+    """Whether a call that is named like one that writes is arithmetic: `torch.log`, `x.log()`."""
+    if call.method not in _ARITHMETIC:
+        return False
+    return call.name.startswith(("torch.", "numpy.", "math.")) and "tensorboard" not in call.name

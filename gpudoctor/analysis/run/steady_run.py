@@ -1,0 +1,356 @@
+"""What checks ask of a recording: is there one, is it long enough, what did a phase cost and where."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.job_facts import on_gpu, uses_device
+from gpudoctor.analysis.run.line_costs import (
+    Place,
+    Site,
+    by_line,
+    callers_of_modules,
+    lines,
+    relative,
+    sites,
+)
+from gpudoctor.analysis.run.run_numbers import gpu_use
+from gpudoctor.analysis.run.steady_state import Steady, steady
+from gpudoctor.model.amounts import duration as duration
+from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
+from gpudoctor.model.finding import Cost, Finding
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model.signs.recording import Process, Recording
+from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.unavailable import Unavailable
+
+LEAST_STEPS = 30
+"""Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
+_HARDLY_MORE = 1.05
+"""Backward passes a step, on average, of a training that makes one: the last of an epoch may have no step."""
+TRACED = "kineto"
+"""The origin of a recording made from a profiler's trace."""
+_LEAST_TRACED = 1
+"""The same for a profiler's trace: it holds every event of the one to six steps that somebody chose."""
+_FEWEST_STEPS = 5
+"""Steady steps before it is judged where one slow step more or less would not decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A recording that is long enough to judge shares of time."""
+
+    recording: Recording
+    states: tuple[Steady, ...]
+    """Steady states of the ranks that made steps, by rank."""
+
+    @property
+    def lead(self) -> Steady:
+        """The first rank with steps."""
+        return self.states[0]
+
+    def share(self, *phases: str) -> float:
+        """Share of step time in these phases, the median over ranks."""
+        return median(sum(state.share(phase) for phase in phases) for state in self.states)
+
+    @property
+    def traced(self) -> bool:
+        """Whether it comes from a profiler's trace: whole, and short."""
+        return self.recording.origin == TRACED
+
+    @property
+    def idle(self) -> float | None:
+        """Share of the time in which the device can have had nothing to do, the median over ranks; None without
+        its clock."""
+        known = [state.idle for state in self.states if state.idle is not None]
+        return median(known) if known else None
+
+    @property
+    def room(self) -> float | None:
+        """The same, or without its clock the share in which the driver saw no kernel."""
+        return self.idle if self.idle is not None else unused(self.recording)
+
+    @property
+    def blind(self) -> bool:
+        """Whether it uses a device, and nobody saw when that was idle: what a wait is worth is then unknown."""
+        return self.room is None and any(map(uses_device, self.recording.ranks))
+
+    def idle_in(self, *phases: str) -> float | None:
+        """Share of the time in which the device has nothing to do while the host is in these phases.
+
+        None where nobody saw both on one clock: a profiler's trace has them.
+        """
+        columns = [f"idle_{phase}" for phase in phases]
+        known = any(state.known(column) for state in self.states for column in columns)
+        return self.share(*columns) if known else None
+
+    def worth(self, share: float, *phases: str) -> float:
+        """What a share of the host's time can give back: no more than the device is idle, as far as that is
+        known; and no more than it is idle meanwhile, where a trace shows these phases beside its work."""
+        meanwhile = self.idle_in(*phases)
+        idle = self._idle_of_those_who_wait(*phases) if meanwhile is None else meanwhile
+        return share if idle is None else min(share, idle)
+
+    def _idle_of_those_who_wait(self, *phases: str) -> float | None:
+        """The room, but no rank's idle device pays for another one's waits: one rank may stand idle because it
+        is late, while the host of another one waits beside a device that has work.
+        """
+        pairs = [(sum(map(state.share, phases)), state.idle) for state in self.states if state.idle is not None]
+        if not phases or len(pairs) < 2:
+            return self.room
+        return median(min(waits, idle) for waits, idle in pairs)
+
+    def worth_with(self, share: float, column: str) -> float:
+        """The same of work whose cure takes the device's own time of a column as well."""
+        room = self.room
+        return share if room is None else min(share, room + self.share(column))
+
+    def per_step(self, column: str) -> float:
+        """Mean of a column a step, the median over ranks."""
+        return median(state.per_step(column) for state in self.states)
+
+    def events(self, column: str) -> int:
+        """Steps in which it happened, on the rank where it happened most."""
+        return max(state.events(column) for state in self.states)
+
+
+@once
+def unused(recording: Recording) -> float | None:
+    """Share of the steady time in which no kernel ran on the GPUs of a run, as the driver sampled it; None
+    where it was not, or models stood on the CPU."""
+    if not any(on_gpu(process) for process in recording.ranks):
+        return None
+    used = [gpu.utilization for gpu in gpu_use(recording) if gpu.utilization]
+    return max(0.0, 1.0 - max(used)) if used else None
+
+
+def recorded(patient: Patient) -> Recording | None:
+    """The recording; None where nothing was run."""
+    try:
+        return patient.recording
+    except Unavailable:
+        return None
+
+
+def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
+    """The recording, where it is long enough to judge; None where it is not, or nothing was run."""
+    recording = recorded(patient)
+    run = run_of(recording) if recording is not None else None
+    return run if run is not None and run.lead.steps >= _needed(run, least) else None
+
+
+def _needed(run: Run, least: float) -> float:
+    """Steps before a share is judged; a trend needs as many of a trace as of any recording."""
+    return _LEAST_TRACED if run.traced and least == LEAST_STEPS else least
+
+
+def judged_by_share(patient: Patient, limit: float, *phases: str) -> Run | None:
+    """The same, and a shorter recording in which one step does not decide whether phases take such a share.
+
+    Slow steps are few in a short run. The share (0..1) has to reach the limit without the step that is dearest
+    in these phases, or to stay below it with one step more that is spent in them alone.
+    """
+    run = judged(patient)
+    short = judged(patient, _FEWEST_STEPS) if run is None else None
+    if short is None:
+        return run
+    lead = short.lead
+    durations, costs = lead.values("duration"), [lead.values(phase) for phase in phases]
+    spent = [sum(filter(math.isfinite, row)) for row in zip(*costs, strict=True)] if all(costs) else []
+    if not sum(spent) or not lead.seconds:
+        return None  # what has not happened yet may come
+    dearest = max(range(len(spent)), key=spent.__getitem__)
+    rest = lead.seconds - durations[dearest]
+    least = (sum(spent) - spent[dearest]) / rest if rest > 0 else 0.0
+    most = (sum(spent) + lead.step_seconds) / (lead.seconds + lead.step_seconds)
+    return short if least >= limit or most < limit else None
+
+
+def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
+    """The recording for a check that has nothing else to read; raises `Unavailable` with what is missing."""
+    recording = patient.recording
+    run = run_of(recording)
+    if run is None:
+        raise Unavailable("no training step was seen in the recording")
+    needed = _needed(run, least)
+    if run.lead.steps < needed:
+        raise Unavailable(f"the recording has {run.lead.steps} steady steps; {needed:.0f} are needed")
+    return run
+
+
+def trained_well(patient: Patient) -> bool:
+    """Whether a run was recorded that made steps and did not fail."""
+    recording = recorded(patient)
+    if recording is None or run_of(recording) is None:
+        return False
+    if recording.end is not None:
+        return not recording.end.failed
+    return not any(process.first("exception") for process in recording.ranks)
+
+
+@once
+def run_of(recording: Recording) -> Run | None:
+    """The ranks that made steps; None where none did."""
+    states = tuple(state for state in map(steady, recording.ranks) if state.steps)
+    return Run(recording=recording, states=states) if states else None
+
+
+def one_pass_a_step(patient: Patient) -> bool:
+    """Whether a recorded run made one backward pass for each optimizer step: it gathered no micro-batches."""
+    run = judged(patient)
+    return run is not None and 0.0 < run.lead.per_step("backwards") < _HARDLY_MORE
+
+
+def ran_on_cpu(patient: Patient) -> bool:
+    """Whether a recorded run, of any length, had its models on the CPU: nothing that ails GPUs ails it.
+
+    A run that came to no step may have shown no model; then a machine that has no GPU tells.
+    """
+    ranks = processes(patient)
+    seen = {on_gpu(process) for process in ranks}
+    if seen - {None} or not ranks or any(len(process.steps) for process in ranks):
+        return False in seen and True not in seen
+    recording = recorded(patient)
+    return recording is not None and recording.machine_facts.get("gpus") == []
+
+
+def processes(patient: Patient) -> tuple[Process, ...]:
+    """The ranks of the recording; empty where nothing was run."""
+    recording = recorded(patient)
+    return recording.ranks if recording is not None else ()
+
+
+def measured(
+    name: str, value: float | str, unit: str = "1", recording: Recording | MemorySnapshot | None = None
+) -> Measurement:
+    """A number (or a word on one) out of a recording or a snapshot, with the command that shows it again."""
+    shown = f"gpudoctor report {recording.path}" if recording is not None else None
+    rounded = round(value, 6 if unit in {"s", "1"} else 3) if isinstance(value, float) else value
+    return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)
+
+
+def spot(patient: Patient, place: Place) -> SourceSpan:
+    """A place as evidence: its path as the user knows it, its text where the source was read."""
+    recording = recorded(patient)
+    path = relative(recording, place.path) if recording is not None else place.path
+    script = script_at(patient, path, place.path)
+    if script is not None:
+        path = script.path
+    text = script.text_lines[place.line - 1].strip() if script and 0 < place.line <= script.lines else ""
+    return SourceSpan(path=path, line=max(1, place.line), text=text)
+
+
+def script_at(patient: Patient, *paths: str) -> Script | None:
+    """The script of the source at one of these paths; None where no source was read or it is no part of it."""
+    source = source_of(patient)
+    for path in paths:
+        for script in source.scripts if source is not None else ():
+            if script.path == path or path.endswith("/" + script.path.removeprefix("./")):
+                return script
+    return None
+
+
+def source_of(patient: Patient) -> Source | None:
+    """The source; None where none was given."""
+    try:
+        return patient.source
+    except Unavailable:
+        return None
+
+
+def sites_of(run: Run, *phases: str) -> list[Site]:
+    """Sites of these phases on the rank that spent most in them, dearest first.
+
+    A trace without Python frames knows what was called and not where.
+    """
+    state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
+    return [site for site in sites(state.process) if site.phase in phases and (site.place.path or run.traced)]
+
+
+def dear(found: Sequence[Site], share: float = 0.1, most: int = 4, beside: float = 0.0) -> list[Site]:
+    """Those that make up at least a tenth of the cost of all of them, and of seconds beside them."""
+    total = sum(site.seconds for site in found) + beside
+    return [site for site in found if site.seconds >= share * total][:most]
+
+
+def site_spans(patient: Patient, found: Iterable[Site]) -> list[SourceSpan]:
+    """The places of sites as evidence, each once; those that are not known are left out."""
+    spans = (spot(patient, site.place) for site in found if site.place.path)
+    return list({(span.path, span.line): span for span in spans}.values())
+
+
+def hot_lines(patient: Patient, run: Run, *phases: str, share: float = 0.1, most: int = 3) -> list[SourceSpan]:
+    """The user's lines that the sampler saw most in these phases: those with a tenth of the phases' samples.
+
+    For lines inside of a model, the line that calls the model.
+    """
+    state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
+    found = callers_of_modules(state.process, *phases)
+    total = sum(item.samples for item in found)
+    return [spot(patient, item.place) for item in found if item.samples >= share * total][:most]
+
+
+def line_share(run: Run, places: Iterable[tuple[str, int]], *phases: str) -> float:
+    """Share of all samples that fell on these lines (path as the user knows it, line), on the lead rank."""
+    wanted = set(places)
+    return sum(
+        item.share
+        for item in by_line(lines(run.lead.process), *phases)
+        if (relative(run.recording, item.place.path), item.place.line) in wanted
+    )
+
+
+def grown(
+    finding: Finding,
+    message: str,
+    *,
+    evidence: Iterable[Evidence],
+    severity: Severity,
+    cost: Cost,
+    facts: Sequence[tuple[str, float | int | str | bool]] = (),
+) -> Finding:
+    """What the source suspected, now measured: its places stay, and its facts where the recording has none."""
+    known = {(item.path, item.line) for item in finding.evidence if isinstance(item, SourceSpan)}
+    new = [item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)]
+    return replace(
+        finding,
+        message=message,
+        evidence=(*finding.evidence, *new),
+        confidence=Confidence.CONFIRMED,
+        severity=severity,
+        cost=cost,
+        facts=(*facts, *(item for item in finding.facts if item[0] not in dict(facts))),
+    )
+
+
+def best_match(suspected: Sequence[Finding], spans: Sequence[SourceSpan]) -> Finding | None:
+    """The suspicion that the recording speaks of: one of its places is a measured one; else the only one."""
+    places = {(span.path, span.line) for span in spans}
+    for finding in suspected:
+        if any(isinstance(item, SourceSpan) and (item.path, item.line) in places for item in finding.evidence):
+            return finding
+    return suspected[0] if len(suspected) == 1 else None
+
+
+def level(share: float, noted: float, warned: float) -> Severity | None:
+    """Note or warning by two thresholds on a share; None below both."""
+    if share >= warned:
+        return Severity.WARNING
+    return Severity.NOTE if share >= noted else None
+
+
+def percent(share: float) -> str:
+    """A share in words: `23 %`, `0.4 %` below one percent."""
+    value = 100 * share
+    return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
+
+
+def period(steps: float) -> str:
+    """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
+    if steps <= 1:
+        return "in every step"
+    return f"once in {steps:.0f} steps" if steps >= 10 else f"once in {steps:.2g} steps"

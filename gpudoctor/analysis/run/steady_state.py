@@ -1,0 +1,223 @@
+"""The steady state of a process: its steps after warm-up, compile and a cold first epoch.
+
+Shares are sums over sums, so that what happens once in a hundred steps counts with its full price. A row may
+stand for several steps (docs/recording.md, Size); all means are by step.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.model.signs.recording import PHASES, Process
+
+OTHER = "other"
+"""What is left of a step when all phases are taken away."""
+PARTS = (*PHASES, OTHER)
+_PROBE = "probe"
+"""Our own readings: no time of the program's."""
+_SLOW = 1.5
+"""A step this much longer than those of the second half is not warm yet."""
+_NEAR = 5
+"""Steps whose median is looked at: more than half of them must be slow to count as warm-up."""
+_LONGEST_WARM_UP = 0.5
+"""Share of the rows that warm-up may take; where it takes more, there is no steady state to be had."""
+_COMPILING = 0.25
+"""Share of the steps in which compiling belongs to the start; later it is an ailment of its own."""
+_PAUSE = 10.0
+"""A step this many times the median is a pause: a suspended machine, a debugger, a full disk for a moment."""
+_PAUSES = 2
+"""So many pauses are accidents; more are part of how the job runs."""
+_OWNED = ("evaluation", "checkpoint", "profiler")
+"""Phases that make a step long on purpose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """Rows of a process in which it does what it does all the time."""
+
+    process: Process
+    rows: tuple[int, ...]
+    """Indices of its rows, rising; empty where it made no steps."""
+    steps: int
+    seconds: float
+    """Duration of these steps together."""
+    warm_up_steps: int
+    """Steps before."""
+    warm_up_seconds: float
+
+    def values(self, column: str) -> list[float]:
+        """The column's values in these rows; empty where it was not recorded."""
+        values = self.process.steps.column(column)
+        return [values[row] for row in self.rows] if len(values) else []
+
+    def total(self, column: str) -> float:
+        """Sum of the known values; `other` is what no phase holds, and no reading of ours."""
+        key = ("steady total", column)
+        if key not in self.process.memory:
+            self.process.memory[key] = self._total(column)
+        total: float = self.process.memory[key]
+        return total
+
+    def _total(self, column: str) -> float:
+        if column == OTHER:
+            return max(0.0, self.seconds - sum(self.total(name) for name in (*PHASES, _PROBE)))
+        return math.fsum(value for value in self.values(column) if not math.isnan(value))
+
+    def share(self, phase: str) -> float:
+        """Share of the program's own time (0..1) in a phase; 0 where there was no step."""
+        own = self.seconds - self.total(_PROBE)
+        return min(1.0, self.total(phase) / own) if own > 0 else 0.0
+
+    def per_step(self, column: str) -> float:
+        """Mean of a column a step: seconds of a phase, number of calls."""
+        return self.total(column) / self.steps if self.steps else 0.0
+
+    def known(self, column: str) -> bool:
+        """Whether at least one value of the column is known."""
+        return any(not math.isnan(value) for value in self.values(column))
+
+    @property
+    def idle(self) -> float | None:
+        """Share of the time (0..1) in which the device can have had nothing to do; None without its clock.
+
+        An upper bound: while the host launches onto an empty stream, the gaps between kernels are not seen.
+        """
+        key = ("steady idle",)
+        if key not in self.process.memory:
+            self.process.memory[key] = self._idle()
+        share: float | None = self.process.memory[key]
+        return share
+
+    def _idle(self) -> float | None:
+        busy, idle = self.values("device_busy"), self.values("device_idle")
+        if not idle:  # an imported trace has kernels
+            return max(0.0, 1.0 - self.share("device_busy")) if self.known("device_busy") else None
+        pairs = [(a, b) for a, b in zip(busy, idle, strict=True) if not math.isnan(a) and not math.isnan(b)]
+        whole = math.fsum(a + b for a, b in pairs)
+        return math.fsum(b for _, b in pairs) / whole if whole > 0 else None
+
+    def events(self, column: str) -> int:
+        """Rows in which the column is above zero: how often something happened, at least."""
+        return sum(value > 0 for value in self.values(column))
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of each phase and of the rest; they sum to 1 where there are steps."""
+        return {name: self.share(name) for name in PARTS}
+
+    @property
+    def step_seconds(self) -> float:
+        """Mean duration of a step."""
+        return self.seconds / self.steps if self.steps else 0.0
+
+    @property
+    def whole_seconds(self) -> float:
+        """Duration of all steps, warm-up included."""
+        return self.seconds + self.warm_up_seconds
+
+    @property
+    def begin(self) -> float:
+        """Seconds since the process's start at which the first of these steps began; 0 without steps."""
+        if not self.rows:
+            return 0.0
+        table = self.process.steps
+        return table.column("t")[self.rows[0]] - table.column("duration")[self.rows[0]]
+
+    @property
+    def end(self) -> float:
+        """Seconds since the process's start at which the last of these steps ended; 0 without steps."""
+        return self.process.steps.column("t")[self.rows[-1]] if self.rows else 0.0
+
+
+@once
+def steady(process: Process) -> Steady:
+    """The steady state of a process."""
+    durations, counts = process.steps.column("duration"), _counts(process)
+    each = _each(process)
+    first = max(_warm(each, _runs_ahead(process)), _compiled(process, counts))
+    kept = [row for row in range(first, len(each)) if math.isfinite(each[row])]
+    pauses = _pauses(process, each, kept)
+    rows = tuple(row for row in kept if row not in pauses)
+    return Steady(
+        process=process,
+        rows=rows,
+        steps=int(sum(counts[row] for row in rows)),
+        seconds=math.fsum(durations[row] for row in rows),
+        warm_up_steps=int(sum(counts[:first])),
+        warm_up_seconds=math.fsum(seconds for seconds in durations[:first] if math.isfinite(seconds)),
+    )
+
+
+def cold_steps(process: Process) -> int:
+    """Steps at the start that take longer than later ones; those in which a host runs ahead are none."""
+    counts = _counts(process)
+    return int(sum(counts[: max(_warm(_each(process), False), _compiled(process, counts))]))
+
+
+def _each(process: Process) -> list[float]:
+    """Seconds of a step, by row."""
+    durations = process.steps.column("duration")
+    return [seconds / count for seconds, count in zip(durations, _counts(process), strict=True)]
+
+
+def counts(process: Process) -> list[float]:
+    """Steps in each row."""
+    return _counts(process)
+
+
+def _counts(process: Process) -> list[float]:
+    given = process.steps.column("count")
+    return [max(1.0, count) for count in given] if len(given) else [1.0] * len(process.steps)
+
+
+def _runs_ahead(process: Process) -> bool:
+    """Whether the host launches work for a device: until the queue is full, steps last as long as launching."""
+    return any(math.isfinite(value) for value in process.steps.column("device_busy"))
+
+
+def _warm(each: Sequence[float], runs_ahead: bool) -> int:
+    """The first row that is warm; the first row of a run never is."""
+    rows = len(each)
+    if rows < 2:
+        return 0
+    usual = median(each[rows // 2 :])
+    limit = max(1, int(rows * _LONGEST_WARM_UP))
+    least, most = usual / _SLOW if runs_ahead else 0.0, _SLOW * usual
+    for row in range(1, limit + 1):
+        near = median(each[row : row + _NEAR])
+        if least <= each[row] <= most and least <= near <= most:
+            return row
+    return limit if rows > _NEAR else 1
+
+
+def _compiled(process: Process, counts: Sequence[float]) -> int:
+    """The first row after the compiling that belongs to the start."""
+    total = sum(counts)
+    last = max(
+        (
+            int(item.get("step") or 0)
+            for item in process.of("compile")
+            if item.get("kind") in {"compile", "recompile"} and (item.get("step") or 0) < total * _COMPILING
+        ),
+        default=-1,
+    )
+    if last < 0:
+        return 0
+    indices = process.steps.column("index")
+    return next((row for row, index in enumerate(indices) if index > last), 0)
+
+
+def _pauses(process: Process, each: Sequence[float], rows: Sequence[int]) -> frozenset[int]:
+    """Rows with a single long stop that no phase asked for; empty where there are many of them."""
+    if len(rows) < 3 * _NEAR:
+        return frozenset()
+    limit = _PAUSE * median(each[row] for row in rows)
+    owned = [process.steps.column(name) for name in _OWNED]
+    found = [
+        row
+        for row in rows
+        if each[row] > limit and each[row] - sum(values[row] for values in owned if len(values)) > limit
+    ]
+    return frozenset(found) if len(found) <= _PAUSES else frozenset()

@@ -1,0 +1,401 @@
+"""Which values of a training loop feed a backward, and so carry an autograd graph, in one pass, in order.
+
+The reader tells which values carry a graph by what makes them (`Event.graph`). Where it cannot tell, as with a
+loss from a function that could not be read, `loss.backward()` tells.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
+from gpudoctor.model.graphless import NO_GRAPH
+from gpudoctor.model.signs.source import Event, Loop, Source
+
+DETACHING = NO_GRAPH | {
+    "item", "tolist", "numpy", "size", "dim", "numel", "nelement", "backward", "data_ptr", "format", "keys",
+    "is_tensor",
+}  # fmt: skip
+"""Methods and functions whose result carries no graph, whatever they are given: no tensor, or one without."""
+
+PLAIN = {
+    "float", "int", "bool", "len", "str", "round", "print", "isinstance", "range", "repr", "type", "id",
+    "hasattr",
+}  # fmt: skip
+"""Built-ins whose result is no tensor."""
+
+PLAIN_PACKAGES = {
+    "numpy", "math", "sklearn", "torchmetrics", "evaluate", "copy", "time", "os", "json", "random", "scipy",
+}  # fmt: skip
+"""Packages whose functions give no tensor with a graph."""
+
+PLAIN_ATTRIBUTES = {"data", "shape", "device", "dtype", "grad", "ndim", "is_cuda", "requires_grad", "indices"}
+
+
+_LOSS = re.compile(r"crit|loss", re.IGNORECASE)
+_KEEPING = {"mean", "sum", "to", "float", "scale"}
+_PAIRS = {"max", "min", "topk", "sort", "median", "mode"}
+"""Functions that give values and indices."""
+
+
+class GraphFlow:
+    """The flow of graphs through one pass of a loop.
+
+    `walk(visit)` goes through the events in order and calls `visit(event)` before each takes effect, so
+    `carries` answers for that moment.
+    """
+
+    def __init__(self, source: Source, loop: Loop) -> None:
+        self.loop = loop
+        self._scopes = Scopes(source, loop)
+        self._calls = {event.node: event.call for event in loop.events if event.call is not None}
+        self._state: dict[Key, bool] = {}
+        self._returned: dict[tuple[Scope, int, int], bool] = {}
+        self._cuts: set[Key] = set()
+        self._parted: dict[tuple[Scope, int, int], list[bool]] = {}
+        """By call site, for each of several results, whether it was cut from the graph."""
+        self._components: set[Key] = set()
+        self._numbers: set[Key] = set()
+        self._sites = {site for event in loop.events for site in event.via[-1:]}
+        self._last = -1
+        self._here = 0
+        self.upstream: set[Key] = set()
+        """Names that feed a backward of the pass."""
+        self._trace_roots()
+
+    def key(self, text: str, via: Scope) -> Key:
+        """The name in the scope that owns it."""
+        return self._scopes.key(text, via)
+
+    def sources(self, roots: Iterable[tuple[ast.expr, Scope]]) -> set[Key]:
+        """Names whose values go into some expressions, by the assignments of the pass."""
+        wanted = {key for expression, via in roots for key in self._names(expression, via)}
+        feeds = [(key, set(self._names(value, via))) for key, value, via in self._assignments()]
+        while True:
+            before = len(wanted)
+            for key, names in feeds:
+                if _within(key, wanted):
+                    wanted |= names
+            if len(wanted) == before:
+                return wanted
+
+    # what feeds a backward
+
+    def _trace_roots(self) -> None:
+        wanted: set[Key] = set()
+        parts: set[Key] = set()
+        for number, event in enumerate(self.loop.events):
+            for expression in _backward(event, self.loop):
+                self._last = number
+                wanted |= set(self._names(expression, event.via))
+                parts |= set(self._parts(expression, event.via))
+        feeds = [
+            (key, set(self._names(value, via)), set(self._parts(value, via)))
+            for key, value, via in self._assignments()
+        ]
+        while True:
+            before = len(wanted), len(parts)
+            for key, names, terms in feeds:
+                if _within(key, wanted):
+                    wanted |= names
+                if key in parts:
+                    parts |= terms
+            if (len(wanted), len(parts)) == before:
+                break
+        self.upstream, self._components = wanted, parts
+
+    def _assignments(self) -> Iterator[tuple[Key, ast.expr, Scope]]:
+        for event in self.loop.events:
+            node = event.node
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    for part in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+                        yield self._scopes.key(ast.unparse(part), event.via), node.value, event.via
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value is not None:
+                yield self._scopes.key(ast.unparse(node.target), event.via), node.value, event.via
+            elif (
+                event.call is not None
+                and event.call.method in {"append", "extend"}
+                and isinstance(node, ast.Call)
+            ):
+                for argument in node.args:
+                    yield self._scopes.key(event.call.receiver, event.via), argument, event.via
+            elif isinstance(node, ast.Return) and node.value is not None and event.via:
+                yield self._result_key(event.via), node.value, event.via
+        for via, loop in dict.fromkeys((event.via, loop) for event in self.loop.events for loop in event.inner):
+            for name in loop.targets:
+                yield self._scopes.key(name, via), _expression(loop.iterates), via
+        yield from self._scopes.bindings()
+
+    def _result_key(self, via: Scope) -> Key:
+        return via[:-1], f"<result {via[-1].line}:{via[-1].column}>"
+
+    def _names(self, node: ast.expr, via: Scope) -> Iterator[Key]:
+        """Every name and attribute chain that an expression reads, results of followed calls included.
+
+        An object whose code was followed gives what that code returns, and not all that it holds.
+        """
+        parts = list(ast.walk(node))
+        apart = {
+            inner
+            for part in parts
+            if isinstance(part, ast.Call) and self._followed(part)
+            for inner in ast.walk(part.func)
+        }
+        # `self.weight` reads the weight, and not the whole object.
+        apart |= {part.value for part in parts if isinstance(part, ast.Attribute) and _is_self(part.value)}
+        for part in parts:
+            if part in apart:
+                continue
+            if isinstance(part, ast.Name | ast.Attribute):
+                yield self._scopes.key(ast.unparse(part), via)
+            elif isinstance(part, ast.Call):
+                yield via, f"<result {part.lineno}:{part.col_offset + 1}>"
+
+    def _followed(self, node: ast.Call) -> bool:
+        """Whether a call runs code of the program, or a module: what it reads is told there, or are weights."""
+        if not chained(node.func):
+            return False
+        call = self._calls.get(node)
+        return (call is not None and call.method == CALLED) or any(
+            span.line == node.lineno and span.column == node.col_offset + 1 for span in self._sites
+        )
+
+    def _parts(self, node: ast.expr, via: Scope) -> Iterator[Key]:
+        """The names whose graph an expression takes over by arithmetic."""
+        if isinstance(node, ast.Name | ast.Attribute):
+            yield self._scopes.key(ast.unparse(node), via)
+        elif isinstance(node, ast.BinOp):
+            for side in _graph_sides(node):
+                yield from self._parts(side, via)
+        elif isinstance(node, ast.UnaryOp):
+            yield from self._parts(node.operand, via)
+        elif isinstance(node, ast.Call):
+            yield via, f"<result {node.lineno}:{node.col_offset + 1}>"
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+                for inner in (node.func.value, *node.args):
+                    yield from self._parts(inner, via)
+
+    # forward
+
+    def walk(self, visit: Callable[[Event], None]) -> None:
+        """Go through one pass; `visit` sees each event before it takes effect."""
+        for number, event in enumerate(self.loop.events):
+            self._here = number
+            visit(event)
+            self._apply(event)
+
+    def _apply(self, event: Event) -> None:
+        node = event.node
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._bind(target, node.value, event)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._bind(node.target, node.value, event)
+        elif isinstance(node, ast.AugAssign):
+            key = self._scopes.key(ast.unparse(node.target), event.via)
+            self._state[key] = self._state.get(key, False) or self._carries(node.value, event, event.via)
+        elif isinstance(node, ast.Return) and node.value is not None and event.via:
+            place = (event.via[:-1], event.via[-1].line, event.via[-1].column)
+            self._returned[place] = self._returned.get(place, False) or self._carries(
+                node.value, event, event.via
+            )
+            if isinstance(node.value, ast.Tuple):
+                cut = [
+                    self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
+                    for part in node.value.elts
+                ]
+                before = self._parted.get(place, cut)
+                self._parted[place] = [a and b for a, b in zip(cut, before, strict=False)]
+
+    def _bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
+            indices = isinstance(value, ast.Call) and _called(value) in _PAIRS
+            loose = self._unread_loss(value)
+            parted = self._parted.get((event.via, value.lineno, value.col_offset + 1), [])
+            for number, (part, item) in enumerate(zip(target.elts, values, strict=False)):
+                plain = len(parted) == len(target.elts) and isinstance(value, ast.Call) and parted[number]
+                if plain or (loose and not self._may_be_loss(part, event.via)):
+                    key = self._scopes.key(ast.unparse(part), event.via)
+                    self._state[key] = False
+                    self._numbers.add(key)
+                elif indices and number:
+                    self._state[self._scopes.key(ast.unparse(part), event.via)] = False
+                else:
+                    self._bind(part, item, event)
+            return
+        key = self._scopes.key(ast.unparse(target), event.via)
+        (self._cuts.add if self._plain(value) else self._cuts.discard)(key)
+        known = self._carries(value, event, event.via)
+        told = key in self._components and self._here < self._last and not event.no_grad
+        self._state[key] = known or (told and self._unread(value))
+
+    def _unread(self, value: ast.expr) -> bool:
+        """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""
+        if isinstance(value, ast.BinOp):
+            return any(self._unread(side) for side in _graph_sides(value))
+        return isinstance(value, ast.Call | ast.Subscript) and not self._plain(value)
+
+    def carries(self, node: ast.expr, event: Event) -> bool:
+        """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
+        told = event.graph and not self._number(node, event.via)
+        return told or self._carries(node, event, event.via)
+
+    def _unread_loss(self, value: ast.expr) -> bool:
+        """Whether a loss function gives a value that the reader has not read."""
+        if not isinstance(value, ast.Call) or not _LOSS.search(_called(value)):
+            return False
+        return not any(
+            span.line == value.lineno and span.column == value.col_offset + 1 for span in self._sites
+        )
+
+    def _may_be_loss(self, part: ast.expr, via: Scope) -> bool:
+        """Of several results of a loss function: whether one feeds a backward, or is called a loss."""
+        key = self._scopes.key(ast.unparse(part), via)
+        return _within(key, self.upstream) or bool(_LOSS.search(key[1]))
+
+    def _number(self, node: ast.expr, via: Scope) -> bool:
+        """Whether a value is, or is a part of, what a loss function gave beside the loss: scores, a dict."""
+        while isinstance(node, ast.Subscript | ast.Attribute):
+            if self._scopes.key(ast.unparse(node), via) in self._numbers:
+                return True
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        if self._scopes.key(node.id, via) in self._numbers:
+            return True
+        found = self._scopes.argument(node.id, via) if via else None
+        return found is not None and self._number(*found)
+
+    def _carries(self, node: ast.expr, event: Event, via: Scope) -> bool:
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self._named(node, event, via)
+        if event.no_grad and not isinstance(node, ast.Tuple | ast.List | ast.Dict):
+            return False
+        if isinstance(node, ast.Call):
+            return self._called(node, event, via)
+        if isinstance(node, ast.Subscript):
+            if _is_index(node):
+                return False
+            return self._state.get(self._scopes.key(ast.unparse(node), via)) or self._carries(
+                node.value, event, via
+            )
+        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            inner = node.elt
+            plain = isinstance(inner, ast.Compare | ast.Constant) or (
+                isinstance(inner, ast.Call) and self._plain(inner)
+            )
+            return not plain and self._carries(node.generators[0].iter, event, via)
+        if isinstance(node, ast.Compare | ast.JoinedStr | ast.Lambda | ast.Constant):
+            return False
+        if isinstance(node, ast.IfExp) and self._told_apart(node):
+            return False
+        children = [node.body, node.orelse] if isinstance(node, ast.IfExp) else ast.iter_child_nodes(node)
+        return any(self._carries(child, event, via) for child in children if isinstance(child, ast.expr))
+
+    def _told_apart(self, node: ast.IfExp) -> bool:
+        """`x.item() if learned else x`: who cuts the graph in one case has a number in the other."""
+        arms = (node.body, node.orelse)
+        return any(
+            self._plain(cut) and ast.unparse(other) in {ast.unparse(part) for part in ast.walk(cut)}
+            for cut, other in (arms, arms[::-1])
+        )
+
+    def _named(self, node: ast.Name | ast.Attribute, event: Event, via: Scope) -> bool:
+        key = self._scopes.key(ast.unparse(node), via)
+        if key in self._state:
+            return self._state[key]
+        if isinstance(node, ast.Attribute):
+            return node.attr not in PLAIN_ATTRIBUTES and self._carries(node.value, event, via)
+        found = self._scopes.argument(node.id, via)
+        return found is not None and self._carries(found[0], event, found[1])
+
+    def _called(self, node: ast.Call, event: Event, via: Scope) -> bool:
+        if self._plain(node):
+            return False
+        returned = self._returned.get((via, node.lineno, node.col_offset + 1))
+        if returned is not None:
+            return returned
+        if isinstance(node.func, ast.Attribute) and self._carries(node.func.value, event, via):
+            return True
+        call, text = self._calls.get(node), ast.unparse(node.func)
+        differentiable = call is not None and call.name.startswith("torch.")
+        if not differentiable and text not in {"sum", "abs", "min", "max", "dict", "list", "tuple"}:
+            return False
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return any(self._carries(argument, event, via) for argument in given)
+
+    def _plain(self, node: ast.expr) -> bool:
+        """Whether a call cuts the graph: `.item()`, `.detach()`, `float(...)`, numpy."""
+        if isinstance(node, ast.Subscript):
+            return self._plain(node.value)
+        if not isinstance(node, ast.Call):
+            return False
+        call = self._calls.get(node)
+        package = call.name.split(".", 1)[0] if call is not None else ""
+        if package in PLAIN_PACKAGES or (isinstance(node.func, ast.Name) and node.func.id in PLAIN):
+            return True
+        if _called(node) in DETACHING:
+            return True
+        # .detach().cpu().mean(): cut further down the chain
+        return isinstance(node.func, ast.Attribute) and _cut(node.func.value)
+
+
+def _graph_sides(node: ast.BinOp) -> list[ast.expr]:
+    """The operands that may bring the graph of a result: of `share * criterion(out, y)` the criterion's."""
+    sides = [node.left, node.right]
+    computed = [side for side in sides if any(isinstance(part, ast.Call) for part in ast.walk(side))]
+    product = isinstance(node.op, ast.Mult | ast.Div)
+    return computed if product and len(computed) == 1 else sides
+
+
+def _cut(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_index(node) or _cut(node.value)
+    if isinstance(node, ast.Call):
+        return _called(node) in DETACHING or (isinstance(node.func, ast.Attribute) and _cut(node.func.value))
+    return isinstance(node, ast.Attribute) and (node.attr == "data" or _cut(node.value))
+
+
+def _is_index(node: ast.Subscript) -> bool:
+    """`scores.topk(5)[1]`: the indices of a pair, which carry no graph."""
+    second = isinstance(node.slice, ast.Constant) and node.slice.value == 1
+    return second and isinstance(node.value, ast.Call) and _called(node.value) in _PAIRS
+
+
+def _called(node: ast.Call) -> str:
+    return ast.unparse(node.func).rsplit(".", 1)[-1]
+
+
+def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
+    """What a backward is called on or given; for an engine, what its training step returns."""
+    node = event.node
+    if (
+        isinstance(node, ast.Call)
+        and event.call is not None
+        and event.call.method in {"backward", "manual_backward"}
+    ):
+        if isinstance(node.func, ast.Attribute):
+            yield node.func.value
+        yield from node.args
+    if loop.engine is not None and isinstance(node, ast.Return) and node.value is not None and not event.via:
+        yield from node.value.values if isinstance(node.value, ast.Dict) else [node.value]
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _within(key: Key, wanted: set[Key]) -> bool:
+    """Whether a name, or what it is part of (`stats` of `stats['loss']`), is wanted."""
+    scope, text = key
+    root = re.split(r"[.\[]", text, maxsplit=1)[0]
+    return key in wanted or (root != "self" and (scope, root) in wanted)
+
+
+def _expression(text: str) -> ast.expr:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return ast.Constant(value=None)

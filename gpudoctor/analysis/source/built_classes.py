@@ -1,0 +1,146 @@
+"""Whose class a call builds: a library's own, or the program's, with what it declares and what it extends."""
+
+import ast
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.model.signs.source import Call, Script, Source
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """The class that a call builds."""
+
+    names: tuple[str, ...]
+    """Resolved names of the libraries' classes that it is or extends; empty for one of the program alone."""
+    own: tuple[ast.ClassDef, ...] = ()
+    """The program's classes on the way to them, the called one first."""
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Fields and constructor arguments that the program's own classes declare."""
+        return frozenset(name for node in self.own for name in _declares(node))
+
+    def of(self, roots: frozenset[str], classes: frozenset[str]) -> str:
+        """The class of a library that it is or extends: the first of these names below these roots; else ""."""
+        for name in self.names:
+            if name.partition(".")[0] in roots and name.rpartition(".")[2] in classes:
+                return name
+        return ""
+
+
+def built(source: Source, script: Script, call: Call) -> Built:
+    """The class that a call builds, the program's own subclasses followed through its modules."""
+    found = _class_of(source, script, call.name)
+    if found is None:
+        strange = call.name[:1] in "?." or "." not in call.name
+        return Built(names=() if strange else (call.name,))
+    names: list[str] = []
+    own: list[ast.ClassDef] = []
+    waiting = [found]
+    while waiting:
+        home, node = waiting.pop(0)
+        if node in own:
+            continue
+        own.append(node)
+        info = home.classes.get(node.name)
+        for base in info.bases if info is not None else ():
+            inner = _class_of(source, home, base)
+            if inner is not None:
+                waiting.append(inner)
+            elif "." in base:
+                names.append(base)
+    return Built(names=tuple(dict.fromkeys(names)), own=tuple(own))
+
+
+def _class_of(source: Source, script: Script, name: str) -> tuple[Script, ast.ClassDef] | None:
+    """The program's class of a resolved name: `Mine` of the script itself, `package.module.Mine` of another."""
+    module, _, last = name.rpartition(".")
+    if not module:
+        node = _classes(script).get(last)
+        return (script, node) if node is not None else None
+    path = module.replace(".", "/")
+    for other in _defining(source).get(last, ()):
+        if _stem(other) == path or _stem(other).endswith("/" + path):
+            return other, _classes(other)[last]
+    return None
+
+
+def of_program(source: Source, script: Script, name: str) -> bool:
+    """Whether a resolved name is in a module of the program, whatever library has that name too."""
+    module = name.rpartition(".")[0].replace(".", "/")
+    if not module:
+        return any(getattr(node, "name", "") == name for node in script.tree.body)
+    return any(_stem(other) == module or _stem(other).endswith("/" + module) for other in source.scripts)
+
+
+def imported_from(name: str, other: Script) -> bool:
+    """Whether a resolved name may be of a script: its module is that script, or a package that holds it."""
+    module = name.rpartition(".")[0].strip(".").replace(".", "/")
+    return bool(module) and f"/{module}/" in f"/{_stem(other)}/"
+
+
+def _stem(script: Script) -> str:
+    return script.path.replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
+
+
+@once
+def _defining(source: Source) -> Mapping[str, list[Script]]:
+    found: dict[str, list[Script]] = {}
+    for script in source.scripts:
+        for name in _classes(script):
+            found.setdefault(name, []).append(script)
+    return found
+
+
+@once
+def _classes(script: Script) -> Mapping[str, ast.ClassDef]:
+    return {node.name: node for node in nodes(script, ast.ClassDef)}
+
+
+def _declares(node: ast.ClassDef) -> Iterator[str]:
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            yield item.target.id
+        elif isinstance(item, ast.Assign):
+            yield from (target.id for target in item.targets if isinstance(target, ast.Name))
+        elif isinstance(item, _FUNCTIONS) and item.name == "__init__":
+            given = item.args
+            yield from (each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+
+
+@once
+def declared_names(source: Source) -> frozenset[str]:
+    """Names that the program itself gives to settings: fields of its classes, options of its command line, and
+    keys that it reads from a mapping by name."""
+    found: set[str] = set()
+    for script in source.scripts:
+        found |= script.arguments.keys()
+        for node in nodes(script, ast.ClassDef):
+            found |= {name for name in _declares(node) if name != "self"}
+        for part in nodes(script, ast.Subscript):
+            if isinstance(part.slice, ast.Constant) and isinstance(part.slice.value, str):
+                found.add(part.slice.value)
+        for call in script.calls:
+            first = call.node.args[0] if call.node.args else None
+            if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+                continue
+            if call.method in {"get", "pop", "getattr", "setdefault"}:
+                found.add(first.value)
+            elif call.method == "add_argument":
+                found |= {
+                    item.value.lstrip("-").replace("-", "_")
+                    for item in call.node.args
+                    if isinstance(item, ast.Constant) and isinstance(item.value, str)
+                }
+    return frozenset(found)
+
+
+def imports_any(source: Source, roots: frozenset[str]) -> bool:
+    """Whether any script imports one of these libraries."""
+    return any(name.partition(".")[0] in roots for script in source.scripts for name in script.imports.values())

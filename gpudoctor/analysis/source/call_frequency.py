@@ -1,0 +1,122 @@
+"""How often a call runs in a training loop, and the edit that takes it out."""
+
+import ast
+import re
+from weakref import WeakKeyDictionary
+
+from gpudoctor.analysis.source.control_flow import bound, enclosing, statement
+from gpudoctor.analysis.source.syntax_edits import delete_statement
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.remedy import TextEdit
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
+
+_EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
+_MEASURES = re.compile(
+    r"(?:^|[_./\\-])(?:bench(?:mark\w*|ing)?|profil\w*|timing|timeit|latency|throughput|speed_?test)"
+)
+
+
+_CODE: "WeakKeyDictionary[ast.Module, str]" = WeakKeyDictionary()
+
+
+def without_comments(script: Script) -> str:
+    """The script's code as Python writes it: a word in a comment is no evidence. Made once a script."""
+    found = _CODE.get(script.tree)
+    if found is None:
+        found = _CODE[script.tree] = ast.unparse(script.tree)
+    return found
+
+
+def step_period(event: Event) -> float | None:
+    """Training steps between two runs; None when it does not run step by step, or nobody can tell."""
+    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
+        return None
+    if event.evaluation or any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
+        return None
+    period = event.period
+    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
+        return float(period.value)
+    return None
+
+
+def often(period: float) -> str:
+    """The period in words: `on every training step`, `every 5 training steps`."""
+    return "on every training step" if period == 1 else f"every {period:g} training steps"
+
+
+def full_batch(loop: Loop) -> bool:
+    """Whether one pass is a whole epoch (`for epoch in range(200)` over one graph or one matrix)."""
+    return any(_EPOCH.search(target.lower()) for target in loop.targets)
+
+
+def measures(script: Script, loop: Loop) -> bool:
+    """Whether the loop is there to be timed: a file or a function that says benchmark or profile."""
+    name = script.path.replace("\\", "/").rpartition("/")[2]
+    return bool(_MEASURES.search(name.lower()) or _MEASURES.search(loop.function.lower()))
+
+
+def brief(script: Script, loop: Loop, most: float) -> bool:
+    """Whether the loop, with those around it, is known to end within so many passes."""
+    total = 1
+    for part in (loop, *loop.parents):
+        passes = bound(script, part)
+        if passes is None or (total := total * passes) > most:
+            return False
+    return True
+
+
+def option_of(event: Event) -> str:
+    """The command-line option that its period comes from, `--save-every`; else ""."""
+    for guard in event.guards:
+        if guard.kind is GuardKind.PERIOD and isinstance(guard.period, Known):
+            origin = guard.period.origin
+            if origin.startswith("default of --"):
+                return origin.removeprefix("default of ")
+    return ""
+
+
+def without(script: Script, place: SourceSpan) -> TextEdit | None:
+    """The deletion of a call that is a statement of its own, with its lines; None when it is more or less."""
+    for call in script.calls:
+        whole = statement(script, call.node) if call.span == place else None
+        if isinstance(whole, ast.Expr) and whole.value is call.node:
+            block = _block(script, whole)
+            try:
+                return delete_statement(script, whole, block) if block else None
+            except ValueError:
+                return None
+    return None
+
+
+def _block(script: Script, whole: ast.stmt) -> list[ast.stmt]:
+    """The block that holds a statement."""
+    above = next(iter(enclosing(script, whole)), None)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(above, name, None)
+        if isinstance(block, list) and any(item is whole for item in block):
+            return block
+    return []
+
+
+def settable(
+    source: Source, span: SourceSpan, *names: str, method: str = "", free: int = 0, remove: tuple[str, ...] = ()
+) -> bool:
+    """Whether keywords of the call at a place may be set or removed by an edit.
+
+    Each is written there, or neither stars nor more than `free` positional arguments could carry it already.
+    The calls of a chain `a.map(f).shuffle()` all begin at one place: `method` is the one meant, and the edit
+    must name it too.
+    """
+    for script in source.scripts:
+        if script.path != span.path:
+            continue
+        here = [call for call in script.calls if (call.span.line, call.span.column) == (span.line, span.column)]
+        meant = [call for call in here if not method or call.method == method]
+        if len(meant) != 1:
+            return False
+        outer = meant[0]
+        written = {item.arg for item in outer.node.keywords}
+        stars = None in written or any(isinstance(item, ast.Starred) for item in outer.node.args)
+        absent = [name for name in names if name not in written]
+        return set(remove) <= written and (not absent or (not stars and len(outer.node.args) <= free))
+    return False

@@ -1,0 +1,159 @@
+"""Which DeepSpeed config belongs to which training arguments.
+
+Two files are compared only when something links them: one names the other, the script or the launch line names
+both, or they are the only two of their kinds that the user named.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.analysis.source.declared_settings import Setup
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
+from gpudoctor.analysis.workload import optional
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
+from gpudoctor.model.signs.job import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Link:
+    """Training arguments and the DeepSpeed config that they run with."""
+
+    arguments: Setup
+    deepspeed: Setup
+    how: str
+    """The link in words: `train.yaml names it`."""
+    sure: bool
+    """False when they are only the two that were named together."""
+
+
+def links(patient: Patient) -> list[Link]:
+    """Training arguments with their DeepSpeed configs."""
+    arguments, engines = training_arguments(patient), deepspeed_configs(patient)
+    found: list[Link] = []
+    for one in arguments:
+        engine = _named(one, engines)
+        if engine is not None:
+            found.append(Link(arguments=one, deepspeed=engine, how=f"{one.title} names it", sure=True))
+    job = optional(lambda: patient.job)
+    for launch in job.launches if job is not None else ():
+        found += _linked_by_launch(patient, launch, arguments, engines)
+    if not found:
+        found += _only_pair(patient, arguments, engines)
+    unique = {(id(item.arguments), id(item.deepspeed)): item for item in reversed(found)}
+    return list(reversed(unique.values()))
+
+
+def _named(one: Setup, engines: list[Setup]) -> Setup | None:
+    """The DeepSpeed config that the arguments name, or hold."""
+    for engine in engines:
+        if engine.dict_node is not None and engine.call is not None and engine.call is one.call:
+            return engine
+        if one.file is not None and engine.file is one.file and engine.kind is not ConfigKind.DEEPSPEED:
+            return engine
+    item = one.get("deepspeed")
+    if item is None or not item.known or not isinstance(item.value, str):
+        return None
+    return same_file(item.value, one.path, engines)
+
+
+def same_file(name: str, beside: str, setups: list[Setup]) -> Setup | None:
+    """The setup of the file that a name means, written in `beside`; None when it is none or two of them."""
+    wanted = posixpath.normpath(name.replace("\\", "/"))
+    near = posixpath.normpath(posixpath.join(posixpath.dirname(beside.replace("\\", "/")), wanted))
+    files = [item for item in setups if item.file is not None]
+    for exact in (wanted, near):
+        for item in files:
+            if posixpath.normpath(item.path.replace("\\", "/")) == exact:
+                return item
+    plain = wanted.lstrip("./")
+    ends = [item for item in files if ("/" + item.path.replace("\\", "/")).endswith("/" + plain)]
+    return ends[0] if len(ends) == 1 else None
+
+
+def _linked_by_launch(
+    patient: Patient, launch: Launch, arguments: list[Setup], engines: list[Setup]
+) -> Iterator[Link]:
+    engine = launched_engine(patient, launch, engines)
+    if engine is None:
+        return
+    for one in arguments:
+        words = one.path == (launch.path or "") and one.file is None and one.script is None
+        called = one.script is not None and bool(launch.script) and _ends(one.path, str(launch.script))
+        given = one.file is not None and any(_ends(one.path, word) for word in launch.arguments if "." in word)
+        if (words and one.line == (launch.line or 1)) or called or given:
+            yield Link(arguments=one, deepspeed=engine, how="the launch line names both", sure=True)
+
+
+def launched_engine(patient: Patient, launch: Launch, engines: list[Setup]) -> Setup | None:
+    """The DeepSpeed config that a launch line names, itself or through accelerate's config file."""
+    words = option_words(launch.arguments)
+    name = words.get("deepspeed") or words.get("deepspeed_config") or words.get("ds_config")
+    if not name and launch.launcher == "accelerate":
+        file = launched_accelerate(patient, launch)
+        entry = file.entries.get("deepspeed_config.deepspeed_config_file") if file is not None else None
+        name = str(entry.value) if entry is not None else _word_after(launch.text, "--deepspeed_config_file")
+    return same_file(name, launch.path or "", engines) if name else None
+
+
+def launched_accelerate(patient: Patient, launch: Launch) -> ConfigFile | None:
+    """The accelerate config that a launch line names; the only one that the user named, when it names none."""
+    configs = optional(lambda: patient.configs)
+    files = configs.of(ConfigKind.ACCELERATE) if configs is not None else ()
+    name = _word_after(launch.text, "--config_file") or _word_after(launch.text, "--config-file")
+    if name:
+        return next((file for file in files if _ends(file.path, name)), None)
+    return None
+
+
+def _word_after(text: str, option: str) -> str:
+    words = text.replace("=", " ").split()
+    return words[words.index(option) + 1].strip("\"'") if option in words[:-1] else ""
+
+
+def _ends(path: str, name: str) -> bool:
+    plain = posixpath.normpath(name).lstrip("./")
+    return bool(plain) and ("/" + path).endswith("/" + plain)
+
+
+def _only_pair(patient: Patient, arguments: list[Setup], engines: list[Setup]) -> Iterator[Link]:
+    """The two that the user named, when there is one of each and nothing says otherwise."""
+    named_arguments = [item for item in arguments if named(patient, item.path)]
+    named_engines = [
+        item for item in engines if named(patient, item.path) and item.kind is ConfigKind.DEEPSPEED
+    ]
+    if len(named_arguments) != 1 or len(named_engines) != 1:
+        return
+    one, engine = named_arguments[0], named_engines[0]
+    item = one.get("deepspeed")
+    if item is not None and item.known and item.value is not None:
+        return  # it names another one
+    yield Link(arguments=one, deepspeed=engine, how="both were given", sure=False)
+
+
+def named(patient: Patient, path: str) -> bool:
+    """Whether the user named this file, and not a folder that it stands in. Without targets every file is."""
+    wanted = posixpath.normpath(path)
+    return not patient.targets or any(
+        posixpath.normpath(target) == wanted or wanted.endswith("/" + posixpath.normpath(target).lstrip("./"))
+        for target in patient.targets
+        if "." in posixpath.basename(target)
+    )
+
+
+def only_named(patient: Patient, configs: Configs, kind: ConfigKind) -> ConfigFile | None:
+    """The one file of a kind that the user named; None when there are none or several."""
+    files = [file for file in configs.of(kind) if named(patient, file.path)]
+    return files[0] if len(files) == 1 else None
+
+
+def world_size(patient: Patient) -> int | None:
+    """Ranks of the whole job, where one launch line says so."""
+    job = optional(lambda: patient.job)
+    sizes = {
+        launch.ranks_per_node * (launch.nodes or 1)
+        for launch in (job.launches if job is not None else ())
+        if launch.ranks_per_node
+    }
+    return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,310 @@
+"""Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def enclosing(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node, innermost first, up to the module."""
+    above = parents(script)
+    while node in above:
+        node = above[node]
+        yield node
+
+
+def statement(script: Script, node: ast.AST) -> ast.stmt | None:
+    """The statement that a node is or is part of."""
+    if isinstance(node, ast.stmt):
+        return node
+    return next((item for item in enclosing(script, node) if isinstance(item, ast.stmt)), None)
+
+
+def bound_to(script: Script, node: ast.AST) -> str:
+    """The name or attribute that a value is assigned to, `self.prof`, through `a if b else c`; else ""."""
+    for above in enclosing(script, node):
+        if isinstance(above, ast.Assign) and len(above.targets) == 1:
+            return ast.unparse(_element(above.targets[0], above.value, node))
+        if isinstance(above, ast.AnnAssign | ast.NamedExpr):
+            return ast.unparse(above.target)
+        if not isinstance(above, ast.IfExp | ast.Tuple):
+            break
+    return ""
+
+
+def _element(target: ast.expr, value: ast.expr, node: ast.AST) -> ast.expr:
+    """The part of `a, b = x, y` that a value goes to."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return next((name for name, item in zip(target.elts, value.elts, strict=True) if item is node), target)
+    return target
+
+
+def withs_of(script: Script, call: Call) -> Iterator[ast.With | ast.AsyncWith]:
+    """The with statements that enter what a call makes: directly, or by the name it is bound to."""
+    name = bound_to(script, call.node)
+    for node in nodes(script, ast.With, ast.AsyncWith):
+        for item in node.items:
+            entered = item.context_expr
+            direct = entered is call.node or any(
+                part is call.node for part in ast.walk(entered) if isinstance(entered, ast.IfExp)
+            )
+            if direct or (name and ast.unparse(entered) == name):
+                yield node
+
+
+def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Script, Loop] | None:
+    """A training loop that a block runs: one that stands in it, or in a function that it calls."""
+    first, last = getattr(block, "lineno", 1), getattr(block, "end_lineno", 1) or 1
+    for loop in script.loops:
+        if loop.role is LoopRole.TRAINING and first <= loop.span.line <= last:
+            return script, loop
+    training = _training_functions(source)
+    for call in script.calls:
+        if first <= call.span.line <= last and call.node is not block:
+            for name, found in training.get(call.method, {}).items():
+                if calls_function(call, name):
+                    return found
+    return None
+
+
+@once
+def _training_functions(source: Source) -> Mapping[str, Mapping[str, tuple[Script, Loop]]]:
+    """Functions that run a training loop, through calls too: by last name, by qualified name."""
+    found: dict[str, dict[str, tuple[Script, Loop]]] = {}
+    known: set[str] = set()
+
+    def add(function: str, place: tuple[Script, Loop]) -> None:
+        known.add(function)
+        found.setdefault(function.rpartition(".")[2], {})[function] = place
+
+    for script, loop in source.training_loops:
+        if loop.function:
+            add(loop.function, (script, loop))
+    grown = True
+    while grown:
+        grown = False
+        for script in source.scripts:
+            for call in script.calls:
+                if call.function and call.function not in known:
+                    names = found.get(call.method, {})
+                    name = next((name for name in names if calls_function(call, name)), None)
+                    if name is not None:
+                        add(call.function, names[name])
+                        grown = True
+    return found
+
+
+@once
+def _calls_by_method(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
+    """Every call of a program by the last part of its name."""
+    found: dict[str, list[tuple[Script, Call]]] = {}
+    for script in source.scripts:
+        for call in script.calls:
+            found.setdefault(call.method, []).append((script, call))
+    return found
+
+
+def calls_function(call: Call, qualified: str) -> bool:
+    """Whether a call is one of a function or method of the program, as far as names tell."""
+    *owners, last = qualified.split(".")
+    if call.method != last:
+        return False
+    if not call.receiver:
+        return not owners or owners[-1] == "<locals>" or call.function == ".".join(owners)
+    if call.name.startswith("torch."):
+        return False
+    if owners and (call.name == qualified or call.name.endswith("." + ".".join((*owners, last)))):
+        return True
+    receiver = call.receiver.rsplit(".", 1)[-1].lower().replace("_", "")
+    if owners:
+        owner = owners[-1].lower().replace("_", "")
+        return call.receiver == "self" or (call.name.startswith("?.") and receiver in owner)
+    return call.name.endswith("." + qualified) and not call.name.startswith("?.")
+
+
+def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
+    """Whether a call runs only when somebody turns a switch: behind one, or in a function reached only so.
+
+    A switch whose default cannot be told counts as off: nobody could say that the call runs.
+    """
+    if any(rarely(guard) for guard in call.guards):
+        return True
+    return bool(call.function) and depth > 0 and _behind_switches(source, call.function, depth)
+
+
+@once
+def _behind_switches(source: Source, function: str, depth: int) -> bool:
+    """Whether a function is called, and only behind switches."""
+    sites = callers(source, function)
+    return bool(sites) and all(switched_off(source, other, depth - 1) for _, other in sites)
+
+
+@once
+def callers(source: Source, function: str) -> list[tuple[Script, Call]]:
+    """The calls of a function of the program from its other functions, as far as names tell."""
+    return [
+        (script, other)
+        for script, other in (_calls_by_method(source).get(function.rpartition(".")[2], ()) if function else ())
+        if other.function != function and calls_function(other, function)
+    ]
+
+
+def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
+    """Whether defaults keep a call from running: a switch that is off, here or at all calls of its function."""
+    if any(guard.never for guard in call.guards):
+        return True
+    if not call.function or depth == 0:
+        return False
+    sites = callers(source, call.function)
+    return bool(sites) and all(never_runs(source, other, depth - 1) for _, other in sites)
+
+
+def rarely(guard: Guard) -> bool:
+    """Whether a condition may keep what it guards from running in the ordinary course."""
+    if guard.mostly or guard.kind in {GuardKind.PERIOD, GuardKind.RANK}:
+        return False
+    return not (guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value))
+
+
+def steady(event: Event) -> bool:
+    """Whether an event belongs to the ordinary course of training: no evaluation, no failure, no off switch."""
+    return not event.evaluation and not any(
+        guard.kind in {GuardKind.FAILURE, GuardKind.ONCE} or guard.never for guard in event.guards
+    )
+
+
+def passes_between(event: Event) -> int | None:
+    """Passes between two runs of an event, where they can be told: 1 is every pass."""
+    period = event.period
+    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
+        return int(period.value)
+    return None
+
+
+def bound(script: Script, loop: Loop) -> int | None:
+    """How many passes a loop makes at most, where the text says so: `range(20)`, `if step >= 20: break`."""
+    node = loop_node(script, loop)
+    if node is None:
+        return None
+    names = _numbers(script)
+    ends = [_iterable_length(node.iter, names)] if isinstance(node, ast.For | ast.AsyncFor) else []
+    ends += _left_at(script).get(node, ())
+    known = [end for end in ends if end is not None]
+    return min(known) if known else None
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_NUMBERING = frozenset({"range", "trange", "enumerate", "count"})
+
+
+@once
+def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
+    """For each loop the passes at which an if inside it breaks out."""
+    found: dict[ast.AST, list[int | None]] = {}
+    for part in nodes(script, ast.If):
+        if any(isinstance(item, ast.Break) for item in part.body):
+            end = _reached(part.test, _numbers(script))
+            around = [item for item in enclosing(script, part) if isinstance(item, _LOOPS)]
+            if end is not None and _counts_passes(part.test, around):
+                for above in around:
+                    found.setdefault(above, []).append(end)
+    return found
+
+
+def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
+    """Whether `x >= N` compares what each pass of a loop counts: not a loss, not an early stop's patience."""
+    if not isinstance(test, ast.Compare):
+        return False
+    names = {ast.unparse(part) for part in ast.walk(test.left) if isinstance(part, ast.Name | ast.Attribute)}
+    for loop in around:
+        if isinstance(loop, ast.For | ast.AsyncFor):
+            numbered = any(
+                isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] in _NUMBERING
+                for part in ast.walk(loop.iter)
+            )
+            first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+            if numbered and ast.unparse(first) in names:
+                return True
+        for part in loop.body if isinstance(loop, _LOOPS) else ():
+            if (
+                isinstance(part, ast.AugAssign)
+                and isinstance(part.op, ast.Add)
+                and ast.unparse(part.target) in names
+            ):
+                return True
+    return False
+
+
+def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The syntax of a loop; None for an engine's."""
+    return _loops_by_line(script).get(loop.span.line)
+
+
+@once
+def _loops_by_line(script: Script) -> Mapping[int, ast.For | ast.AsyncFor | ast.While]:
+    """Loops by the line of their head; of two on one line, the outer."""
+    loops = nodes(script, ast.For, ast.AsyncFor, ast.While)
+    return {node.lineno: node for node in reversed(loops)}
+
+
+@once
+def _numbers(script: Script) -> Mapping[str, int]:
+    """Names that the script binds once, to a whole number: `num_iterations = 10`."""
+    bound_at: dict[str, list[int | None]] = {}
+    for node in nodes(script, ast.arg, ast.Name):
+        if isinstance(node, ast.arg):
+            bound_at.setdefault(node.arg, []).append(None)
+        elif not isinstance(node.ctx, ast.Load):
+            above = parents(script).get(node)
+            value = above.value if isinstance(above, ast.Assign | ast.AnnAssign) else None
+            whole = isinstance(value, ast.Constant) and type(value.value) is int
+            bound_at.setdefault(node.id, []).append(value.value if whole else None)  # type: ignore[union-attr]
+    return {name: values[0] for name, values in bound_at.items() if len(values) == 1 and values[0] is not None}
+
+
+def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
+    for part in ast.walk(node):
+        if not isinstance(part, ast.Call):
+            continue
+        name = ast.unparse(part.func).rsplit(".", 1)[-1]
+        numbers = [_integer(item, names) for item in part.args]
+        whole = [number for number in numbers if number is not None]
+        if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
+            return len(range(*whole))
+        if name == "islice" and len(whole) == 1 and len(numbers) == 2:
+            return whole[0]
+    return None
+
+
+def _reached(test: ast.expr, names: Mapping[str, int]) -> int | None:
+    """N of `step >= N`, `step == N`, `step + 1 >= N`."""
+    if (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq)
+    ):
+        return _integer(test.comparators[0], names)
+    return None
+
+
+def _integer(node: ast.expr, names: Mapping[str, int]) -> int | None:
+    """The value of an expression of whole numbers, `(1 + 1 + 3) * 2`, and of names for them."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.BinOp):
+        left, right = _integer(node.left, names), _integer(node.right, names)
+        if left is not None and right is not None:
+            if isinstance(node.op, ast.Add):
+                return left + right
+            if isinstance(node.op, ast.Sub):
+                return left - right
+            if isinstance(node.op, ast.Mult):
+                return left * right
+    return None

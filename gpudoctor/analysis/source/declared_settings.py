@@ -1,0 +1,310 @@
+"""One written setting, wherever it stands: a key of a config file, an argument of a call, an item of a dict.
+
+Checks that compare settings across files ask here; what nobody wrote has no entry.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.model.evidence import Setting, SourceSpan
+from gpudoctor.model.remedy import Edit, TextEdit
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, ConfigValue, Entry
+from gpudoctor.model.signs.source import Call, Known, Script
+
+
+class Tool(Enum):
+    """Whose settings they are."""
+
+    TRANSFORMERS = "transformers"
+    """`TrainingArguments` and what is mapped to them: LLaMA-Factory, axolotl."""
+    DEEPSPEED = "DeepSpeed"
+    ACCELERATE = "accelerate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Written:
+    """One setting as somebody wrote it."""
+
+    key: str
+    """In the words of its file or call: `fp16.enabled`, `learning_rate`."""
+    value: ConfigValue
+    """None when `known` is false, too."""
+    known: bool
+    """Whether the value can be told without a run; false for `auto` and for templates."""
+    sure: bool
+    """False for an option's default: a launch line may say otherwise."""
+    place: SourceSpan | Setting
+    auto: bool = False
+    """Written as DeepSpeed's `auto`: taken from the other side."""
+    file: ConfigFile | None = None
+    entry: Entry | None = None
+    script: Script | None = None
+    call: Call | None = None
+    """The call whose argument it is."""
+    node: ast.expr | None = None
+    """The value's expression in a script."""
+
+    @property
+    def number(self) -> int | float | None:
+        """The value when it is a number (a boolean is none)."""
+        return as_number(self.value) if self.known else None
+
+    @property
+    def on(self) -> bool:
+        """Whether it is known to be switched on."""
+        return self.known and (self.value is True or str(self.value).lower() in {"true", "yes", "on"})
+
+    @property
+    def off(self) -> bool:
+        """Whether it is known to be switched off; null is off."""
+        return self.known and (
+            self.value is False or self.value is None or str(self.value).lower() in {"false", "no", "off"}
+        )
+
+    @property
+    def word(self) -> str:
+        """The value as a lower-case word: `torch.float16` and `"float16"` are both `float16`."""
+        text = self.node_text if not self.known and self.node is not None else str(self.value)
+        return text.rpartition(".")[2].strip("\"'").lower() if re.match(r"[\w.\"'-]+\Z", text) else ""
+
+    @property
+    def node_text(self) -> str:
+        """The expression as written in a script, else ""."""
+        if self.node is None or self.script is None:
+            return ""
+        return ast.get_source_segment(self.script.text, self.node) or ast.unparse(self.node)
+
+    @property
+    def shown(self) -> str:
+        """The value for a message."""
+        if isinstance(self.value, bool):
+            return str(self.value) if self.file is None else str(self.value).lower()
+        if isinstance(self.value, int | float):
+            return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+        return str(self.value) if self.known else self.node_text or "auto"
+
+    def edit(self, value: str, *, python: str | None = None) -> Edit | None:
+        """The edit that gives it another value, in a config's words and in Python's; None where none can."""
+        if self.file is not None and self.entry is not None:
+            return self.file.edit(self.entry, value)
+        if self.script is None or self.node is None:
+            return None
+        text = value if python is None else python
+        return replace_node(self.script, self.node, text) if is_literal(self.node) else None
+
+    def rename(self, name: str) -> tuple[Edit, ...]:
+        """The edits that keep the value under another name, in the same place; empty where none can."""
+        if self.file is not None and self.entry is not None:
+            edit = rename_key(self.file, self.entry, name)
+            return () if edit is None else (edit,)
+        keyword = self._keyword()
+        if keyword is None or self.script is None:
+            return ()
+        return (replace_node(self.script, keyword, f"{name}={self.node_text}"),)
+
+    def _keyword(self) -> ast.keyword | None:
+        """The keyword when it stands in the call itself (not in a `**kwargs`)."""
+        for keyword in self.call.node.keywords if self.call is not None else ():
+            if keyword.value is self.node and keyword.arg is not None:
+                return keyword
+        return None
+
+
+def add_keyword(script: Script, call: Call, name: str, value: str) -> TextEdit | None:
+    """The edit that gives a call one more keyword, after its last argument; None where that is no plain place.
+
+    Unlike an edit by the call's place it tells `f(x).g()` from `f(x)`, which start at one place.
+    """
+    node = call.node
+    given: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+    last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0), default=None)
+    if last is None or isinstance(last, ast.GeneratorExp) or node.end_lineno is None:
+        return None
+    text = replace_node(script, last, "").expected
+    return replace_node(script, last, f"{text}, {name}={value}")
+
+
+def rename_key(file: ConfigFile, entry: Entry, name: str) -> TextEdit | None:
+    """Replace the last part of an entry's key where it stands in the file."""
+    return replace_key(file, entry.line, entry.column, entry.last, name)
+
+
+def replace_key(file: ConfigFile, line: int, column: int, old: str, new: str) -> TextEdit | None:
+    """Replace a key's text at its place; None where something else stands there."""
+    lines = file.text.split("\n")
+    at = lines[line - 1].find(old, max(column - 1, 0)) if line <= len(lines) else -1
+    if at < 0 or at > column:  # one quote may stand before it
+        return None
+    return TextEdit(
+        path=file.path,
+        line=line,
+        column=at + 1,
+        end_line=line,
+        end_column=at + 1 + len(old),
+        new_text=new,
+        expected=old,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setup:
+    """The settings of one tool that belong together: a file, a section of one, a call, a dict."""
+
+    tool: Tool
+    kind: ConfigKind | None
+    """The file's kind; None for source."""
+    path: str
+    line: int
+    """1-based line of the call or of the section; 1 for a file."""
+    title: str
+    """For messages: `ds.json`, `train.py:41`."""
+    items: Mapping[str, Written]
+    """The tool's own key (dotted) to the setting."""
+    whole: bool = False
+    """Whether nothing can be set elsewhere: a plain call of `TrainingArguments` without `**kwargs`. What is not
+    in it then has the tool's default."""
+    file: ConfigFile | None = None
+    script: Script | None = None
+    call: Call | None = None
+    class_name: str = ""
+    """For a call: the library's class that it builds or extends, `transformers.TrainingArguments`."""
+    dict_node: ast.Dict | None = None
+
+    def get(self, *keys: str) -> Written | None:
+        """The first of these keys that is written."""
+        return next((self.items[key] for key in keys if key in self.items), None)
+
+    def on(self, *keys: str) -> Written | None:
+        """The first of these keys that is switched on."""
+        return next((self.items[key] for key in keys if key in self.items and self.items[key].on), None)
+
+    def number(self, key: str) -> int | float | None:
+        """The number under a key, None where it is not written or not known."""
+        item = self.items.get(key)
+        return None if item is None else item.number
+
+    def under(self, prefix: str) -> Iterator[Written]:
+        """Settings inside a section."""
+        for key, item in self.items.items():
+            if key.startswith(prefix + "."):
+                yield item
+
+
+def is_literal(node: ast.AST) -> bool:
+    """Whether an expression is written out: `8`, `-1`, `["q", "v"]`, `torch.float16`.
+
+    What a name, an option or a call gives was chosen elsewhere: an edit here would leave that choice without
+    effect, and the program's other readers of it with another value.
+    """
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.value, ast.Name) and node.value.id in _MODULES
+    if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.UnaryOp):
+        parts = [item for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr)]
+        return all(map(is_literal, parts))
+    return isinstance(node, ast.Constant)
+
+
+_MODULES = frozenset({"torch", "th", "jnp", "np", "numpy"})
+"""Modules whose attributes are constants: dtypes and the like."""
+
+
+def as_number(value: object) -> int | float | None:
+    """A number, also one that YAML 1.1 reads as text (`1e-5`)."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return None
+
+
+def from_entry(file: ConfigFile, entry: Entry, key: str = "") -> Written:
+    """A config's entry."""
+    open_ended = entry.value == "auto" or entry.interpolated
+    return Written(
+        key=key or entry.key,
+        value=None if open_ended else entry.value,
+        known=not open_ended,
+        sure=True,
+        auto=entry.value == "auto",
+        place=file.setting(entry),
+        file=file,
+        entry=entry,
+    )
+
+
+SURE = frozenset({"literal", "constant", "command line"})
+"""Origins of a value that nobody can change without an edit or another launch line."""
+
+
+def from_keyword(script: Script, call: Call, name: str) -> Written | None:
+    """A keyword argument of a call, as far as it can be told."""
+    value = call.keywords.get(name)
+    if value is None:
+        return None
+    keyword = next((item for item in call.node.keywords if item.arg == name), None)
+    known = isinstance(value, Known)
+    plain = _plain(value.value) if isinstance(value, Known) else None
+    return Written(
+        key=name,
+        value=plain,
+        known=known and not (isinstance(value, Known) and value.value == "auto"),
+        sure=not isinstance(value, Known) or value.origin in SURE or value.origin.startswith("config "),
+        place=call.span if keyword is None else script.span(keyword),
+        auto=isinstance(value, Known) and value.value == "auto",
+        script=script,
+        call=call,
+        node=None if keyword is None else keyword.value,
+    )
+
+
+def _plain(value: object) -> ConfigValue:
+    if isinstance(value, tuple):
+        return tuple(item if not isinstance(item, tuple) else str(item) for item in value)
+    return value if isinstance(value, int | float | str) else None
+
+
+def from_dict(script: Script, node: ast.Dict) -> dict[str, Written]:
+    """The items of a dict display under dotted keys; computed ones are there, not known."""
+    found: dict[str, Written] = {}
+    work: list[tuple[str, ast.Dict]] = [("", node)]
+    while work:
+        prefix, current = work.pop()
+        for key, value in zip(current.keys, current.values, strict=True):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                continue
+            name = f"{prefix}{key.value}"
+            if isinstance(value, ast.Dict):
+                work.append((name + ".", value))
+                continue
+            found[name] = _item(script, name, key, value)
+    return found
+
+
+def _item(script: Script, name: str, key: ast.Constant, value: ast.expr) -> Written:
+    try:
+        plain = ast.literal_eval(value)
+        known = plain is None or isinstance(plain, int | float | str | list | tuple)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        plain, known = None, False
+    auto = known and plain == "auto"
+    if isinstance(plain, list | tuple):
+        plain = tuple(item if isinstance(item, int | float | str) else str(item) for item in plain)
+    return Written(
+        key=name,
+        value=plain if known and not auto else None,
+        known=known and not auto,
+        sure=True,
+        auto=auto,
+        place=script.span(key),
+        script=script,
+        node=value,
+    )

@@ -1,0 +1,302 @@
+"""The programs in what was read: an entry script with the modules it imports. A folder holds several."""
+
+import ast
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from gpudoctor.analysis.source.control_flow import calls_function
+from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
+
+T = TypeVar("T")
+
+_FOUND: "WeakKeyDictionary[ast.Module, tuple[tuple[str, ...], tuple[Program, ...]]]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """One entry script and what it imports of the user's own modules."""
+
+    entry: Script
+    scripts: tuple[Script, ...]
+    """The entry first."""
+    source: Source
+    """The same scripts as a source of their own, for helpers that take one."""
+    _kept: dict[object, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def loops(self) -> Iterator[tuple[Script, Loop]]:
+        """Its training loops."""
+        for script in self.scripts:
+            for loop in script.loops:
+                if loop.role is LoopRole.TRAINING:
+                    yield script, loop
+
+    @property
+    def calls(self) -> Iterator[tuple[Script, Call]]:
+        """Every call of its scripts."""
+        for script in self.scripts:
+            for call in script.calls:
+                yield script, call
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """Top-level names of everything it imports: `torch`, `transformers`."""
+        return self.once("roots", lambda: frozenset().union(*(_roots(script) for script in self.scripts)))
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Resolved names of everything it calls."""
+        return self.once("called", lambda: frozenset().union(*(_called(script) for script in self.scripts)))
+
+    @property
+    def target(self) -> Target:
+        """The device that it trains on, by the strongest word in any of its scripts."""
+        seen = {_target(script) for script in self.scripts}
+        order = (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU)
+        return next((target for target in order if target in seen), Target.NONE)
+
+    @property
+    def starts(self) -> bool:
+        """Whether something in it starts a training loop. A module that only defines `train(model, loader)`
+        for others to call does not, nor does one that only defines a class with a method that trains: what it
+        lacks (a seed, a precision, compiling) its caller may have."""
+        return self.once("starts", self._starts)
+
+    def _starts(self) -> bool:
+        return any(_started(self, script, loop) for script, loop in self.loops)
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """A value that is made on the first call and kept."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast(T, self._kept[key])
+
+
+def by_script(read: Callable[[Script], T]) -> Callable[[Script], T]:
+    """Keep what a function reads of a script: many programs share one module."""
+    kept: WeakKeyDictionary[ast.Module, T] = WeakKeyDictionary()
+
+    def remember(script: Script) -> T:
+        if script.tree not in kept:
+            kept[script.tree] = read(script)
+        return kept[script.tree]
+
+    return remember
+
+
+@by_script
+def _target(script: Script) -> Target:
+    return training_target(Source(scripts=(script,)))
+
+
+@by_script
+def _roots(script: Script) -> frozenset[str]:
+    return frozenset(name.split(".")[0] for name in script.imports.values())
+
+
+@by_script
+def _called(script: Script) -> frozenset[str]:
+    return frozenset(call.name for call in script.calls)
+
+
+def _started(program: Program, home: Script, loop: Loop) -> bool:
+    owner = loop.function.partition(".")[0]
+    if owner in home.classes and not instantiated(program, owner):
+        return False
+    if owner in home.classes and (loop.engine or "").startswith("lightning."):
+        return _runs_modules(program)
+    return loop.engine is not None or not loop.function or _used(program, home, loop.function)
+
+
+def _runs_modules(program: Program) -> bool:
+    """Whether anything runs a Lightning module's training steps: a Trainer, a CLI, somebody's `fit`."""
+    return any(
+        call.method in _RUNNERS or call.method.endswith(("Trainer", "CLI", "Fabric"))
+        for _, call in program.calls
+    )
+
+
+_RUNNERS = frozenset({"fit", "training_step", "instantiate", "run_training"})
+"""Methods that run training steps, or build by a name what does."""
+
+
+def instantiated(program: Program, name: str, depth: int = 4) -> bool:
+    """Whether the program names a class outside of the class, decorates it, or so with one that extends it."""
+    for script in program.scripts:
+        if name in _named(script):
+            return True
+        for other, node in _defined(script).items():
+            if other == name and node.decorator_list:
+                return True
+            extends = any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
+            if extends and other != name and depth > 0 and instantiated(program, other, depth - 1):
+                return True
+    return False
+
+
+@by_script
+def _defined(script: Script) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in nodes(script, ast.ClassDef)}
+
+
+@by_script
+def _named(script: Script) -> frozenset[str]:
+    """Names that code, or a string, mentions: those of classes outside of the class and of lists of bases."""
+    found: set[str] = set()
+    waiting: list[tuple[ast.AST, str]] = [(script.tree, "")]
+    while waiting:
+        node, inside = waiting.pop()
+        word = ""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            word = node.id
+        elif isinstance(node, ast.Attribute):
+            word = node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            word = node.value
+        if word and word != inside:
+            found.add(word)
+        if isinstance(node, ast.ClassDef):
+            parts: list[ast.AST] = [*node.keywords, *node.body, *node.decorator_list]
+            waiting += [(part, inside or node.name) for part in parts]
+        else:
+            waiting += [(part, inside) for part in ast.iter_child_nodes(node)]
+    return frozenset(found)
+
+
+def _used(program: Program, home: Script, function: str) -> bool:
+    """Whether the program calls a function, hands it on by its name, or decorates it."""
+    *owners, last = function.split(".")
+    for script in program.scripts:
+        for call in _by_method(script).get(last, ()):
+            if call.function != function and (owners or calls_function(call, function)):
+                return True
+        if last in _loaded(script):
+            return True
+    return last in _decorated(home)
+
+
+@by_script
+def _by_method(script: Script) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.method, []).append(call)
+    return found
+
+
+@by_script
+def _loaded(script: Script) -> frozenset[str]:
+    return frozenset(node.id for node in nodes(script, ast.Name) if isinstance(node.ctx, ast.Load))
+
+
+@by_script
+def _decorated(script: Script) -> frozenset[str]:
+    return frozenset(node.name for node in nodes(script, ast.FunctionDef) if node.decorator_list)
+
+
+def training_programs(source: Source) -> tuple[Program, ...]:
+    """The programs that train, in order of their entries; a module that two of them import is in both."""
+    if not source.scripts:
+        return ()
+    first, names = source.scripts[0].tree, tuple(script.path for script in source.scripts)
+    kept = _FOUND.get(first)
+    if kept is None or kept[0] != names:
+        kept = (names, _programs(source))
+        _FOUND[first] = kept
+    return kept[1]
+
+
+def in_a_training(source: Source, script: Script) -> bool:
+    """Whether a script belongs to a program that trains.
+
+    What an evaluation lacks, a converter or a module that nothing in sight trains with, is not an ailment of a
+    training.
+    """
+    return any(script.path == item.path for program in training_programs(source) for item in program.scripts)
+
+
+def only_evaluates(source: Source) -> bool:
+    """Whether what was read runs a model over data and trains none: its set-up is not a training's."""
+    return not source.trains and any(
+        loop.role is LoopRole.EVALUATION for script in source.scripts for loop in script.loops
+    )
+
+
+def _programs(source: Source) -> tuple[Program, ...]:
+    paths = {os.path.normpath(script.path): script for script in source.scripts}
+    stems = {_stem(path) for path in paths}
+    direct = {script.path: tuple(_imported(script, paths, stems)) for script in source.scripts}
+    used = {other.path for path, others in direct.items() for other in others if other.path != path}
+    found: list[Program] = []
+    covered: set[str] = set()
+    roots = [script for script in source.scripts if script.path not in used]
+    for script in [*roots, *source.scripts]:
+        if script.path in covered:
+            continue
+        scripts = _closure(script, direct)
+        covered |= {item.path for item in scripts}
+        program = Program(entry=script, scripts=scripts, source=Source(scripts=scripts))
+        if any(True for _ in program.loops):
+            found.append(program)
+    return tuple(found)
+
+
+def _closure(entry: Script, direct: dict[str, tuple[Script, ...]]) -> tuple[Script, ...]:
+    found = {entry.path: entry}
+    waiting = [entry]
+    while waiting:
+        for other in direct.get(waiting.pop().path, ()):
+            if other.path not in found:
+                found[other.path] = other
+                waiting.append(other)
+    return tuple(found.values())
+
+
+def _stem(path: str) -> str:
+    """The last word of the module that a file is: a package's is its folder's name."""
+    stem = os.path.basename(path).removesuffix(".py")
+    return os.path.basename(os.path.dirname(path)) if stem == "__init__" else stem
+
+
+def _imported(script: Script, paths: dict[str, Script], stems: set[str]) -> Iterator[Script]:
+    """The scripts that one imports: `pkg.engine` beside it, or in a folder above it."""
+    folder = os.path.dirname(script.path)
+    folders = [folder]
+    for _ in range(5):
+        folder = os.path.normpath(os.path.join(folder, os.pardir)) if folder else os.pardir
+        folders.append(folder)
+    for name in _names(script):
+        # In a folder that is read whole, a package's own imports begin with its `__init__`.
+        parts = [part for part in name.split(".") if part and part != "__init__"]
+        for length in range(len(parts), 0, -1):
+            if parts[length - 1] not in stems:
+                continue
+            inner = os.path.join(*parts[:length])
+            hit = next(
+                (
+                    paths[place]
+                    for base in folders
+                    for place in (
+                        os.path.normpath(os.path.join(base, inner + ".py")),
+                        os.path.normpath(os.path.join(base, inner, "__init__.py")),
+                        os.path.normpath(os.path.join(base, "src", inner + ".py")),
+                    )
+                    if place in paths
+                ),
+                None,
+            )
+            if hit is not None:
+                yield hit
+                break
+
+
+def _names(script: Script) -> Iterator[str]:
+    """Dotted names that a script imports, star imports included."""
+    yield from dict.fromkeys(script.imports.values())
+    for node in nodes(script, ast.ImportFrom):
+        if node.module and any(item.name == "*" for item in node.names):
+            yield node.module

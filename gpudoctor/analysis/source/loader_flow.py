@@ -1,0 +1,313 @@
+"""How loaders travel through a program: names, calls, returns, attributes and wrappers followed."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
+
+LOADER_CLASSES = frozenset(
+    {
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "monai.data.DataLoader",
+    }
+)
+"""Classes that take torch's loader arguments by the same names."""
+
+ARGUMENT_CLASSES = frozenset(
+    {
+        "transformers.TrainingArguments",
+        "transformers.Seq2SeqTrainingArguments",
+        "trl.SFTConfig",
+        "trl.DPOConfig",
+    }
+)
+"""Classes whose `dataloader_*` fields configure a loader that an engine builds."""
+
+_WRAPPERS = (
+    "iter",
+    "enumerate",
+    "tqdm",
+    "trange",
+    "zip",
+    "cycle",
+    "islice",
+    "prepare",
+    "reversed",
+    "list",
+    "next",
+)
+_WRAPPER_PARTS = ("load", "fetch", "cycle", "infinite", "repeat", "progress", "track", "prepare")
+
+_Key = tuple[str, str, str]  # script path, scope, name
+
+
+class Flow:
+    """Where each loader goes, by a few rounds over assignments, calls and returns until nothing is new."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.built: list[tuple[Script, Call]] = []
+        self.fitted: set[int] = set()
+        self._holders: dict[_Key, set[int]] = {}
+        self._returns: dict[tuple[str, int | None], set[int]] = {}
+        self._fresh: list[_Key] = []
+        self._draws: list[tuple[Script, Loop, set[int]]] | None = None
+        self._by_node: dict[int, int] = {}
+        self._functions: dict[str, list[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
+        self._statements: list[tuple[Script, str, ast.stmt, set[str], list[ast.Call]]] = []
+        for script in source.scripts:
+            own = {name for name, info in script.classes.items() if LOADER_CLASSES & set(info.bases)}
+            for call in script.calls:
+                if call.name in LOADER_CLASSES or call.name in ARGUMENT_CLASSES or call.name in own:
+                    self._by_node[id(call.node)] = len(self.built)
+                    self.built.append((script, call))
+        if not self.built:
+            return
+        for script in source.scripts:
+            own_parts = _own(script)
+            for scope, statement in _statements(script.tree.body, ""):
+                words, calls = own_parts.get(statement, _NOTHING)
+                if words:
+                    self._statements.append((script, scope, statement, words, calls))
+                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                    qualified = f"{scope}.{statement.name}" if scope else statement.name
+                    self._functions.setdefault(statement.name, []).append((script, qualified, statement))
+                    if statement.name == "__init__":
+                        owner = scope.rpartition(".")[2]
+                        self._functions.setdefault(owner, []).append((script, qualified, statement))
+
+    def follow(self, rounds: int = 6) -> None:
+        """Follow every loader; a program that hands a loader through more than six hands is left there."""
+        if not self.built:
+            return
+        built = {call.method for _, call in self.built}
+        for _ in range(rounds):
+            before = self._size()
+            active = (
+                built | {key[2].rpartition(".")[2] for key in self._holders} | {key[0] for key in self._returns}
+            )
+            for script, scope, statement, words, calls in self._statements:
+                if words & active:
+                    self._statement(script, scope, statement, calls)
+                    active |= {key[2].rpartition(".")[2] for key in self._fresh}
+                    self._fresh.clear()
+            if self._size() == before:
+                break
+
+    def keys_of(self, index: int) -> Iterator[_Key]:
+        """Names that hold one loader."""
+        return (key for key, held in self._holders.items() if index in held)
+
+    def loops_of(self, index: int) -> Iterator[tuple[Script, Loop]]:
+        """Loops that draw from one loader."""
+        if self._draws is None:
+            self._draws = [
+                (script, loop, drawn)
+                for script in self.source.scripts
+                for loop in script.loops
+                if (drawn := self._drawn(script, loop))
+            ]
+        return ((script, loop) for script, loop, drawn in self._draws if index in drawn)
+
+    def _drawn(self, script: Script, loop: Loop) -> set[int]:
+        drawn: set[int] = set()
+        if loop.iterates:
+            try:
+                drawn |= self._carried(
+                    script, loop.function, ast.parse(loop.iterates.strip(), mode="eval").body
+                )
+            except SyntaxError:  # an iterable that the reader shortened
+                return drawn
+            for name, index in self._by_node.items():
+                own_script, call = self.built[index]
+                if own_script is script and call.span.line == loop.span.line and name:
+                    drawn.add(index)
+        plain = loop.role is LoopRole.OTHER or loop.role is LoopRole.EPOCHS
+        now_and_then: set[int] = set()
+        for event in () if plain else loop.events:
+            if event.inner or event.via or not event.every_pass:
+                continue  # a batch of another loader now and then is not what the loop trains on
+            if event.call is not None and event.call.method == "next":
+                for argument in event.call.node.args[:1]:
+                    held = self._carried(script, loop.function, argument)
+                    if event.every_pass:
+                        drawn |= held
+                    else:
+                        now_and_then |= held
+        # A test batch on every hundredth step: the loop's own batches are another loader's.
+        return drawn or now_and_then
+
+    def _size(self) -> int:
+        held = sum(len(indices) for indices in self._holders.values())
+        return held + sum(len(indices) for indices in self._returns.values()) + len(self.fitted)
+
+    def _statement(self, script: Script, scope: str, statement: ast.stmt, calls: list[ast.Call]) -> None:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                self._assign(script, scope, target, statement.value)
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            self._assign(script, scope, statement.target, statement.value)
+        elif isinstance(statement, ast.Return) and statement.value is not None:
+            name = scope.rpartition(".")[2]
+            if isinstance(statement.value, ast.Tuple):
+                for position, element in enumerate(statement.value.elts):
+                    self._return(name, position, self._carried(script, scope, element))
+            else:
+                self._return(name, None, self._carried(script, scope, statement.value))
+        for node in calls:
+            self._call(script, scope, node)
+
+    def _return(self, function: str, position: int | None, held: set[int]) -> None:
+        if held:
+            self._returns.setdefault((function, position), set()).update(held)
+
+    def _assign(self, script: Script, scope: str, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            for position, element in enumerate(target.elts):
+                self._hold(script, scope, element, self._unpacked(script, scope, value, position))
+        else:
+            self._hold(script, scope, target, self._carried(script, scope, value))
+
+    def _unpacked(self, script: Script, scope: str, value: ast.expr, position: int) -> set[int]:
+        if isinstance(value, ast.Tuple | ast.List):
+            return self._carried(script, scope, value.elts[position]) if position < len(value.elts) else set()
+        if isinstance(value, ast.Call):
+            name = _last(value.func)
+            if name == "prepare" and position < len(value.args):  # accelerate gives back what it was given
+                return self._carried(script, scope, value.args[position])
+            return self._returns.get((name, position), set()) | self._returns.get((name, None), set())
+        return self._carried(script, scope, value)
+
+    def _hold(self, script: Script, scope: str, target: ast.expr, held: set[int]) -> None:
+        key = _key(script, scope, target)
+        if key is not None and held:
+            self._add(key, held)
+
+    def _add(self, key: _Key, held: set[int]) -> None:
+        self._holders.setdefault(key, set()).update(held)
+        self._fresh.append(key)
+
+    def _call(self, script: Script, scope: str, node: ast.Call) -> None:
+        name = _last(node.func)
+        arguments: list[tuple[int | str | None, ast.expr]] = list(enumerate(node.args))
+        arguments += [(keyword.arg, keyword.value) for keyword in node.keywords]
+        for place, value in arguments:
+            held = self._carried(script, scope, value)
+            if not held:
+                continue
+            if name == "fit" and place in (1, "train_dataloaders", "train_dataloader"):
+                self.fitted |= held
+            for other, qualified, function in self._functions.get(name, ()):
+                parameter = _parameter(function, place, method="." in qualified)
+                if parameter:
+                    self._add((other.path, qualified, parameter), held)
+
+    def _carried(self, script: Script, scope: str, value: ast.expr) -> set[int]:
+        """Loaders that an expression is, holds or wraps."""
+        if isinstance(value, ast.Name | ast.Attribute):
+            return self._named(script, scope, value)
+        parts: list[ast.expr] = []
+        if isinstance(value, ast.Call):
+            if id(value) in self._by_node:
+                return {self._by_node[id(value)]}
+            name = _last(value.func)
+            wraps = name in _WRAPPERS or any(part in name.lower() for part in _WRAPPER_PARTS)
+            parts = list(value.args) if wraps else []
+            held = set(self._returns.get((name, None), set()))
+            return held.union(*(self._carried(script, scope, part) for part in parts))
+        if isinstance(value, ast.IfExp):
+            parts = [value.body, value.orelse]
+        elif isinstance(value, ast.BoolOp):
+            parts = list(value.values)
+        elif isinstance(value, ast.Tuple | ast.List):
+            parts = list(value.elts)
+        elif isinstance(value, ast.Dict):
+            parts = list(value.values)
+        elif isinstance(value, ast.DictComp):
+            parts = [value.value]
+        elif isinstance(value, ast.ListComp):
+            parts = [value.elt]
+        elif isinstance(value, ast.Subscript | ast.Starred):
+            parts = [value.value]
+        return set().union(*(self._carried(script, scope, part) for part in parts))
+
+    def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute) -> set[int]:
+        if isinstance(value, ast.Attribute):
+            key = _key(script, scope, value)
+            return self._holders.get(key, set()) if key else set()
+        while True:
+            held = self._holders.get((script.path, scope, value.id))
+            if held or not scope:
+                break
+            scope = scope.rpartition(".")[0]
+        if not held and value.id in script.imports:  # `from data import train_loader`
+            module, _, name = script.imports[value.id].rpartition(".")
+            for (path, inside, held_name), indices in self._holders.items():
+                if not inside and held_name == name and path.endswith(module.rpartition(".")[2] + ".py"):
+                    return indices
+        return held or set()
+
+
+def _key(script: Script, scope: str, target: ast.expr) -> _Key | None:
+    if isinstance(target, ast.Name):
+        return (script.path, scope, target.id)
+    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+        owner = scope.rpartition(".")[0] if target.value.id == "self" else ""
+        return (script.path, owner, f"{target.value.id}.{target.attr}")
+    if isinstance(target, ast.Subscript):
+        return _key(script, scope, target.value)
+    return None
+
+
+def _last(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _parameter(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | str | None, *, method: bool
+) -> str | None:
+    names = [argument.arg for argument in function.args.posonlyargs + function.args.args]
+    if method and names[:1] in (["self"], ["cls"]):
+        names = names[1:]
+    if isinstance(place, int):
+        return names[place] if place < len(names) else None
+    return place if place in names or place in {item.arg for item in function.args.kwonlyargs} else None
+
+
+def _statements(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.stmt]]:
+    for statement in body:
+        yield scope, statement
+        inside = scope
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{scope}.{statement.name}" if scope else statement.name
+        for field in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(statement, field, []), inside)
+        for handler in getattr(statement, "handlers", []) + getattr(statement, "cases", []):
+            yield from _statements(handler.body, scope)
+
+
+_STATEMENTS = (ast.stmt, ast.ExceptHandler)
+_NOTHING: tuple[set[str], list[ast.Call]] = (set(), [])
+
+
+def _own(script: Script) -> dict[ast.AST, tuple[set[str], list[ast.Call]]]:
+    """For each statement the words and calls of its own expressions, not of the statements of its body."""
+    found: dict[ast.AST, tuple[set[str], list[ast.Call]]] = {}
+    above = parents(script)
+    for node in nodes(script, ast.Call, ast.Name, ast.Attribute):
+        holder = above[node]
+        while not isinstance(holder, _STATEMENTS):
+            holder = above[holder]
+        words, calls = found.setdefault(holder, (set(), []))
+        if isinstance(node, ast.Call):
+            calls.append(node)
+        else:
+            words.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found

@@ -1,0 +1,218 @@
+"""The data loaders of a program, followed from where they are built to the loops that draw from them.
+
+A view of the source sign, for every check that asks about loaders: how many workers, pinned or not, and
+whether a training loop consumes it. It follows names through assignments, calls, returns, attributes and
+wrappers (`tqdm`, `accelerator.prepare`), and says UNKNOWN where that ends.
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.analysis.source.declared_settings import is_literal
+from gpudoctor.analysis.source.entry_points import in_a_training
+from gpudoctor.analysis.source.loader_flow import ARGUMENT_CLASSES, Flow
+from gpudoctor.analysis.source.untaken_branches import never_taken
+from gpudoctor.model.signs.source import (
+    Call,
+    Known,
+    Literal,
+    Loop,
+    LoopRole,
+    Script,
+    Source,
+    Unknown,
+    Value,
+)
+
+_HOLDER = r"(?:loader|dataloader|dl|iter|data|set|s)?$"
+_TRAINING = re.compile(r"(?:train|training|trn)" + _HOLDER)
+_EVALUATION = re.compile(
+    r"(?:val|valid|validation|eval|evaluation|test|testing|dev|predict|prediction|infer|inference)" + _HOLDER
+)
+
+
+class LoaderRole(Enum):
+    """Who draws from a loader."""
+
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loader:
+    """One place where a loader is built, or where an engine is told how to build it."""
+
+    script: Script
+    call: Call
+    names: tuple[str, ...]
+    """Names that hold it, `train_loader`, `self.loader`."""
+    loops: tuple[tuple[Script, Loop], ...]
+    """Loops that draw from it."""
+    role: LoaderRole
+    engine: bool = False
+    """True for an engine's arguments (`TrainingArguments`): keywords are `dataloader_*`."""
+    ran: Mapping[str, Value] | None = None
+    """What a recorded run had for arguments, by torch's keyword; None where no run was recorded."""
+
+    def argument(self, keyword: str, default: Literal = None) -> Value:
+        """A loader argument by torch's keyword; the default when it is not passed, `Unknown` when untold."""
+        written = self.written(keyword, default)
+        if self.ran is None:
+            return written
+        seen = self.ran.get(keyword)
+        if seen is None:
+            return written if self._fixed(written) else Unknown()
+        same = isinstance(written, Known) and isinstance(seen, Known) and written.value == seen.value
+        return written if same else seen
+
+    def written(self, keyword: str, default: Literal = None) -> Value:
+        """The same as the source has it, whatever a run had."""
+        name = f"dataloader_{keyword}" if self.engine else keyword
+        value = self.call.argument(name, None if self.engine else _POSITIONS.get(keyword))
+        return Known(value=default, origin=self._unwritten) if value is None else value
+
+    @property
+    def _unwritten(self) -> str:
+        """Where the value of an argument that nobody writes comes from."""
+        return f"default of {self.call.method}" if self.engine else _TORCHS
+
+    def _fixed(self, value: Value) -> bool:
+        """Whether a value is the same in every run: no option, no field of a configuration."""
+        return isinstance(value, Known) and value.origin in {"literal", "constant", self._unwritten}
+
+    @property
+    def workers(self) -> Value:
+        """num_workers; torch's default is 0."""
+        return self.argument("num_workers", 0)
+
+    @property
+    def pinned(self) -> Value:
+        """pin_memory; off by default in torch, on in transformers' Trainer."""
+        return self.argument("pin_memory", self.engine)
+
+    @property
+    def dataset(self) -> ast.expr | None:
+        """The dataset's expression."""
+        if self.engine:
+            return None
+        for keyword in self.call.node.keywords:
+            if keyword.arg == "dataset":
+                return keyword.value
+        first = self.call.node.args[0] if self.call.node.args else None
+        return None if isinstance(first, ast.Starred) else first
+
+    def chosen(self, keyword: str) -> str:
+        """The text of a keyword's value where it is a name or an expression; "" of a literal or of none."""
+        name = f"dataloader_{keyword}" if self.engine else keyword
+        value = next((item.value for item in self.call.node.keywords if item.arg == name), None)
+        return ast.unparse(value) if value is not None and not is_literal(value) else ""
+
+    def settable(self, *keywords: str) -> bool:
+        """Whether keywords can be set in the call's text: nothing spread into it, none given by position.
+
+        What the program chooses elsewhere (`num_workers=config.workers`) is set there, not written over.
+        """
+        if any(keyword.arg is None for keyword in self.call.node.keywords):
+            return False
+        if any(self.chosen(keyword) for keyword in keywords):
+            return False
+        given = len(self.call.node.args)
+        return self.engine or all(_POSITIONS.get(keyword, given) >= given for keyword in keywords)
+
+    @property
+    def label(self) -> str:
+        """How messages name it: the name that holds it, or the class that builds it."""
+        return self.names[0] if self.names else self.call.method
+
+
+_TORCHS = "default of DataLoader"
+
+# The order of torch.utils.data.DataLoader's positional parameters.
+_POSITIONS = {
+    "dataset": 0, "batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "num_workers": 5,
+    "collate_fn": 6, "pin_memory": 7, "drop_last": 8, "timeout": 9, "worker_init_fn": 10,
+    "multiprocessing_context": 11,
+}  # fmt: skip
+
+
+_LAST: list[tuple[Source, tuple[Loader, ...]]] = []
+"""The last program asked about, since several checks ask about the same one; never more than one."""
+
+
+def loaders(source: Source) -> tuple[Loader, ...]:
+    """The loaders of programs that train, in order of script and line."""
+    return tuple(loader for loader in every_loader(source) if made_to_train(source, loader))
+
+
+def made_to_train(source: Source, loader: Loader) -> bool:
+    """Whether a loader stands in a program that trains, and where its calls come by."""
+    return in_a_training(source, loader.script) and not never_taken(source, loader.script, loader.call)
+
+
+def every_loader(source: Source) -> tuple[Loader, ...]:
+    """Every loader in the source, those of evaluations by themselves and of unused modules too."""
+    if not source.scripts:
+        return ()
+    if _LAST and _LAST[0][0] is source:
+        return _LAST[0][1]
+    flow = Flow(source)
+    flow.follow()
+    found = []
+    for index, (script, call) in enumerate(flow.built):
+        names = tuple(dict.fromkeys(name for _, _, name in flow.keys_of(index)))
+        loops = tuple(flow.loops_of(index))
+        role = _role(flow, index, script, call, names, loops)
+        engine = call.name in ARGUMENT_CLASSES
+        found.append(Loader(script=script, call=call, names=names, loops=loops, role=role, engine=engine))
+    _LAST[:] = [(source, tuple(found))]
+    return tuple(found)
+
+
+def trains(source: Source, loader: Loader) -> bool:
+    """Whether a loader surely feeds a training: by a loop that trains, and that no other loader feeds unless
+    this one's name says so. One function may run both epochs, and leave the step out of one (`optimizer=None`).
+    A call in a function may make both loaders, for training and for evaluation: it trains.
+    """
+    if loader.role is not LoaderRole.TRAINING or loader.engine:
+        return False
+    own = [loop for _, loop in loader.loops if loop.role is LoopRole.TRAINING and loop.confident]
+    words = [loader.call.function.rpartition(".")[2], *loader.names]
+    named = any(_says(word, _TRAINING) for word in words)
+    if not own or (not named and any(_says(word, _EVALUATION) for word in words)):
+        return False
+    others = [other for other in every_loader(source) if other.call is not loader.call]
+    shared = any(loop in own for other in others for _, loop in other.loops)
+    return not shared or named
+
+
+def _role(
+    flow: Flow,
+    index: int,
+    script: Script,
+    call: Call,
+    names: tuple[str, ...],
+    loops: tuple[tuple[Script, Loop], ...],
+) -> LoaderRole:
+    roles = {loop.role for _, loop in loops}
+    held_out = any(_says(name, _EVALUATION) for name in names)
+    if LoopRole.TRAINING not in roles and held_out and not any(_says(name, _TRAINING) for name in names):
+        return LoaderRole.EVALUATION  # `fit(train, val)` is given both
+    if LoopRole.TRAINING in roles or index in flow.fitted or call.name in ARGUMENT_CLASSES:
+        return LoaderRole.TRAINING
+    if LoopRole.EVALUATION in roles:
+        return LoaderRole.EVALUATION
+    words = [call.function.rpartition(".")[2], *names]
+    if any(_says(word, _TRAINING) for word in words):
+        return LoaderRole.TRAINING
+    if any(_says(word, _EVALUATION) for word in words) or roles == {LoopRole.OTHER}:
+        return LoaderRole.EVALUATION
+    alone = sum(1 for other, _ in flow.built if other.path == script.path) == 1
+    return LoaderRole.TRAINING if alone and flow.source.trains else LoaderRole.UNKNOWN
+
+
+def _says(text: str, words: re.Pattern[str]) -> bool:
+    return any(words.match(part) for part in re.split(r"[._]", text.lower()))

@@ -1,0 +1,131 @@
+"""Optimizers with the models whose parameters they were given, and what happens to those models afterwards."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, statement
+from gpudoctor.analysis.source.step_order import arms
+from gpudoctor.model.signs.source import Call, Script, Source
+
+_CLASSES = re.compile(
+    r"^(torch\.optim\.(?!lr_scheduler|swa_utils|Optimizer$)[A-Z]\w*|bitsandbytes\.optim\.\w+|torch_optimizer\.[A-Z]\w*"
+    r"|transformers\.(optimization\.)?(AdamW|Adafactor)|lion_pytorch\.Lion|apex\.optimizers\.\w+)$"
+)
+_GIVES = frozenset({"parameters", "named_parameters"})
+_CONDITIONS = (ast.If, ast.Try, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.Match)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bound:
+    """One place where an optimizer is built over parameters that can be told."""
+
+    script: Script
+    call: Call
+    name: str
+    """What holds the optimizer."""
+    owners: tuple[ast.expr, ...]
+    """The expressions whose `.parameters()` it was given, `model` or `copy.deepcopy(model)`."""
+    whole: bool
+    """Whether it was given nothing but `owner.parameters()`."""
+    given: ast.expr
+    """Its first argument."""
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The owners that are names or attributes, as written."""
+        return tuple(ast.unparse(item) for item in self.owners if isinstance(item, ast.Name | ast.Attribute))
+
+
+def optimizers(source: Source) -> tuple[Bound, ...]:
+    """Every optimizer of a program whose parameters the text tells."""
+    return tuple(one for script in source.scripts for one in _of_script(script))
+
+
+@once
+def _of_script(script: Script) -> tuple[Bound, ...]:
+    found = []
+    for call in script.calls:
+        if not _CLASSES.match(call.name):
+            continue
+        given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+        given = given or (call.node.args[0] if call.node.args else None)
+        if given is None or isinstance(given, ast.Starred):
+            continue
+        expression = _followed(script, call, given)
+        owners = tuple(_owners(expression))
+        whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
+        name = bound_to(script, call.node)
+        found.append(Bound(script=script, call=call, name=name, owners=owners, whole=whole, given=given))
+    return tuple(found)
+
+
+def _plain(expression: ast.Call) -> bool:
+    """Whether a call is `owner.parameters()` and nothing else."""
+    function = expression.func
+    return isinstance(function, ast.Attribute) and function.attr in _GIVES and not expression.args
+
+
+def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
+    """The value of a name that is assigned once in the function, else the expression itself."""
+    if not isinstance(given, ast.Name):
+        return given
+    scope = function_of(script, call.node)
+    values = [
+        node.value
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == given.id for target in node.targets)
+        and node.lineno < call.span.line
+    ]
+    return values[0] if len(values) == 1 else given
+
+
+def _owners(expression: ast.expr) -> Iterator[ast.expr]:
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVES:
+            owner = node.func.value
+            while isinstance(owner, ast.Attribute) and owner.attr == "module":
+                owner = owner.value
+            yield owner
+
+
+def function_of(script: Script, node: ast.AST) -> ast.AST:
+    """The function that holds a node, or the module."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    return next((item for item in enclosing(script, node) if isinstance(item, kinds)), script.tree)
+
+
+def follows(script: Script, later: ast.AST, earlier: ast.AST) -> bool:
+    """Whether one statement always runs after another one of the same function has run."""
+    if function_of(script, later) is not function_of(script, earlier):
+        return False
+    if getattr(later, "lineno", 0) <= (getattr(earlier, "end_lineno", 0) or 0):
+        return False
+    above = [{n for n in enclosing(script, node) if isinstance(n, _CONDITIONS)} for node in (later, earlier)]
+    if not above[0] <= above[1]:
+        return False
+    mine, theirs = (dict(arms(script, getattr(node, "lineno", 0))) for node in (later, earlier))
+    return all(theirs.get(place, arm) == arm for place, arm in mine.items())
+
+
+def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    """Assignments to a name or attribute in a function, with the value that it gets."""
+    for node in ast.walk(scope):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            if ast.unparse(target) == text:
+                yield node, node.value
+            elif isinstance(target, ast.Tuple):
+                for index, part in enumerate(target.elts):
+                    if ast.unparse(part) == text:
+                        values = node.value.elts if isinstance(node.value, ast.Tuple) else []
+                        yield node, values[index] if index < len(values) else node.value
+
+
+def statement_of(one: Bound) -> ast.stmt | None:
+    """The statement that builds an optimizer."""
+    return statement(one.script, one.call.node)

@@ -1,0 +1,37 @@
+"""How a program spreads over several processes: the wrappers around its model, and who reduces gradients."""
+
+from gpudoctor.analysis.source.entry_points import Program
+from gpudoctor.model.signs.source import Call, Known, Script
+
+DDP = frozenset(
+    {"torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel",
+     "torch.nn.parallel.distributed.DistributedDataParallel"}
+)  # fmt: skip
+SHARDED = frozenset(
+    {"torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
+     "torch.distributed._composable.fsdp.fully_shard"}
+)  # fmt: skip
+
+
+def wrappers(program: Program, names: frozenset[str]) -> list[tuple[Script, Call]]:
+    """Calls that wrap a model so, those behind a switch that is known to be off left out."""
+    if not program.called & names:
+        return []
+    return [
+        (script, call)
+        for script, call in program.calls
+        if call.name in names and not any(guard.never for guard in call.guards)
+    ]
+
+
+def wraps_ddp(program: Program) -> list[tuple[Script, Call]]:
+    """Calls that wrap a model in DistributedDataParallel, in whatever branch."""
+    if not program.called & DDP:
+        return []
+    return [(script, call) for script, call in program.calls if call.name in DDP]
+
+
+def plain(call: Call, keyword: str, position: int | None = None) -> object:
+    """A known argument's value; None when it is not passed or not known."""
+    value = call.argument(keyword, position)
+    return value.value if isinstance(value, Known) else None

@@ -1,0 +1,380 @@
+"""In which precision a program trains: lowered, full because somebody said so, or full because nobody did.
+
+Whatever hints at lower precision and cannot be resolved (a launcher's config, a dtype chosen at run time) makes
+the answer `UNKNOWN`, so that a check stays silent.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.analysis.source.entry_points import Program, by_script
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
+from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
+
+_AUTOCAST = frozenset({"torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast"})
+_SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler"})
+_HALF = re.compile(r"b?float16|half|bf16|fp16|float8|fp8|nf4|int8|uint8_?4?bit", re.IGNORECASE)
+_HALF_WORDS = re.compile(
+    r"(bf16|fp16|bfloat16|float16|half|16|16-mixed|bf16-mixed|16-true|bf16-true|fp8|O1|O2|O3|bf16_mixed|auto)$"
+)
+_FULL_WORDS = re.compile(r"(no|none|false|32|32-true|fp32|float32|highest|64|64-true|O0)$", re.IGNORECASE)
+_HINTS = re.compile(
+    r"(^|_)(amp|autocast|fp16|bf16|half|float16|bfloat16|mixed_precision|precision|mp_policy)($|_)"
+)
+_DTYPES = frozenset(
+    {"float16", "bfloat16", "half", "HalfTensor", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2"}
+)
+_OWN_WAYS = frozenset(
+    {"deepspeed", "bitsandbytes", "unsloth", "torchao", "torchtune", "torchtitan", "megatron", "colossalai",
+     "composer", "fastai", "ultralytics", "mmengine", "mmcv", "transformer_engine", "litgpt", "axolotl",
+     "llamafactory", "apex", "nemo", "paddle", "detectron2", "ignite", "catalyst", "torch_xla", "openrlhf",
+     "fairseq", "espnet", "speechbrain", "fairscale", "jax", "tensorflow", "verl",
+     "intel_extension_for_pytorch"}
+)  # fmt: skip
+"""Libraries that choose the precision in ways this reader does not follow."""
+_FP32_CHECKPOINTS = re.compile(
+    r"bert|electra|deberta|albert|mpnet|minilm|t5|bart|gpt2|vit[-_]|resnet|wav2vec|hubert|whisper-(tiny|base|small)|"
+    r"swin|convnext|beit|segformer|clip|xlm|pegasus|longformer|funnel|layoutlm|detr",
+    re.IGNORECASE,
+)
+TRAINING_ARGUMENTS = re.compile(
+    r"(transformers\.(Seq2Seq)?TrainingArguments|sentence_transformers\..*TrainingArguments)$"
+)
+TRL_CONFIGS = re.compile(r"trl\.\w+Config$")
+"""TRL's configs train in bf16 unless told otherwise (since 0.20)."""
+
+
+class Precision(Enum):
+    """What the matrix products of the training run in."""
+
+    LOWERED = "lowered"
+    """Some of them in 16 bits or less."""
+    FULL = "full"
+    """float32: nothing lowers it."""
+    SAID_FULL = "said full"
+    """float32, and it is written so."""
+    SWITCHED_OFF = "switched off"
+    """float32, with mixed precision behind a switch that is off by default."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The precision of a program and what says so."""
+
+    precision: Precision
+    call: Call | None = None
+    """The call that decides: `TrainingArguments(...)`, `autocast(enabled=False)`, `Trainer(precision=32)`."""
+    keywords: tuple[tuple[str, str], ...] = ()
+    """The keywords of that call that lower it, with the value to give."""
+    stored: bool = False
+    """Whether a checkpoint of unknown dtype is loaded: from transformers 5 on in the one it is stored in."""
+
+    @property
+    def span(self) -> SourceSpan | None:
+        """The place of that call."""
+        return self.call.span if self.call is not None else None
+
+    @property
+    def full(self) -> bool:
+        """Whether it trains in float32."""
+        return self.precision in {Precision.FULL, Precision.SAID_FULL, Precision.SWITCHED_OFF}
+
+
+_UNKNOWN = Told(precision=Precision.UNKNOWN)
+_LOWERED = Told(precision=Precision.LOWERED)
+
+
+def told_precision(program: Program) -> Told:
+    """The precision that the program's source tells."""
+    return program.once("precision", lambda: _told(program))
+
+
+def _told(program: Program) -> Told:
+    if program.roots & _OWN_WAYS:
+        return _UNKNOWN
+    tellings = [told for script in program.scripts for told in _tellings(script)]
+    kinds = {told.precision for told in tellings}
+    for verdict in (Precision.LOWERED, Precision.UNKNOWN):
+        if verdict in kinds:
+            return _LOWERED if verdict is Precision.LOWERED else _UNKNOWN
+    for verdict in (Precision.SWITCHED_OFF, Precision.SAID_FULL, Precision.FULL):
+        found = [told for told in tellings if told.precision is verdict]
+        if found:
+            return found[0]
+    if any(_hints(script) for script in program.scripts) or _left_to_others(program):
+        return _UNKNOWN
+    return Told(precision=Precision.FULL)
+
+
+@by_script
+def _tellings(script: Script) -> list[Told]:
+    """What the calls of one script say."""
+    return list(_each_telling(script))
+
+
+def _each_telling(script: Script) -> Iterator[Told]:
+    for call in script.calls:
+        told = _call(script, call)
+        if told is not None:
+            off = any(guard.never for guard in call.guards)
+            yield Told(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told
+    decided = {id(node) for call in script.calls if _decides(call) for node in ast.walk(call.node)}
+    for node in nodes(script, ast.Attribute):
+        if node.attr not in _DTYPES or id(node) in decided:
+            continue
+        if isinstance(node.value, ast.Name) and script.imports.get(node.value.id) == "torch":
+            yield _UNKNOWN  # a dtype that goes we know not where
+
+
+def _decides(call: Call) -> bool:
+    return call.name in _AUTOCAST
+
+
+def _call(script: Script, call: Call) -> Told | None:
+    if call.name in _AUTOCAST:
+        return _autocast(call)
+    if call.name in _SCALERS:
+        return _by_switch(call, call.argument("enabled", _scaler_position(call)), default=True)
+    if call.method in {"half", "bfloat16"} and not call.node.args:
+        return _LOWERED
+    if call.method in {"double"} and call.name.startswith("torch.nn."):
+        return _UNKNOWN
+    if call.name == "torch.set_default_dtype" or call.name.endswith("set_default_tensor_type"):
+        return (
+            None
+            if "float32" in ast.unparse(call.node) or "torch.FloatTensor" in ast.unparse(call.node)
+            else _UNKNOWN
+        )
+    if call.name == "accelerate.Accelerator":
+        return _word(call, "mixed_precision", None, "bf16")
+    if call.name in {"lightning.Trainer", "lightning.Fabric"}:
+        return _word(call, "precision", "32-true", "bf16-mixed")
+    if TRAINING_ARGUMENTS.search(call.name):
+        return _training_arguments(script, call)
+    if TRL_CONFIGS.search(call.name):
+        return _trl(call)
+    return None
+
+
+def _scaler_position(call: Call) -> int:
+    return 5 if call.name == "torch.amp.GradScaler" else 4
+
+
+def _autocast(call: Call) -> Told | None:
+    device = call.argument("device_type", 0) if call.name != "torch.cuda.amp.autocast" else None
+    if isinstance(device, Known) and device.value == "cpu":
+        return None
+    dtype = next((item.value for item in call.node.keywords if item.arg == "dtype"), None)
+    if dtype is not None and ast.unparse(dtype) == "torch.float32":
+        return Told(precision=Precision.SAID_FULL, call=call)
+    first = 0 if call.name == "torch.cuda.amp.autocast" else 2
+    return _by_switch(call, call.argument("enabled", first), default=True)
+
+
+def _by_switch(call: Call, value: Value | None, *, default: bool) -> Told:
+    """A call with an `enabled` argument: an option that is off is a switch, a plain False is a decision."""
+    if value is None:
+        return _LOWERED if default else Told(precision=Precision.FULL)
+    if isinstance(value, Unknown):
+        return _UNKNOWN
+    if value.value:
+        return _LOWERED
+    if value.origin in {"literal", "constant"}:
+        plain = value.text in {"False", "0", ""}
+        return Told(precision=Precision.SAID_FULL, call=call, keywords=(("enabled", "True"),) if plain else ())
+    return (
+        Told(precision=Precision.SWITCHED_OFF, call=call) if value.origin.startswith("default of") else _UNKNOWN
+    )
+
+
+def _word(call: Call, keyword: str, default: str | None, better: str) -> Told:
+    """A call that takes the precision as a word; without it, the default (None: a launcher decides)."""
+    value = call.argument(keyword)
+    if value is None:
+        if default is None:
+            return _UNKNOWN
+        return Told(precision=Precision.FULL, call=call, keywords=((keyword, f'"{better}"'),))
+    if isinstance(value, Unknown):
+        return _UNKNOWN
+    text = str(value.value)
+    if _HALF_WORDS.match(text) and text != "auto":
+        return _LOWERED
+    if not _FULL_WORDS.match(text) or "64" in text or (value.value is None and default is None):
+        return _UNKNOWN
+    if value.origin == "field default":
+        return _UNKNOWN  # a config file fills it
+    if value.origin.startswith("default of"):
+        return Told(precision=Precision.SWITCHED_OFF, call=call)
+    return Told(precision=Precision.SAID_FULL, call=call, keywords=((keyword, f'"{better}"'),))
+
+
+def _training_arguments(script: Script, call: Call) -> Told:
+    values = [call.argument(name) for name in ("fp16", "bf16", "half_precision_backend", "deepspeed")]
+    if any(isinstance(value, Unknown) or (isinstance(value, Known) and bool(value.value)) for value in values):
+        lowered = any(isinstance(value, Known) and value.value is True for value in values[:2])
+        return _LOWERED if lowered else _UNKNOWN
+    cpu = call.argument("use_cpu") or call.argument("no_cuda")
+    if isinstance(cpu, Known) and cpu.value is True:
+        return _UNKNOWN
+    dtype = _dtype_of_checkpoints(script)
+    if dtype == "given":
+        return _UNKNOWN
+    said = values[0] is not None or values[1] is not None
+    options = any(isinstance(value, Known) and value.origin.startswith("default of") for value in values[:2])
+    precision = Precision.SAID_FULL if said else Precision.FULL
+    return Told(
+        precision=Precision.SWITCHED_OFF if options else precision,
+        call=call,
+        keywords=() if options else (("bf16", "True"),),
+        stored=dtype == "stored",
+    )
+
+
+def _trl(call: Call) -> Told:
+    fp16, bf16 = call.argument("fp16"), call.argument("bf16")
+    if (
+        isinstance(bf16, Known)
+        and bf16.value is False
+        and (fp16 is None or (isinstance(fp16, Known) and not fp16.value))
+    ):
+        return Told(precision=Precision.SAID_FULL, call=call, keywords=(("bf16", "True"),))
+    lowered = any(isinstance(value, Known) and value.value is True for value in (fp16, bf16))
+    return _LOWERED if lowered else _UNKNOWN
+
+
+def _dtype_of_checkpoints(script: Script) -> str:
+    """`given` when a checkpoint is loaded in a dtype that is named, `stored` when in that it may be stored in,
+    `float32` when it is known to be stored so."""
+    answer = "float32"
+    for call in script.calls:
+        if call.method == "from_pretrained" and re.search(
+            r"(Model|For[A-Z]\w{0,80})\.from_pretrained$", call.name
+        ):
+            if (
+                "torch_dtype" in call.keywords
+                or "dtype" in call.keywords
+                or "quantization_config" in call.keywords
+            ):
+                return "given"
+            first = call.argument("pretrained_model_name_or_path", 0)
+            name = first.value if isinstance(first, Known) else None
+            if not isinstance(name, str) or not _FP32_CHECKPOINTS.search(name):
+                answer = "stored"
+    return answer
+
+
+@by_script
+def _hints(script: Script) -> bool:
+    """Whether a script speaks of lower precision anywhere: names, keywords, words that are values."""
+    for node in nodes(script):
+        text = ""
+        if isinstance(node, ast.Name):
+            text = node.id
+        elif isinstance(node, ast.Attribute):
+            text = node.attr
+        elif isinstance(node, ast.keyword | ast.arg):
+            text = node.arg or ""
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 40:
+            if _HALF.fullmatch(node.value) or re.fullmatch(
+                r"--?[\w-]*(amp|fp16|bf16|half|precision)[\w-]*", node.value
+            ):
+                return True
+            continue
+        plain = isinstance(node, ast.Name | ast.Attribute)  # half = len(x) // 2
+        if _HINTS.search(text.lower()) and not _not_amp(text) and not (plain and "half" in text.lower()):
+            return True
+    return False
+
+
+def _not_amp(text: str) -> bool:
+    """Names that speak of another precision: metrics, and float32 matmul settings."""
+    low = text.lower()
+    return (
+        "float32_matmul" in low
+        or low in {"precision", "average_precision", "precision_score"}
+        or (
+            "precision" in low
+            and any(word in low for word in ("recall", "score", "average", "macro", "mean", "print"))
+        )
+    )
+
+
+def _left_to_others(program: Program) -> bool:
+    """Whether an engine trains whose settings stand elsewhere: parsed from a command line, or a launcher's."""
+    engines = {loop.engine for _, loop in program.loops if loop.engine}
+    if any(engine.startswith(("transformers.", "trl.", "sentence_transformers.")) for engine in engines):
+        return True
+    if "lightning.Trainer" in engines or program.roots & {"lightning", "pytorch_lightning"}:
+        return True  # its Trainer is made elsewhere
+    return "accelerate" in program.roots
+
+
+# configs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigTold:
+    """What the config files say of precision, together."""
+
+    lowered: bool
+    """Whether any of them lowers it, or leaves it to a tool (`auto`)."""
+    full: tuple[tuple[ConfigFile, Entry], ...]
+    """Keys that say float32, those that decide first."""
+
+
+_KEYS = ("mixed_precision", "precision", "dtype", "torch_dtype", "amp_dtype", "compute_dtype")
+_SWITCHES = ("bf16", "fp16", "amp")
+_PRECISION_SECTIONS = frozenset(
+    {"model", "training", "train", "trainer", "optimization", "precision", "amp", "mixed"}
+)
+_SAYS_FLOAT32 = re.compile(r"(no|32|32-true|fp32|float32|torch\.float32)$")
+_HALF_WEIGHTS = ("float16", "bfloat16", "use_badam")
+"""Switches that leave the weights themselves in 16 bits: axolotl's, and LLaMA-Factory's under BAdam."""
+
+
+def config_precision(configs: Configs) -> ConfigTold:
+    """The precision that the config files tell."""
+    lowered = False
+    full: list[tuple[ConfigFile, Entry]] = []
+    for file in configs.files:
+        if not file.kind.trains:
+            continue
+        lowered = lowered or _lowers(file)
+        full += [(file, entry) for entry in _full_entries(file)]
+    return ConfigTold(lowered=lowered, full=tuple(full))
+
+
+def _lowers(file: ConfigFile) -> bool:
+    if any(meaning.value is True for name in _SWITCHES for meaning in file.meaning(name)):
+        return True
+    if file.meaning("quantisation_bits") or any(entry.value is True for entry in file.find(*_HALF_WEIGHTS)):
+        return True
+    words = [meaning.value for name in ("precision", "model_dtype") for meaning in file.meaning(name)]
+    if any(isinstance(word, str) and _HALF_WORDS.match(word.removeprefix("torch.")) for word in words):
+        return True
+    return any(
+        (entry.value == "auto" or entry.interpolated)
+        and (entry.last in (*_KEYS, *_SWITCHES) or entry.key in {"fp16.enabled", "bf16.enabled"})
+        for entry in file.entries.values()
+    )
+
+
+def _full_entries(file: ConfigFile) -> Iterator[Entry]:
+    """Keys that say float32."""
+    yield from (meaning.entry for name in _SWITCHES for meaning in file.meaning(name) if meaning.value is False)
+    for entry in file.find(*_KEYS):
+        named = entry.last in {"mixed_precision", "precision"}
+        placed = len(entry.parts) == 1 or (
+            file.kind is ConfigKind.SECTIONS and entry.parts[-2].lower() in _PRECISION_SECTIONS
+        )
+        if not (placed or (named and file.kind in {ConfigKind.SECTIONS, ConfigKind.LIGHTNING})):
+            continue  # the dtype of something else
+        plain = isinstance(entry.value, str | int) and not isinstance(entry.value, bool)
+        if (named and entry.value is False) or (plain and _SAYS_FLOAT32.match(str(entry.value))):
+            yield entry

@@ -1,0 +1,139 @@
+"""Questions of syntax that the search for work in items asks."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.analysis.source.sample_cost_tables import EXACT, HEAVY, MIN_PASSES
+from gpudoctor.model.signs.source import Call, ClassInfo, Script
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def heavy(name: str) -> str | None:
+    """What a call by its resolved name does, by the longest matching row; None for cheap ones."""
+    best = max(
+        (item for item in HEAVY if (name == item[0] if item[0] in EXACT else name.startswith(item[0]))),
+        key=lambda item: len(item[0]),
+        default=None,
+    )
+    return best[1] if best else None
+
+
+def optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
+    """Attributes like `transform` that default to None and that this construction does not pass."""
+    if owner is None or construction is None or "__init__" not in owner.methods or construction.open_ended:
+        return set()
+    arguments = owner.methods["__init__"].args
+    names = [item.arg for item in arguments.args][1:]
+    passed = set(construction.keywords) | set(names[: len(construction.positional)])
+    defaults = dict(zip(reversed(names), reversed(arguments.defaults), strict=False))
+    defaults |= {
+        item.arg: value
+        for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if value is not None
+    }
+    none = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and value.value is None}
+    return none - passed
+
+
+def for_several(method: ast.AST, line: int) -> bool:
+    """Whether a line of a generator stands outside of the loop that yields, which stands in another loop."""
+    loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
+    giving = [loop for loop in loops if any(isinstance(part, ast.Yield) for part in ast.walk(loop))]
+    innermost = [
+        loop for loop in giving if not any(other is not loop and other in ast.walk(loop) for other in giving)
+    ]
+    nested = [
+        loop for loop in innermost if any(other is not loop and loop in ast.walk(other) for other in giving)
+    ]
+    inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop in innermost)
+    return bool(nested) and not inside
+
+
+def works(loop: ast.For | ast.While) -> bool:
+    """Whether a loop inside an item is real work: many passes, or passes that nobody can count."""
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop)):
+        return False  # it walks over the items
+    if isinstance(loop, ast.While):
+        return True
+    iterable = loop.iter
+    if not (isinstance(iterable, ast.Call) and last(iterable.func) == "range"):
+        return False
+    values = [item.value for item in iterable.args if isinstance(item, ast.Constant)]
+    limits = [value for value in values if isinstance(value, int)]
+    if len(limits) == len(iterable.args):
+        return len(range(*limits)) >= MIN_PASSES
+    return True
+
+
+def elements(node: ast.Call) -> int | None:
+    """Numbers that a call draws, from the literal sizes it is given; None when a size is not literal."""
+    size = 1
+    dimensions: list[ast.expr] = []
+    for item in node.args + [k.value for k in node.keywords if k.arg == "size"]:
+        dimensions += item.elts if isinstance(item, ast.Tuple | ast.List) else [item]
+    for item in dimensions:
+        if not isinstance(item, ast.Constant) or not isinstance(item.value, int):
+            return None
+        size *= item.value
+    return size if dimensions else None
+
+
+def defined(script: Script, body: list[ast.stmt], scope: str) -> Iterator[tuple[Script, str, FunctionNode]]:
+    """Functions and methods with their qualified names."""
+    for node in body:
+        inside = scope
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{scope}.{node.name}" if scope else node.name
+            if not isinstance(node, ast.ClassDef):
+                yield script, inside, node
+        for field in ("body", "orelse"):
+            children = getattr(node, field, [])
+            if isinstance(children, list):
+                yield from defined(script, children, inside)
+
+
+def assigned(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign]]:
+    """Assignments with the qualified name of the function that holds them."""
+    for statement in body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            yield scope, statement
+        inside = scope
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{scope}.{statement.name}" if scope else statement.name
+        for field in ("body", "orelse", "finalbody"):
+            yield from assigned(getattr(statement, field, []), inside)
+        for handler in getattr(statement, "handlers", []):
+            yield from assigned(handler.body, scope)
+
+
+def targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
+    """What an assignment binds, as written."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    names: set[str] = set()
+    for target in targets:
+        for item in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            names.add(text(item.value if isinstance(item, ast.Starred) else item))
+    return names
+
+
+def head(loop: ast.For | ast.While) -> str:
+    """A loop's head, as written."""
+    return f"for ... in {text(loop.iter)}" if isinstance(loop, ast.For) else f"while {text(loop.test)}"
+
+
+def is_self(value: ast.expr) -> bool:
+    """Whether an expression is the object itself."""
+    return isinstance(value, ast.Name) and value.id in {"self", "cls"}
+
+
+def last(function: ast.expr) -> str:
+    """The last part of a called name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def text(node: ast.AST) -> str:
+    """An expression as written, near enough."""
+    return ast.unparse(node)

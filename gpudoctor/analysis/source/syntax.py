@@ -1,0 +1,125 @@
+"""The nodes of a script's tree by kind, found in one walk for all who ask."""
+
+import ast
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, overload
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.model.signs.source import Script
+
+A = TypeVar("A", bound=ast.AST)
+B = TypeVar("B", bound=ast.AST)
+C = TypeVar("C", bound=ast.AST)
+
+_LEAVES = frozenset(("ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"))
+"""Fields that hold no node of their own: objects that Python shares, and words."""
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Constant: (),
+    ast.Name: (),
+    ast.alias: (),
+    ast.Global: (),
+    ast.Nonlocal: (),
+}
+"""The fields of each kind of node that may hold others, found when the first of its kind is met."""
+
+
+@overload
+def nodes(script: Script) -> tuple[ast.AST, ...]: ...
+@overload
+def nodes(script: Script, kind: type[A], /) -> tuple[A, ...]: ...
+@overload
+def nodes(script: Script, kind: type[A], other: type[B], /) -> tuple[A | B, ...]: ...
+@overload
+def nodes(script: Script, kind: type[A], other: type[B], third: type[C], /) -> tuple[A | B | C, ...]: ...
+def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
+    """The nodes of some kinds (a base, `ast.stmt`, stands for all of its kinds), every node without one.
+
+    They come in the order of `ast.walk`: outer ones before inner ones, in the text's order on each level. The
+    `Load` of a name and the `Add` of an operation are left out: Python has one object for all of them.
+    """
+    return _of_kinds(script, kinds) if kinds else _all(script)
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one; as for `nodes`, without those that Python shares between places."""
+    found: list[ast.AST] = []
+    kind = type(node)
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+    for name in fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            for child in value:
+                if isinstance(child, ast.AST):
+                    found.append(child)
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """A node and all below it, in the order of `ast.walk`; as for `nodes`, without those that Python shares."""
+    found = [node]
+    for each in found:  # grows on the way
+        found += children(each)
+    return found
+
+
+def by_kind(found: Iterable[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
+    """Nodes by their exact type, in their order."""
+    kinds: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in found:
+        kind = type(node)
+        if kind in kinds:
+            kinds[kind].append(node)
+        else:
+            kinds[kind] = [node]
+    return kinds
+
+
+@once
+def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
+    """Each node of the tree but the tree itself, in the order of `nodes`, with the node that holds it."""
+    found: dict[ast.AST, ast.AST] = {}
+    waiting: list[ast.AST] = [script.tree]
+    for node in waiting:  # grows on the way
+        inner = children(node)
+        waiting += inner
+        for child in inner:
+            found[child] = node
+    return found
+
+
+@once
+def _all(script: Script) -> tuple[ast.AST, ...]:
+    return (script.tree, *parents(script))
+
+
+@once
+def _by_type(script: Script) -> Mapping[type[ast.AST], list[tuple[int, ast.AST]]]:
+    """Nodes with their place in the walk, by their exact type."""
+    found: dict[type[ast.AST], list[tuple[int, ast.AST]]] = {}
+    for place, node in enumerate(_all(script)):
+        found.setdefault(type(node), []).append((place, node))
+    return found
+
+
+@once
+def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST, ...]:
+    lists = [listed for kind, listed in _by_type(script).items() if issubclass(kind, kinds)]
+    placed = sorted((item for listed in lists for item in listed), key=lambda item: item[0])
+    return tuple(node for _, node in placed)
+
+
+def segment(script: Script, node: ast.AST) -> str:
+    """The text of a node, "" of one without a place: not found by reading the whole file again."""
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    lines = script.text_lines
+    if first is None or last is None or last > len(lines):
+        return ""
+    texts = [line.encode() for line in lines[first - 1 : last]]  # columns count bytes
+    texts[-1] = texts[-1][: node.end_col_offset]  # type: ignore[attr-defined]
+    texts[0] = texts[0][node.col_offset :]  # type: ignore[attr-defined]
+    return b"\n".join(texts).decode(errors="replace")

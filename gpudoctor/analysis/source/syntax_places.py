@@ -1,0 +1,134 @@
+"""Finding syntax again by its place, and the block that a statement stands in: what rules need for an edit."""
+
+import ast
+import os
+from collections.abc import Iterable, Mapping
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.control_flow import enclosing, statement
+from gpudoctor.analysis.source.syntax import nodes, segment
+from gpudoctor.analysis.source.syntax_edits import delete_statement, insert_before, replace_node
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.remedy import TextEdit
+from gpudoctor.model.signs.source import Call, Script, Source
+
+
+@once
+def resolved_calls(script: Script) -> Mapping[ast.AST, Call]:
+    """The resolved call of each call node."""
+    return {call.node: call for call in script.calls}
+
+
+def place(span: SourceSpan) -> str:
+    """A place as a fact that a finding carries: `path:line:column`."""
+    return f"{span.path}:{span.line}:{span.column}"
+
+
+def line_at(span: SourceSpan, home: SourceSpan | None = None) -> str:
+    """A line in words; with its file when that is another one than the file of `home`."""
+    away = home is not None and span.path != home.path
+    return f"line {span.line} of {os.path.basename(span.path)}" if away else f"line {span.line}"
+
+
+def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
+    """Lines in words, each file once: `lines 3, 9`, `line 3; line 9 of model.py`; how many more there are.
+
+    `home`: the file that is not named; without it that of the first place.
+    """
+    places = list(dict.fromkeys((span.path, span.line) for span in spans))
+    home = home or places[0][0]
+    places.sort(key=lambda item: (item[0] != home, item))
+    shown: dict[str, list[int]] = {}
+    for path, line in places[:most]:
+        shown.setdefault(path, []).append(line)
+    parts = []
+    for path, lines in shown.items():
+        words = "line " if len(lines) == 1 else "lines "
+        words += ", ".join(map(str, lines))
+        parts.append(words if path == home else f"{words} of {os.path.basename(path)}")
+    rest = len(places) - most
+    return "; ".join(parts) + (f" and {rest} more" if rest > 0 else "")
+
+
+def find(source: Source, fact: object, kind: type[ast.AST] = ast.Call) -> tuple[Script, ast.AST] | None:
+    """The outermost node of a kind at a place that `place` wrote."""
+    path, _, rest = str(fact or "").rpartition(":")
+    path, _, line = path.rpartition(":")
+    if not (path and line.isdigit() and rest.isdigit()):
+        return None
+    script = next((item for item in source.scripts if item.path == path), None)
+    if script is None:
+        return None
+    for node in nodes(script, kind):
+        if (getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1) == (int(line), int(rest)):
+            return script, node
+    return None
+
+
+def extent(script: Script, node: ast.AST) -> str:
+    """A node's whole place as a fact: path, lines and columns from first to last."""
+    ends = getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
+    return f"{script.path}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ends[0]}:{ends[1]}"
+
+
+def find_extent(source: Source, fact: object) -> tuple[Script, ast.expr | ast.stmt] | None:
+    """The node at a place that `extent` wrote; a statement rather than the expression that is all of it."""
+    path = str(fact or "").rsplit(":", 4)[0]
+    script = next((item for item in source.scripts if item.path == path), None)
+    if script is None:
+        return None
+    found = nodes(script, ast.stmt, ast.expr)
+    return next(((script, item) for item in found if extent(script, item) == fact), None)
+
+
+def block(script: Script, node: ast.stmt) -> list[ast.stmt]:
+    """The list of statements that holds a statement."""
+    above = next(enclosing(script, node), script.tree)
+    for name in ("body", "orelse", "finalbody"):
+        found = getattr(above, name, [])
+        if isinstance(found, list) and any(item is node for item in found):
+            return found
+    return []
+
+
+def alone(script: Script, node: ast.stmt) -> bool:
+    """Whether a statement has its lines for itself."""
+    lines = script.text.splitlines()
+    last = node.end_lineno or node.lineno
+    head = lines[node.lineno - 1].encode()[: node.col_offset].strip()
+    tail = lines[last - 1].encode()[node.end_col_offset or 0 :].decode().strip()
+    return not head and (not tail or tail.startswith("#"))
+
+
+def bare_call(script: Script, node: ast.AST) -> ast.Expr | ast.Assign | None:
+    """The statement of a call that is a whole statement, or all that one assigns, alone on its lines."""
+    found = statement(script, node)
+    if isinstance(found, ast.Expr | ast.Assign) and found.value is node and alone(script, found):
+        return found
+    return None
+
+
+def move_before(script: Script, moved: ast.stmt, target: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
+    """Edits that move a statement before another one of any block, with lines put before it."""
+    text = segment(script, moved)
+    if not text or "\n" in text:
+        return ()
+    try:
+        gone = delete_statement(script, moved, block(script, moved))
+    except ValueError:
+        return ()
+    indent = "\n" + " " * target.col_offset
+    return gone, insert_before(script, target, indent.join((*lines, text)))
+
+
+def remove(script: Script, node: ast.stmt) -> tuple[TextEdit, ...]:
+    """The edit that removes a statement; none where it shares its line."""
+    try:
+        return (delete_statement(script, node, block(script, node)),)
+    except ValueError:
+        return ()
+
+
+def replace(script: Script, node: ast.AST, text: str) -> TextEdit:
+    """Replace a node by a text."""
+    return replace_node(script, node, text)

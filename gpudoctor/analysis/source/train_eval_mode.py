@@ -1,0 +1,376 @@
+"""Train and eval mode, and gradients switched off, around the loops of a program."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.control_flow import callers, enclosing
+from gpudoctor.analysis.source.optimizers import assignments_to, function_of, optimizers
+from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
+
+_LAYERS = re.compile(
+    r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
+)
+_DROPOUT = re.compile(r"torch\.nn\.\w*Dropout\w*$")
+_KINDS = {
+    "dropout": re.compile(r"dropout|\.Transformer", re.IGNORECASE),
+    "batch norm": re.compile(r"BatchNorm"),
+    "instance norm": re.compile(r"InstanceNorm"),
+}
+_LIBRARIES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
+_GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
+_MODEL = re.compile(r"model|net|module|encoder|decoder|classifier|backbone|policy|unet", re.IGNORECASE)
+
+
+def forwards(loop: Loop) -> Iterator[Event]:
+    """Calls of models in a pass, the outermost ones: no losses, no layers inside of a model's own forward."""
+    inside: set[object] = set()
+    for event in loop.events:
+        call = event.call
+        if call is None or not is_forward(call):
+            continue
+        if inside & set(event.via):
+            continue
+        inside.add(event.span)
+        yield event
+
+
+def is_forward(call: Call) -> bool:
+    """Whether a call runs a model."""
+    last = call.name.removesuffix(".__call__").rpartition(".")[2]
+    library = call.name.startswith(("torch.nn.", "transformers.", "peft.")) and call.name.endswith(".__call__")
+    return library and "Loss" not in last and ".functional." not in call.name
+
+
+def model_of(call: Call) -> str:
+    """The model that a forward or a mode switch speaks of, as written, without `.module`."""
+    node = call.node.func
+    text = ast.unparse(
+        node.value if isinstance(node, ast.Attribute) and call.method in {"eval", "train"} else node
+    )
+    return text.removesuffix(".module")
+
+
+def resolved(scopes: Scopes, text: str, via: Scope) -> Key:
+    """The name that a model has where it comes from: parameters are followed to the outermost call site."""
+    for _ in range(12):
+        root, dot, rest = text.partition(".")
+        given = scopes.argument(root, via) if via and root != "self" else None
+        if given is None or not isinstance(given[0], ast.Name | ast.Attribute):
+            break
+        text, via = (ast.unparse(given[0]) + dot + rest).removesuffix(".module"), given[1]
+    return scopes.key(text, via)
+
+
+def switches_to_eval(call: Call) -> bool:
+    """Whether a call puts a model into eval mode."""
+    if call.method == "train" and _a_model(call):
+        return any(
+            isinstance(v, Known) and v.value is False for v in (*call.positional, *call.keywords.values())
+        )
+    return call.method == "eval" and not call.node.args and _a_model(call)
+
+
+def switches_to_train(call: Call) -> bool:
+    """Whether a call puts a model into training mode, or may."""
+    return call.method == "train" and _a_model(call) and not switches_to_eval(call)
+
+
+def _a_model(call: Call) -> bool:
+    if not isinstance(call.node.func, ast.Attribute):
+        return False
+    owner = call.name.rpartition(".")[0]
+    if owner.startswith("torch.nn.") or (
+        owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner
+    ):
+        return True
+    return owner == "?" and bool(_MODEL.search(call.receiver.rsplit(".", 1)[-1]))
+
+
+def mode_layers(source: Source) -> bool:
+    """Whether the program builds layers that behave differently in eval mode: dropout, batch norm, or a
+    library's model that has them."""
+    return any(_layers_in(source, script) for script in source.scripts)
+
+
+def named_layers(source: Source) -> str:
+    """Those layers in words: `dropout`, `dropout and batch norm`; of a library's model nobody knows which."""
+    return layer_words({kind for script in source.scripts for kind in _layers_in(source, script)})
+
+
+def layer_words(names: Iterable[str]) -> str:
+    """Layers in words, by the names of their classes."""
+    kinds = {kind for name in names for kind, pattern in _KINDS.items() if pattern.search(name)}
+    return " and ".join(kind for kind in _KINDS if kind in kinds) or "layers that depend on the mode"
+
+
+def verb(layers: str) -> str:
+    """`works` or `work`, after layers in words."""
+    return "work" if " and " in layers or layers.endswith("s") else "works"
+
+
+def loaded_in_eval_mode(source: Source) -> bool:
+    """Whether such layers come in loaded models alone, which are in eval mode until something switches them.
+
+    An adapter's dropout is no exception: what `peft` loads is in eval mode, and a new adapter adds zero.
+    """
+    calls = [call for script in source.scripts for call in script.calls]
+    own = {name for script in source.scripts for name in _mode_layers(script)} - {"from_pretrained", "dropout"}
+    if own or not any(_loads(call) for call in calls) or any(switches_to_train(call) for call in calls):
+        return False
+    return not any(_drops(call) and not call.name.startswith("peft.") for call in calls)
+
+
+def made_by_loading(source: Source, script: Script, model: str) -> bool:
+    """Whether an attribute of an object holds a loaded model alone, through wrappers, that nothing switches.
+
+    A parameter or a name may be another model elsewhere; an attribute is followed in its own script.
+    """
+    last = model.rpartition(".")[2]
+    switched = {
+        model_of(call).rpartition(".")[2] if "." in call.receiver else ""
+        for other in source.scripts
+        for call in other.calls
+        if switches_to_train(call)
+    }
+    if not model.startswith("self.") or {last, ""} & switched:
+        return False
+    by_node = {call.node: call for call in script.calls}
+    values = [value for _, value in assignments_to(script.tree, model)]
+    return bool(values) and all(_loaded(script, by_node, value) for value in values)
+
+
+def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, depth: int = 6) -> bool:
+    """Whether a value is a loaded model, as it is or wrapped."""
+    if depth == 0:
+        return False
+    if isinstance(value, ast.Name):
+        scope = function_of(script, value)
+        # what a wrapper makes of a name has that name inside of it: the first value is the one to tell
+        given = [
+            item
+            for _, item in assignments_to(scope, value.id)
+            if not any(isinstance(part, ast.Name) and part.id == value.id for part in ast.walk(item))
+        ]
+        return bool(given) and all(_loaded(script, calls, item, depth - 1) for item in given)
+    call = calls.get(value) if isinstance(value, ast.Call) else None
+    if call is None:
+        return False
+    if _loads(call):
+        return True
+    if call.receiver == "self":
+        owner = script.classes.get(call.function.partition(".")[0])
+        method = owner.methods.get(call.method) if owner is not None else None
+        backs = (
+            [node.value for node in ast.walk(method) if isinstance(node, ast.Return)]
+            if method is not None
+            else []
+        )
+        return bool(backs) and all(
+            item is not None and _loaded(script, calls, item, depth - 1) for item in backs
+        )
+    wraps = call.name.startswith(("torch.nn.parallel.", "torch.distributed.")) and call.node.args
+    return bool(wraps) and _loaded(script, calls, call.node.args[0], depth - 1)
+
+
+def only_inputs_are_trained(source: Source) -> bool:
+    """Whether a program's optimizers hold tensors by name and no network: codes, images, a prompt.
+
+    The network is fixed then, and eval mode is where it belongs.
+    """
+    given = [one.given for one in optimizers(source)]
+    return bool(given) and all(
+        isinstance(item, ast.List | ast.Tuple)
+        and bool(item.elts)
+        and all(isinstance(part, ast.Name | ast.Attribute) for part in item.elts)
+        for item in given
+    )
+
+
+def builds_no_graph(source: Source, call: Call) -> bool:
+    """Whether a forward is that of a module of the program without parameters: a spectrogram, a metric."""
+    name = call.receiver_class
+    found = [script for script in source.scripts if name in script.classes]
+    if name is None or len(found) != 1 or found[0].classes[name].bases != ("torch.nn.Module",):
+        return False
+    made = [item for item in found[0].calls if item.function.startswith(f"{name}.")]
+    return bool(made) and not any(_may_hold_parameters(source, item) for item in made)
+
+
+def _may_hold_parameters(source: Source, call: Call) -> bool:
+    if call.name.startswith("torch.nn."):
+        plain = ("torch.nn.functional.", "torch.nn.Module.__init__", "torch.nn.Module.register_buffer")
+        return not call.name.startswith(plain)
+    own = any(call.method in script.classes for script in source.scripts)
+    return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
+
+
+def _layers_in(source: Source, script: Script) -> frozenset[str]:
+    """Names of what builds such layers, but for dropout that is 0 in this program."""
+    found = _mode_layers(script)
+    if not any(re.search("dropout", name, re.IGNORECASE) for name in found):
+        return found
+    return _mode_layers(
+        script, frozenset(id(call) for call in script.calls if _drops_nothing(source, script, call))
+    )
+
+
+def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
+    """Whether all that a call says of dropout is a probability of 0."""
+    if call.name.startswith(_LIBRARIES) or _loads(call):
+        return False  # other layers come with it
+    given = [item.value for item in call.node.keywords if item.arg and "dropout" in item.arg]
+    if _DROPOUT.match(call.name):
+        rate = next((item.value for item in call.node.keywords if item.arg == "p"), None)
+        given += [rate] if rate is not None else call.node.args[:1]
+    return bool(given) and all(_is_zero(source, script, call.function, item) for item in given)
+
+
+def _is_zero(source: Source, script: Script, function: str, value: ast.expr, depth: int = 4) -> bool:
+    """Whether a value is 0: written so, or a parameter with that default, and nobody gives another."""
+    if isinstance(value, ast.Constant):
+        return not value.value and value.value is not None
+    owner, _, last = function.rpartition(".")
+    made = script.classes.get(owner)
+    node = made.methods.get(last) if made is not None and last == "__init__" else None
+    if not isinstance(value, ast.Name) or node is None or depth == 0:
+        return False
+    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
+    defaults: dict[str, ast.expr | None] = dict(
+        zip(reversed(names), reversed(node.args.defaults), strict=False)
+    )
+    defaults |= {
+        item.arg: given for item, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    }
+    default = defaults.get(value.id)
+    if not isinstance(default, ast.Constant) or default.value is None or default.value:
+        return False
+    if any(isinstance(item, ast.Name) and item.id == value.id and isinstance(item.ctx, ast.Store)
+           for item in ast.walk(node)):  # fmt: skip
+        return False
+    return _called_by_name_alone(source, owner) and all(
+        _gives_zero(source, other, site, value.id, names, depth)
+        for other in source.scripts
+        for site in other.calls
+        if site.method == owner
+    )
+
+
+def _gives_zero(source: Source, script: Script, site: Call, name: str, names: list[str], depth: int) -> bool:
+    """Whether a call that makes an object leaves a parameter at its default of 0, or gives 0."""
+    if any(item.arg is None for item in site.node.keywords) or any(
+        isinstance(item, ast.Starred) for item in site.node.args
+    ):
+        return False
+    given = next((item.value for item in site.node.keywords if item.arg == name), None)
+    at = names.index(name) - 1 if name in names else len(site.node.args)
+    if given is None and at < len(site.node.args):
+        given = site.node.args[at]
+    return given is None or _is_zero(source, script, site.function, given, depth - 1)
+
+
+@once
+def _called_by_name_alone(source: Source, name: str) -> bool:
+    """Whether a class of the program is only called: not handed on, registered, extended or looked up."""
+    for script in source.scripts:
+        called = {id(call.func) for call in nodes(script, ast.Call)}
+        named: list[ast.expr] = [node for node in nodes(script, ast.Name) if node.id == name]
+        named += [node for node in nodes(script, ast.Attribute) if node.attr == name]
+        if any(id(node) not in called for node in named):
+            return False
+        for definition in nodes(script, ast.ClassDef):
+            if definition.name == name and definition.decorator_list:
+                return False
+        if any(item.value == name for item in nodes(script, ast.Constant)):
+            return False
+    return True
+
+
+@once
+def _mode_layers(script: Script, idle: frozenset[int] = frozenset()) -> frozenset[str]:
+    """Names of classes and functions that build such layers, but for some calls that drop nothing."""
+    found: set[str] = set()
+    for call in script.calls:
+        if id(call) in idle:
+            continue
+        library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
+        if library or (_LAYERS.match(call.name) and not _without_statistics(call)):
+            found.add(call.name)
+        if _drops(call):
+            found.add("dropout")
+        if _loads(call):
+            found.add("from_pretrained")
+    return frozenset(found)
+
+
+def _drops(call: Call) -> bool:
+    return any("dropout" in word and not _zero(value) for word, value in call.keywords.items())
+
+
+def _loads(call: Call) -> bool:
+    return call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name) is not None
+
+
+def _without_statistics(call: Call) -> bool:
+    """Whether it is an instance norm that keeps no running statistics, its default: alike in both modes."""
+    if ".InstanceNorm" not in call.name:
+        return False
+    tracked = call.argument("track_running_stats", 4)
+    return not call.open_ended and (tracked is None or _zero(tracked))
+
+
+def _zero(value: object) -> bool:
+    return isinstance(value, Known) and not value.value
+
+
+@once
+def _by_function(script: Script) -> Mapping[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in script.calls:
+        found.setdefault(call.function, []).append(call)
+    return found
+
+
+def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
+    """Whether gradients are off around a place, by a with, a decorator or a switch, here or at its callers."""
+    for above in enclosing(script, node):
+        switches: list[ast.expr] = []
+        if isinstance(above, ast.With | ast.AsyncWith):
+            switches = [item.context_expr for item in above.items]
+        elif isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+            switches = above.decorator_list
+        if any(_GRADIENT_OFF.search(ast.unparse(item)) for item in switches):
+            return True
+    if any(True for _ in script.calls_to(".set_grad_enabled")):
+        return True
+    return depth > 0 and any(
+        without_gradient(source, other, call.node, call.function, depth - 1)
+        for other, call in callers(source, function)
+    )
+
+
+def speaks_of_eval(call: Call) -> bool:
+    """Whether a call puts something into eval mode, a model or what holds one, or may."""
+    return (
+        switches_to_eval(call)
+        or (call.method == "train" and bool(call.node.args))
+        or (bool(_GRADIENT_OFF.search(call.method)) and "eval" in call.method)
+        or call.method in {"eval", "set_eval", "to_eval"}
+    )
+
+
+def in_eval_mode(source: Source, script: Script, function: str, depth: int = 4) -> bool:
+    """Whether a function, or one that calls it, puts a model into eval mode, or speaks of doing so."""
+    if any(speaks_of_eval(call) for call in _by_function(script).get(function, ())):
+        return True
+    return depth > 0 and any(
+        in_eval_mode(source, other, call.function, depth - 1) for other, call in callers(source, function)
+    )
+
+
+def thinned(event: Event) -> bool:
+    """Whether an event runs once only, on failure, or behind a switch that may be off."""
+    return any(guard.kind in {GuardKind.ONCE, GuardKind.FAILURE} or guard.never for guard in event.guards)

@@ -1,0 +1,127 @@
+"""How often a framework's loop logs, evaluates and saves: the argument that says it, and the period to set.
+
+The period is as long as it must be for the measured cost to fall to a fiftieth of a step, and no longer than
+half of a run whose length is written down.
+"""
+
+import math
+from collections.abc import Iterator
+
+from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.analysis.source.call_frequency import settable
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.model.finding import Finding
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.remedy import Edit, KeywordEdit
+from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.unavailable import Unavailable
+
+HF_CONFIGS = frozenset({
+    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "KTOConfig", "ORPOConfig",
+    "CPOConfig", "RewardConfig", "SentenceTransformerTrainingArguments", "UnslothTrainingArguments",
+    "GaudiTrainingArguments", "ORTTrainingArguments",
+})  # fmt: skip
+"""transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
+long (GRPO, PPO), where a line for each step costs nothing."""
+
+PHASES = {"log": "logging", "eval": "evaluation", "save": "checkpoint"}
+"""What is done too often, and the phase of a recording that its time goes to."""
+
+FIELDS = {"log": "logging_steps", "eval": "eval_steps", "save": "save_steps"}
+"""The field of TrainingArguments."""
+
+OVERRIDES = {
+    **{field: f"TrainingArguments.{field}" for field in FIELDS.values()},
+    "log_every_n_steps": "lightning.log_every_n_steps",
+    "val_check_interval": "lightning.val_check_interval",
+}
+"""Field to the runtime override that sets it."""
+
+OCCASIONS = 20
+"""How often something happens in a run whose length is known."""
+_LEFT = 0.02
+"""Share of a step that what is thinned may still take."""
+_ROUND = (1, 2, 5, 10)
+
+
+def cheap_period(share: float, now: float, watching: float) -> int:
+    """Passes between two runs, so that what takes `share` of the time every `now` passes takes a fiftieth.
+
+    `watching` is the share of all that could be thinned, this included: the step without it is the measure.
+    """
+    rest = 1 - min(0.99, max(share, watching))
+    needed = max(1.0, now) * share / rest / _LEFT
+    if needed <= 1:
+        return 1
+    grain = 10 ** math.floor(math.log10(needed))
+    return next(int(grain * part) for part in _ROUND if grain * part >= needed)
+
+
+def period_for(finding: Finding, patient: Patient, default: int) -> int:
+    """The period for what a finding has measured; never less than the default or the norm that it names."""
+    share = finding.cost.share or 0.0
+    return max(
+        default,
+        int(finding.fact("norm") or 1),
+        cheap_period(share, float(finding.fact("period") or 1), _watching(patient)),
+    )
+
+
+def engine_period(
+    patient: Patient, kind: str, now: float, default: int, steps: int | None, norm: int = 1
+) -> int:
+    """The period for a framework's loop that logs (`log`), evaluates (`eval`) or saves (`save`) too often.
+
+    `steps` are those of the whole run, where they are written down. A shorter period than `norm` would be found
+    again.
+    """
+    usual = max(norm, min(default, steps // OCCASIONS)) if steps else max(norm, default)
+    run = judged(patient)
+    cheap = cheap_period(run.share(PHASES[kind]), now, _watching(patient)) if run is not None else 1
+    return min(max(usual, cheap), max(1, steps // 2)) if steps else max(usual, cheap)
+
+
+def _watching(patient: Patient) -> float:
+    run = judged(patient)
+    return run.share("evaluation", "checkpoint", "logging", "profiler") if run is not None else 0.0
+
+
+def arguments_call(patient: Patient) -> tuple[Source, Script, Call] | None:
+    """The one call that makes the TrainingArguments of a program; None where there are several, or none."""
+    try:
+        source = patient.source
+    except Unavailable:
+        return None
+    found = list(_calls(source))
+    return (source, *found[0]) if len(found) == 1 else None
+
+
+def _calls(source: Source) -> Iterator[tuple[Script, Call]]:
+    for script in source.scripts:
+        for call in script.calls:
+            if call.method in HF_CONFIGS and not switched_off(source, call):
+                yield script, call
+
+
+def transformers_period(patient: Patient, kind: str, default: int) -> tuple[int, tuple[Edit, ...]]:
+    """The period for transformers' Trainer, and the edit that writes it where one may be made."""
+    found = arguments_call(patient)
+    if found is None:
+        return engine_period(patient, kind, 1, default, None), ()
+    source, script, call = found
+    now, steps = number(call, FIELDS[kind]) or 1, number(call, "max_steps")
+    every = engine_period(patient, kind, now, default, int(steps) if steps and steps > 0 else None)
+    place = call.span
+    written = call.keywords.get(FIELDS[kind])
+    literal = isinstance(written, Known) and written.origin == "literal"
+    if not literal or not settable(source, place, FIELDS[kind]):
+        return every, ()
+    change = ((FIELDS[kind], str(every)),)
+    return every, (KeywordEdit(path=script.path, line=place.line, column=place.column, set=change),)
+
+
+def number(call: Call, name: str) -> float | None:
+    """A keyword's number; None where it is none, or not known."""
+    value = call.keywords.get(name)
+    known = value.value if isinstance(value, Known) else None
+    return float(known) if isinstance(known, int | float) and not isinstance(known, bool) else None

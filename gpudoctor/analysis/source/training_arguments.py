@@ -1,0 +1,373 @@
+"""The settings of a job by tool: training arguments and DeepSpeed configs, wherever they are written."""
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+from gpudoctor.analysis.source.built_classes import built, imports_any
+from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.declared_settings import (
+    Setup,
+    Tool,
+    Written,
+    from_dict,
+    from_entry,
+    from_keyword,
+)
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.workload import optional
+from gpudoctor.model.evidence import Setting
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.job import Launch
+from gpudoctor.model.signs.source import Call, Known, Script, Source
+
+TRAINING_ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
+"""The classes of transformers whose defaults are the documented ones."""
+
+EXTENDED = frozenset(
+    {
+        "SFTConfig", "DPOConfig", "GRPOConfig", "PPOConfig", "KTOConfig", "ORPOConfig", "CPOConfig",
+        "RewardConfig", "RLOOConfig", "PRMConfig", "BCOConfig", "GKDConfig", "OnlineDPOConfig",
+        "NashMDConfig", "XPOConfig", "SentenceTransformerTrainingArguments", "UnslothTrainingArguments",
+        "GaudiTrainingArguments", "ORTTrainingArguments",
+    }
+)  # fmt: skip
+"""Classes that extend them, with defaults of their own."""
+
+HF_ROOTS = frozenset({"transformers", "trl", "sentence_transformers", "unsloth", "optimum"})
+"""Libraries whose argument classes are, or extend, those of transformers."""
+
+_AXOLOTL = {
+    "micro_batch_size": "per_device_train_batch_size",
+    "num_epochs": "num_train_epochs",
+    "optimizer": "optim",
+    "lr_scheduler": "lr_scheduler_type",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+}
+"""axolotl's words for the training arguments that it passes on."""
+
+_STRONG = frozenset(
+    {
+        "per_device_train_batch_size", "per_gpu_train_batch_size", "num_train_epochs",
+        "lr_scheduler_type", "warmup_ratio", "evaluation_strategy", "eval_strategy", "save_strategy",
+        "dataloader_num_workers", "gradient_checkpointing_kwargs", "per_device_eval_batch_size",
+    }
+)  # fmt: skip
+"""Names that only training arguments have: a section with two of them holds them."""
+
+_ENGINES = (".fp16.enabled", ".bf16.enabled", ".zero_optimization.stage", ".train_micro_batch_size_per_gpu")
+
+
+_ARGUMENTS: "WeakKeyDictionary[Patient, list[Setup]]" = WeakKeyDictionary()
+_ENGINE_CONFIGS: "WeakKeyDictionary[Patient, list[Setup]]" = WeakKeyDictionary()
+
+
+def training_arguments(patient: Patient) -> list[Setup]:
+    """Every set of training arguments: files, sections of files, calls in source, launch lines. Read once."""
+    if patient not in _ARGUMENTS:
+        _ARGUMENTS[patient] = _training_arguments(patient)
+    return _ARGUMENTS[patient]
+
+
+def _training_arguments(patient: Patient) -> list[Setup]:
+    found: list[Setup] = []
+    configs = optional(lambda: patient.configs)
+    source = optional(lambda: patient.source)
+    for file in configs.files if configs is not None else ():
+        if read_by(file.kind, source):
+            found += _arguments_of(file)
+    if source is not None:
+        found += [_call_setup(source, script, call) for script, call in argument_calls(source)]
+    job = optional(lambda: patient.job)
+    for launch in job.launches if job is not None else ():
+        setup = _launch_setup(launch, job.script_path if job is not None else None)
+        if setup is not None:
+            found.append(setup)
+    return found
+
+
+def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
+    """Calls that build training arguments, of a subclass too, in the ordinary course of a script."""
+    for script in source.scripts:
+        for call in script.calls:
+            likely = call.method in TRAINING_ARGUMENTS | EXTENDED or call.method[:1].isupper()
+            named = likely and _outside(call) and arguments_class(source, script, call)
+            if named and not switched_off(source, call):
+                yield script, call
+
+
+def arguments_class(source: Source, script: Script, call: Call) -> str:
+    """The library's class of training arguments that a call builds or extends; "" for another call."""
+    return built(source, script, call).of(HF_ROOTS, TRAINING_ARGUMENTS | EXTENDED)
+
+
+def _outside(call: Call) -> bool:
+    return call.name.split(".", 1)[0] not in {"self", "cls", "super"}
+
+
+def in_a_test(call: Call) -> bool:
+    """Whether a call stands in a unit test: its settings are those of no run."""
+    parts = [*call.function.lower().split("."), base_name(call.span.path).lower()]
+    return any(re.match(r"test(_|[a-z]*tests?$|er$|case)|.*_test\.py$", part) for part in parts)
+
+
+def _arguments_of(file: ConfigFile) -> Iterator[Setup]:
+    kind = file.kind
+    if kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL}:
+        renamed = _AXOLOTL if kind is ConfigKind.AXOLOTL else {}
+        items = {
+            renamed.get(entry.key, entry.key): from_entry(file, entry)
+            for entry in file.entries.values()
+            if len(entry.parts) == 1
+        }
+        yield Setup(
+            tool=Tool.TRANSFORMERS,
+            kind=kind,
+            path=file.path,
+            line=1,
+            title=base_name(file.path),
+            items=items,
+            whole=kind is ConfigKind.LLAMA_FACTORY,
+            file=file,
+        )
+    elif kind is ConfigKind.SECTIONS:
+        yield from _sections(file)
+
+
+def _sections(file: ConfigFile) -> Iterator[Setup]:
+    """Sections of somebody's own config that hold training arguments under their own names."""
+    groups: dict[str, dict[str, Written]] = {}
+    for entry in file.entries.values():
+        prefix = ".".join(entry.parts[:-1])
+        groups.setdefault(prefix, {})[entry.last] = from_entry(file, entry)
+    for prefix, items in groups.items():
+        if len(_STRONG & items.keys()) >= 2:
+            section = file.sections.get(prefix)
+            yield Setup(
+                tool=Tool.TRANSFORMERS,
+                kind=file.kind,
+                path=file.path,
+                line=section.line if section else 1,
+                title=f"{base_name(file.path)}, {prefix}" if prefix else base_name(file.path),
+                items=items,
+                file=file,
+            )
+
+
+def _call_setup(source: Source, script: Script, call: Call) -> Setup:
+    own = built(source, script, call).declared
+    items = {
+        name: item
+        for name in call.keywords
+        if name not in own and (item := from_keyword(script, call, name)) is not None
+    }
+    # A subclass may have defaults of its own.
+    documented = call.name.startswith("transformers.") and call.method in TRAINING_ARGUMENTS
+    return Setup(
+        tool=Tool.TRANSFORMERS,
+        kind=None,
+        path=script.path,
+        line=call.span.line,
+        title=f"{base_name(script.path)}:{call.span.line}",
+        items=items,
+        whole=documented and not call.open_ended,
+        script=script,
+        call=call,
+        class_name=arguments_class(source, script, call),
+    )
+
+
+READERS = {
+    ConfigKind.HUGGINGFACE: HF_ROOTS | {"llamafactory", "axolotl", "accelerate", "peft", "hydra", "omegaconf"},
+    ConfigKind.LIGHTNING: frozenset(
+        {"lightning", "pytorch_lightning", "lightning_fabric", "jsonargparse", "hydra"}
+    ),
+}
+"""Kinds of config that other programs' words look like, and the libraries that may hand one to its reader."""
+
+
+_PARSERS = frozenset({"yaml", "json", "toml", "tomllib", "tomli", "ruamel", "configparser"})
+
+
+def read_by(kind: ConfigKind, source: Source | None) -> bool:
+    """Whether a config may be read by the tool that its keys name: a program that never imports the tool reads
+    the file itself, if it trains or parses files at all. Without a program anything may."""
+    readers = READERS.get(kind)
+    if readers is None or source is None or imports_any(source, readers):
+        return True
+    return not source.trains and not imports_any(source, _PARSERS)
+
+
+def _launch_setup(launch: Launch, path: str | None) -> Setup | None:
+    """Training arguments given as words of a launch line."""
+    words = option_words(launch.arguments)
+    if not (_STRONG | {"deepspeed", "output_dir", "bf16", "fp16"}) & words.keys():
+        return None
+    where = launch.path or path or "the launch line"
+    items = {
+        name: Written(
+            key=f"--{name}",
+            value=_typed(text),
+            known=not any(mark in text for mark in "$`"),
+            sure=True,
+            place=Setting(
+                key=f"--{name}",
+                value=text or "True",
+                origin=where,
+                path=launch.path or path,
+                line=launch.line,
+            ),
+        )
+        for name, text in words.items()
+    }
+    return Setup(
+        tool=Tool.TRANSFORMERS,
+        kind=None,
+        path=where,
+        line=launch.line or 1,
+        title=f"{base_name(where)}:{launch.line}" if launch.line else base_name(where),
+        items=items,
+    )
+
+
+def option_words(arguments: tuple[str, ...]) -> dict[str, str]:
+    """`--name value`, `--name=value` and bare `--switch` of a command line; names with underscores."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in arguments:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            found[name] = value
+        elif name and not found[name]:
+            found[name] = word
+    return found
+
+
+def _typed(text: str) -> int | float | str | bool:
+    if text == "":
+        return True
+    if text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text
+
+
+def deepspeed_configs(patient: Patient) -> list[Setup]:
+    """Every DeepSpeed config: files, sections of somebody's own config, dicts in source. Read once."""
+    if patient not in _ENGINE_CONFIGS:
+        _ENGINE_CONFIGS[patient] = _deepspeed_configs(patient)
+    return _ENGINE_CONFIGS[patient]
+
+
+def _deepspeed_configs(patient: Patient) -> list[Setup]:
+    found: list[Setup] = []
+    configs = optional(lambda: patient.configs)
+    for file in configs.files if configs is not None else ():
+        if file.kind is ConfigKind.DEEPSPEED:
+            items = {key: from_entry(file, entry) for key, entry in file.entries.items()}
+            found.append(
+                Setup(
+                    tool=Tool.DEEPSPEED, kind=file.kind, path=file.path, line=1,
+                    title=base_name(file.path), items=items, file=file,
+                )
+            )  # fmt: skip
+        elif file.kind in {ConfigKind.SECTIONS, ConfigKind.HUGGINGFACE}:
+            found += _inner_deepspeed(file)
+    source = optional(lambda: patient.source)
+    for script in source.scripts if source is not None else ():
+        found += [setup for _, setup in dicts_of(script)]
+    return found
+
+
+def _inner_deepspeed(file: ConfigFile) -> Iterator[Setup]:
+    for key, section in file.sections.items():
+        if "deepspeed" not in key.lower() and not key.lower().startswith("ds"):
+            continue
+        inside = {entry.key[len(key) + 1 :]: entry for entry in file.under(key) if entry.key[len(key)] == "."}
+        if sum(any(("." + name) == mark for name in inside) for mark in _ENGINES) < 1:
+            continue
+        items = {name: from_entry(file, entry, entry.key) for name, entry in inside.items()}
+        yield Setup(
+            tool=Tool.DEEPSPEED, kind=file.kind, path=file.path, line=section.line,
+            title=f"{base_name(file.path)}, {key}", items=items, file=file,
+        )  # fmt: skip
+        return
+
+
+def dicts_of(script: Script) -> Iterator[tuple[Call, Setup]]:
+    """DeepSpeed configs written as dicts, each with the call that takes it."""
+    for call in script.calls:
+        for keyword in call.node.keywords:
+            takes = keyword.arg == "deepspeed" or keyword.arg == "hf_ds_config"
+            initialises = keyword.arg in {"config", "config_params"} and call.name == "deepspeed.initialize"
+            if not takes and not initialises:
+                continue
+            node = dict_display(script, keyword.value)
+            if node is not None:
+                line = getattr(node, "lineno", call.span.line)
+                yield call, Setup(
+                    tool=Tool.DEEPSPEED, kind=None, path=script.path, line=line,
+                    title=f"{base_name(script.path)}:{line}", items=_unchanged(script, keyword.value, node),
+                    script=script, call=call, dict_node=node,
+                )  # fmt: skip
+
+
+def dict_display(script: Script, node: ast.expr) -> ast.Dict | None:
+    """The dict that an expression is: a display, or a name bound once, to one."""
+    if isinstance(node, ast.Dict):
+        return node
+    if not isinstance(node, ast.Name):
+        return None
+    bound = [
+        item.value
+        for item in nodes(script, ast.Assign, ast.AnnAssign)
+        for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
+        if isinstance(target, ast.Name) and target.id == node.id
+    ]
+    return bound[0] if len(bound) == 1 and isinstance(bound[0], ast.Dict) else None
+
+
+def _unchanged(script: Script, name: ast.expr, node: ast.Dict) -> dict[str, Written]:
+    """The dict's items without those that a later `config["a"]["b"] = ...` may change."""
+    items = from_dict(script, node)
+    if not isinstance(name, ast.Name):
+        return items
+    for statement in nodes(script, ast.Assign, ast.AugAssign):
+        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            path = _subscripts(target, name.id)
+            if path is not None:
+                items = {key: item for key, item in items.items() if key.split(".")[: len(path)] != path}
+    return items
+
+
+def _subscripts(node: ast.expr, name: str) -> list[str] | None:
+    parts: list[str] = []
+    while isinstance(node, ast.Subscript):
+        if not (isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)):
+            parts.clear()
+        else:
+            parts.insert(0, node.slice.value)
+        node = node.value
+    return parts if isinstance(node, ast.Name) and node.id == name and parts else None
+
+
+def text_of(call: Call, keyword: str) -> str:
+    """A keyword's value as a person wrote it, a plain string without its quotes; "" when it is not given."""
+    value = call.keywords.get(keyword)
+    if isinstance(value, Known):
+        return str(value.value)
+    return value.text if value is not None else ""
+
+
+def base_name(path: str) -> str:
+    """The last part of a path."""
+    return posixpath.basename(path.replace("\\", "/")) or path

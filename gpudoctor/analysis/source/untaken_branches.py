@@ -1,0 +1,123 @@
+"""Branches that no call of a function takes: `if held_out is None` where every call gives a number."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing
+from gpudoctor.analysis.source.optimizers import assignments_to, function_of
+from gpudoctor.analysis.source.scopes import defaults, handed
+from gpudoctor.model.signs.source import Call, Script, Source
+
+_DEPTH = 3
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def never_taken(source: Source, script: Script, call: Call) -> bool:
+    """Whether a call stands in a branch for a parameter that is None, or is not, as no caller has it."""
+    inside: ast.AST = call.node
+    asked: list[tuple[ast.If, str, bool]] = []
+    for above in enclosing(script, call.node):
+        if isinstance(above, FUNCTIONS):
+            return isinstance(above, _Function) and any(
+                _is_none(source, above, call.function, name) is (not none)
+                and not _set_before(above, name, head)
+                for head, name, none in asked
+            )
+        if isinstance(above, ast.If):
+            asked += _asks(above, holds=inside in above.body)
+        inside = above
+    return False
+
+
+def _asks(head: ast.If, *, holds: bool) -> Iterator[tuple[ast.If, str, bool]]:
+    """The name that a condition compares with None, and whether it is None in the branch."""
+    match head.test:
+        case ast.Compare(
+            left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(value=None)]
+        ):
+            yield head, name, isinstance(how, ast.Is) == holds
+
+
+def _set_before(function: _Function, name: str, head: ast.If) -> bool:
+    """Whether a function changes a parameter before it asks."""
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == name
+        and isinstance(node.ctx, ast.Store)
+        and node.lineno < head.lineno
+        for node in ast.walk(function)
+    )
+
+
+def _is_none(
+    source: Source, function: _Function, qualified: str, name: str, depth: int = _DEPTH
+) -> bool | None:
+    """Whether every call of a function gives None for a parameter, or none does; None where nobody can tell."""
+    owner, _, last = qualified.rpartition(".")
+    if last == "__init__":
+        found = [(script, call) for script in source.scripts for call in script.calls if call.method == owner]
+    else:
+        found = [
+            (script, site)
+            for script, site in callers(source, qualified)
+            if not _of_another_class(script, site, owner, last)
+        ]
+    told = {_given(source, script, site, function, name, depth) for script, site in found}
+    return told.pop() if len(told) == 1 else None
+
+
+def _of_another_class(script: Script, site: Call, owner: str, method: str) -> bool:
+    """Whether a call on `self` stands in another class, which has a method of that name itself."""
+    own = site.function.partition(".")[0]
+    return (
+        site.receiver == "self"
+        and own != owner
+        and own in script.classes
+        and method in script.classes[own].methods
+    )
+
+
+def _given(
+    source: Source, script: Script, site: Call, function: _Function, name: str, depth: int
+) -> bool | None:
+    """Whether one call gives None for a parameter."""
+    given = handed(function, site.node)
+    if given is None:
+        return None
+    value = (defaults(function) | given).get(name)
+    return _value_is_none(source, script, site, value, depth) if value is not None else None
+
+
+def _value_is_none(source: Source, script: Script, site: Call, value: ast.expr, depth: int) -> bool | None:
+    """Whether an argument is None: a constant, a new object, or a name for one."""
+    if isinstance(value, ast.Constant):
+        return value.value is None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        return False if value.func.id[:1].isupper() else None
+    scope = function_of(script, site.node)
+    if not isinstance(value, ast.Name) or depth == 0:
+        return None
+    if _read_from(scope, value):
+        return False
+    assigned = [item for _, item in assignments_to(scope, value.id)]
+    if assigned:
+        told = {_value_is_none(source, script, site, item, depth - 1) for item in assigned}
+        return told.pop() if len(told) == 1 else None
+    if not isinstance(scope, _Function):
+        return None
+    return _is_none(source, scope, site.function, value.id, depth - 1)
+
+
+def _read_from(scope: ast.AST, name: ast.Name) -> bool:
+    """Whether a function reads attributes of what it hands over, and never asks whether it is None."""
+    inside = list(ast.walk(scope))
+    asked = any(isinstance(node, ast.Compare) and ast.unparse(node.left) == name.id for node in inside) or any(
+        isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == name.id for node in inside
+    )
+    return not asked and any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name.id
+        and node.lineno < name.lineno
+        for node in inside
+    )

@@ -1,0 +1,181 @@
+"""What a job will run on this node, put together from launch line, environment, source and configs.
+
+Shared by checks and rules that hold the machine against the job. What nobody says is None, never a guess.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from gpudoctor.analysis.run.job_facts import torch_fact
+from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
+from gpudoctor.analysis.source.environment_assignments import assigned
+from gpudoctor.analysis.source.loaders import Loader
+from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.evidence import Evidence
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.model.unavailable import Unavailable
+
+T = TypeVar("T")
+
+_TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
+"""Launchers that set OMP_NUM_THREADS=1 for several ranks (torch/distributed/run.py)."""
+
+
+def optional(read: Callable[[], T]) -> T | None:
+    """A sign that helps and is not needed: None when it cannot be taken."""
+    try:
+        return read()
+    except Unavailable:
+        return None
+
+
+def scripts_given(patient: Patient) -> Source:
+    """The source, empty where none was given: a recording of elsewhere has remedies without edits."""
+    found = optional(lambda: patient.source)
+    return found if found is not None else Source(scripts=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Loader workers of one rank."""
+
+    count: int | None
+    """The most that one loader starts; None when nobody says."""
+    certain: bool = False
+    """Whether it is written in the source or in a config."""
+    evidence: tuple[Evidence, ...] = ()
+    """The loader's call, or the config's key."""
+    loader: Loader | None = None
+    """The loader, when it is one in the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threads:
+    """Threads of one rank for operations on the CPU."""
+
+    count: int
+    origin: str
+    """Where the number comes from, as a clause."""
+    by_default: bool
+    """True when nobody set it: torch's own default."""
+    by_torchrun: bool = False
+    """True for the 1 that torchrun sets."""
+    call: Call | None = None
+    """The call of torch.set_num_threads that sets it, where there is just one."""
+    recorded: bool = False
+    """Whether a run says so."""
+
+
+def read_workers(patient: Patient) -> Workers:
+    """The loader workers that source and configs tell, the greatest of several; a recorded run's go before."""
+    known: list[Workers] = []
+    untold = False
+    source = optional(lambda: patient.source)
+    read = loaders_as_run(patient) if source is not None else ()
+    for loader in read:
+        value = loader.workers
+        if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
+            known.append(
+                Workers(count=max(0, value.value), certain=True, evidence=(loader.call.span,), loader=loader)
+            )
+        else:
+            untold = True
+    configs = optional(lambda: patient.configs)
+    ran = any(loader.ran for loader in read)
+    for meaning in configs.canonical("loader_workers") if configs is not None and not ran else ():
+        number = meaning.number
+        if number is not None and number >= 0:
+            known.append(Workers(count=int(number), certain=True, evidence=(meaning.setting,)))
+    most = max(known, key=lambda item: item.count or 0, default=Workers(count=None))
+    return Workers(count=None) if untold and not most.count else most
+
+
+def read_threads(patient: Patient) -> Threads:
+    """The CPU threads of one rank; raises `Unavailable` without a host when torch's default is needed.
+
+    Where a run has recorded how many there were, that is their number.
+    """
+    source = optional(lambda: patient.source)
+    scripts = source.scripts if source is not None else ()
+    calls = [call for script in scripts for call in script.calls_to("torch.set_num_threads")]
+    call = calls[0] if len(calls) == 1 else None
+    recorded = _recorded_threads(patient)
+    if recorded is None:
+        return replace(_declared_threads(patient, source, calls), call=call)
+    declared = optional(lambda: _declared_threads(patient, source, calls))
+    if declared is not None and (declared.count == recorded or (declared.by_default and not calls)):
+        return replace(declared, count=recorded, call=call, recorded=True)
+    origin = "torch.set_num_threads" if call is not None else "recorded"
+    return Threads(count=recorded, origin=origin, by_default=False, call=call, recorded=True)
+
+
+def _recorded_threads(patient: Patient) -> int | None:
+    recording = optional(lambda: patient.recording)
+    found = [torch_fact(process, "threads") for process in recording.ranks] if recording is not None else []
+    counts = [item for item in found if isinstance(item, int)]
+    return max(counts, default=None)
+
+
+def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]) -> Threads:
+    environment = optional(lambda: patient.environment)
+    own = assigned(source, "OMP_NUM_THREADS")
+    outside = environment.get("OMP_NUM_THREADS") if environment is not None else None
+    if own is not None and not (own.default and outside):
+        outside = own.value
+    text = (outside or "").split(",")[0].strip()
+    for call in calls:
+        value = call.argument("", 0)
+        if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
+            return Threads(count=value.value, origin=f"torch.set_num_threads({value.value})", by_default=False)
+    if text.isdigit() and int(text) > 0:
+        return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
+    if ranks_here(patient) > 1 and uses_torchrun(patient):
+        return Threads(count=1, origin="torchrun sets OMP_NUM_THREADS=1", by_default=True, by_torchrun=True)
+    # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.
+    count = max(1, patient.host.cpus_affinity // 2)
+    return Threads(count=count, origin="torch's default for the CPUs that it sees", by_default=True)
+
+
+def uses_torchrun(patient: Patient) -> bool:
+    """Whether torchrun, or a launcher built on it, starts the ranks."""
+    job = optional(lambda: patient.job)
+    if job is None:
+        return False
+    return job.profile is Profile.TORCHRUN or any(launch.launcher in _TORCHRUN for launch in job.launches)
+
+
+def runs_here(patient: Patient) -> bool:
+    """Whether the job runs on the machine examined: false for a scheduler's script read outside of it."""
+    job = optional(lambda: patient.job)
+    if job is None or job.script_path is None or job.profile not in {Profile.SLURM, Profile.KUBERNETES}:
+        return True
+    environment = optional(lambda: patient.environment)
+    return environment is None or in_allocation(environment)
+
+
+def in_allocation(environment: Environment) -> bool:
+    """Whether a scheduler has started this process."""
+    inside = {"SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"} & environment.variables.keys()
+    return bool(inside - environment.exports.keys())
+
+
+def has_purpose(patient: Patient) -> bool:
+    """Whether anything says that training is meant to run here: a GPU, a job, a script or a config."""
+    survey = optional(lambda: patient.gpu_survey)
+    if survey is not None and (survey.gpus or survey.pci_devices):
+        return True
+    job = optional(lambda: patient.job)
+    if job is not None and is_job(job):
+        return True
+    source = optional(lambda: patient.source)
+    configs = optional(lambda: patient.configs)
+    return bool((source is not None and source.scripts) or (configs is not None and configs.trains))
+
+
+def is_job(job: Job) -> bool:
+    """Whether the sign holds a job at all, and not only the shell's world."""
+    return bool(job.launches or job.gpus_granted or job.script_path or (job.ranks_per_node or 1) > 1)

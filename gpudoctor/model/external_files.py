@@ -1,0 +1,144 @@
+"""The one reader of files from outside: a regular file, opened without blocking, at most so many bytes.
+
+A pipe, a device or a socket is never read: it may block for ever or never end. Whatever is wrong is an
+`OSError` with a reason in `strerror`, so that a caller has one thing to catch; `Refused` is one of ours.
+"""
+
+import errno
+import gzip
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, NoReturn
+
+from gpudoctor.model.read_limits import JSON_DEPTH, UNPACKED_RATIO, UNPACKED_START, Limit
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISDIR, "a folder"),
+)
+
+
+class Refused(OSError):
+    """A file that is not read: no regular file, or beyond its budget. `strerror` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.EINVAL, reason)
+
+    def __str__(self) -> str:
+        return self.strerror or ""
+
+
+class Damaged(Refused):
+    """What gzip has packed and cannot be unpacked to its end."""
+
+
+def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """A regular file, open for reading. Raises `OSError`."""
+    flags = (
+        os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    )
+    try:
+        handle = os.open(path, flags | getattr(os, "O_NOCTTY", 0))
+    except ValueError as error:  # a NUL byte in the path, a name that the system's encoding lacks
+        raise Refused(str(error)) from error
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, a device that is not there
+            raise Refused("it is no regular file") from error
+        raise
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            kind = next((name for test, name in _KINDS if test(mode)), "something else")
+            raise Refused(f"it is {kind}, no regular file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_file(path: str | os.PathLike[str], limit: Limit) -> bytes:
+    """All bytes of a regular file. Raises `OSError`, for one beyond its budget too."""
+    with open_file(path) as stream:
+        if os.fstat(stream.fileno()).st_size > limit.most:
+            raise Refused(f"it is {limit.words}")
+        data = stream.read(limit.most + 1)  # it may have grown, or have no size (/proc)
+        if data is None:  # such as /proc/kmsg, which would have us wait
+            raise Refused("there is nothing in it yet")
+    if len(data) > limit.most:
+        raise Refused(f"it is {limit.words}")
+    return data
+
+
+def read_head(path: str | os.PathLike[str], size: int) -> bytes:
+    """The first bytes of a regular file, however large it is. Raises `OSError`."""
+    with open_file(path) as stream:
+        return stream.read(size) or b""
+
+
+def read_text(path: str | os.PathLike[str], limit: Limit, errors: str = "strict") -> str:
+    """The text of a regular file in UTF-8. Raises `OSError`; `UnicodeDecodeError` unless `errors` says else."""
+    return read_file(path, limit).decode("utf-8", errors)
+
+
+def unpacked_most(packed: int, limit: Limit) -> int:
+    """Bytes that so many packed bytes may unpack to: a bomb has a thousand times its size."""
+    return min(limit.most, UNPACKED_START + UNPACKED_RATIO * packed)
+
+
+def is_packed(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is packed by gzip, by its first bytes. Raises `OSError`."""
+    return read_head(path, 2) == b"\x1f\x8b"
+
+
+@contextmanager
+def open_unpacked(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A regular file, unpacked where gzip has packed it. Damage inside raises `Refused` like all else."""
+    packed = is_packed(path)
+    with open_file(path) as stream:
+        try:
+            if packed:
+                with gzip.GzipFile(fileobj=stream, mode="rb") as inner:
+                    yield inner  # type: ignore[misc]  # it reads like one
+            else:
+                yield stream
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise Damaged(f"its packing is damaged: {error}") from error
+
+
+def load_json(text: str | bytes, *, deepest: int = JSON_DEPTH.most) -> Any:
+    """JSON from outside. Raises `ValueError` for everything that it is not, nesting included."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        _too_deep(deepest)
+    if deeper(value, deepest):
+        _too_deep(deepest)
+    return value
+
+
+def _too_deep(deepest: int) -> NoReturn:
+    raise ValueError(f"it nests deeper than {deepest} levels")
+
+
+def deeper(value: Any, most: int) -> bool:
+    """Whether a value nests deeper than so many levels."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            item
+            for outer in level
+            for item in (
+                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
+            )
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return bool(level)

@@ -1,0 +1,90 @@
+"""Which GPUs of the machine the job will use: shared by the checks and rules of the hardware."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpudoctor.model.finding import Cost, Finding
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.severity import Severity
+from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
+from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.visible_devices import Card, UnknownCards, Visible, visible
+
+VARIABLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+
+
+def seen_with(patient: Patient, value: str | None) -> Visible:
+    """What CUDA sees of this machine's GPUs with a value of CUDA_VISIBLE_DEVICES; None: not set.
+
+    Raises `Unavailable` where the GPUs were not examined or do not tell what the value asks for.
+    """
+    survey = patient.gpu_survey
+    cards = [Card(index=gpu.index) for gpu in survey.lost]
+    for gpu in survey.gpus:
+        uuid = None if isinstance(gpu.uuid, Absent) else gpu.uuid
+        mig = () if isinstance(gpu.mig_instances, Absent) else gpu.mig_instances
+        cards.append(Card(index=gpu.index, name=gpu.name, uuid=uuid, mig=mig))
+    try:
+        order = patient.environment.get(ORDER)
+    except Unavailable:
+        order = None
+    try:
+        return visible(value, order, sorted(cards, key=lambda card: card.index))
+    except UnknownCards as error:
+        raise Unavailable(str(error)) from error
+
+
+def chosen(patient: Patient) -> frozenset[int] | None:
+    """Indices that CUDA_VISIBLE_DEVICES leaves to the job; None when it does not choose, or not readably."""
+    try:
+        value = patient.environment.get(VARIABLE)
+        seen = seen_with(patient, value)
+    except Unavailable:
+        return None
+    if (
+        value is None or seen.fault or not seen.indices
+    ):  # what is wrong with a value is another check's business
+        return None
+    return frozenset(seen.indices)
+
+
+def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
+    """The GPUs that answer and that the job will use; raises `Unavailable` when none answers."""
+    only = chosen(patient)
+    return tuple(gpu for gpu in patient.gpus if only is None or gpu.index in only)
+
+
+def lowest_capability(patient: Patient) -> tuple[int, int] | None:
+    """The lowest compute capability among the job's GPUs; None where no GPU tells it."""
+    try:
+        gpus = job_gpus(patient)
+    except Unavailable:
+        return None
+    known = [gpu.compute_capability for gpu in gpus if not isinstance(gpu.compute_capability, Absent)]
+    return min(known) if known else None
+
+
+def without_gpus(survey: GpuSurvey) -> bool:
+    """Whether the machine has no NVIDIA GPU at all; one whose driver fails is another matter."""
+    return not (survey.gpus or survey.lost or survey.pci_devices or survey.device_nodes) and survey.driver in (
+        DriverState.READY,
+        DriverState.NO_LIBRARY,
+        DriverState.NOT_LOADED,
+    )
+
+
+def left_out(patient: Patient, gpus: Iterable[Gpu | LostGpu]) -> bool:
+    """Whether the job uses none of these GPUs."""
+    only = chosen(patient)
+    return only is not None and not any(gpu.index in only for gpu in gpus)
+
+
+def demoted(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings about GPUs that the job leaves out: worth knowing, and no harm to this job."""
+    for finding in findings:
+        yield replace(
+            finding,
+            severity=Severity.NOTE,
+            cost=Cost(),
+            message=f"{finding.message} {VARIABLE} keeps the job off it.",
+        )

@@ -1,0 +1,337 @@
+"""Admission: from what the user named to a patient whose signs are read when first asked for."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.vitals.targets import TargetKind, Targets
+from gpudoctor.vitals.timeouts import within
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.configs import Configs
+    from gpudoctor.model.signs.gpu import GpuSurvey
+    from gpudoctor.model.signs.host import Host
+    from gpudoctor.model.signs.kernel_log import KernelLog
+    from gpudoctor.model.signs.memory import MemoryForecast
+    from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+    from gpudoctor.model.signs.project import ProjectVersions
+    from gpudoctor.model.signs.recording import Recording
+    from gpudoctor.model.signs.source import Source
+
+T = TypeVar("T")
+
+DRIVER_LIMIT = 30.0
+"""Seconds of silence after which the driver counts as hung.
+
+Waking an idle card takes 2 to 4 s without persistence mode, and the first call wakes all of them: 8 cards need
+more than 20 s.
+"""
+FILES_LIMIT = 20.0
+"""Seconds for readers of files, which only a hung network mount can use up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """How a patient is to be examined."""
+
+    targets: Targets
+    arguments: tuple[str, ...] = ()
+    """Command-line words of the user's script."""
+    profile: Profile | None = None
+    """None finds it from the environment."""
+    python: str | None = None
+    """Interpreter or environment folder whose packages count."""
+    pid: int | None = None
+    """Process whose environment variables count."""
+    ranks: int | None = None
+    """Ranks a node, when the user says so."""
+    gpus: int | None = None
+    """GPUs that the job expects on this node, when the user says so."""
+    gpu: str | None = None
+    """The card that the job is meant for, by name or bytes, when the user says so."""
+    driver_limit: float = DRIVER_LIMIT
+    """Seconds to wait for the driver."""
+    command: tuple[str, ...] = ()
+    """The command that was run, word by word."""
+    recording: tuple[str, ...] = ()
+    """Folders of the run's recording."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Texts that stand for Python files, by real path: what a trial ran in their place."""
+
+
+def admit(admission: Admission) -> Patient:
+    """A patient made of this machine and the targets; nothing is read yet but the job scripts' own lines."""
+    targets = admission.targets
+    readers = _Readers(admission)
+    named = targets.items
+    kind = PatientKind.SCRIPT if named else PatientKind.MACHINE
+    patient = Patient(
+        PatientKind.COMMAND if admission.command else kind,
+        command_title(admission.command) if admission.command else _title(targets),
+        Signs(
+            environment=Sign("the environment", readers.environment),
+            host=_limited("the host", readers.host, FILES_LIMIT),
+            gpu_survey=Sign("the GPUs", readers.gpu_survey),
+            kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
+            packages=_limited("the packages", readers.packages, FILES_LIMIT),
+            torch=_limited("torch", readers.torch, FILES_LIMIT),
+            argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
+            project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
+            job=Sign("the job", readers.job),
+            source=readers.source,
+            configs=readers.configs,
+            memory=Sign("the memory", lambda: _memory(patient, admission)),
+            recording=Sign("the recording", readers.recording),
+        ),
+        targets=tuple(item.name for item in named),
+    )
+    return patient
+
+
+def _memory(patient: Patient, admission: Admission) -> "MemoryForecast":
+    """The forecast; the estimator is not even loaded where no card is known."""
+    if not admission.targets.items and not admission.command:
+        raise Unavailable("no config or script says what is trained")
+    if not admission.gpu and not _has_card(patient):
+        raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
+    from gpudoctor.vitals.memory.reader import read_memory
+
+    return read_memory(patient, admission.gpu, admission.gpus)
+
+
+def _has_card(patient: Patient) -> bool:
+    """Whether this machine or the scheduler's words name a GPU."""
+    with suppress(Unavailable):
+        if patient.gpu_survey.gpus:
+            return True
+    with suppress(Unavailable):
+        return bool(patient.job.gpus_origin)
+    return False
+
+
+def _limited(name: str, reader: Callable[[], T], seconds: float) -> Sign[T]:
+    return Sign(name, lambda: within(seconds, reader, name))
+
+
+def command_title(command: Sequence[str]) -> str:
+    """A short name for a command: the script that it starts, or its own."""
+    from gpudoctor.vitals.job.launch import find_launch
+
+    found = find_launch(command)
+    script = (found.script or found.module or found.shell_script) if found else None
+    return Path(script or (command[0] if command else "command")).name
+
+
+def _title(targets: Targets) -> str:
+    names = [item.path.name or item.name for item in targets.items]
+    if not names:
+        return "this machine"
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+class _Readers:
+    """The readers of one patient; each imports what it needs when it is called."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._targets = admission.targets
+        self._base = Sign("the environment", self._own_environment)
+        self._job = Sign("the job", self._read_job)
+        self._packages = Sign("the packages", self._read_packages)
+        self.source = Sign("the source", self._read_source)
+        self.configs = Sign("the configs", self._read_configs)
+
+    def environment(self) -> Environment:
+        base = self._base.take()
+        scripts = self._targets.of(TargetKind.JOB)
+        if not scripts:
+            return base
+        from gpudoctor.vitals.job import job_environment
+
+        for script in scripts:
+            base = job_environment(script, base)
+        return base
+
+    def host(self) -> "Host":
+        from gpudoctor.vitals.host import read_host
+
+        return read_host(self._output_folders())
+
+    def _output_folders(self) -> list[tuple[str, str]]:
+        """Folders that the job's configs and scripts say they write to, as ("output", path)."""
+        from gpudoctor.vitals.output_folders import output_folders
+
+        return output_folders(self.configs, self.source)
+
+    def gpu_survey(self) -> "GpuSurvey":
+        from gpudoctor.vitals.nvml import survey_gpus
+
+        return survey_gpus(limit=self._admission.driver_limit, own_pids=_family(self._admission.pid))
+
+    def kernel_log(self) -> "KernelLog":
+        from gpudoctor.vitals.kernel_log import read_kernel_log
+
+        return read_kernel_log()
+
+    def recording(self) -> "Recording":
+        if not self._admission.recording:
+            raise Unavailable("nothing was run")
+        from gpudoctor.vitals.recording import read_recording
+
+        return read_recording(*self._admission.recording)
+
+    def packages(self) -> "Packages":
+        return self._packages.take()
+
+    def torch(self) -> "TorchBuild":
+        from gpudoctor.vitals.torch_build import read_torch
+
+        return read_torch(self._packages.take())
+
+    def argument_fields(self) -> "ArgumentFields":
+        from gpudoctor.vitals.argument_fields import read_argument_fields
+
+        return read_argument_fields(self._packages.take())
+
+    def project_versions(self) -> "ProjectVersions":
+        from gpudoctor.vitals.project import read_project_versions
+
+        paths: list[str] = []
+        with suppress(Unavailable):
+            paths += [script.path for script in self.source.take().scripts]
+        with suppress(Unavailable):
+            paths += [file.path for file in self.configs.take().files]
+        if not paths:
+            raise Unavailable("no script and no config was given")
+        return read_project_versions(paths)
+
+    def job(self) -> Job:
+        return self._job.take()
+
+    def _read_source(self) -> "Source":
+        paths, arguments = self._scripts()
+        if not paths:
+            raise Unavailable("no script was given")
+        from gpudoctor.vitals.source import read_source
+
+        return read_source(paths, arguments, texts=self._admission.sources)
+
+    def _read_configs(self) -> "Configs":
+        paths = self._targets.of(TargetKind.CONFIG)
+        folders = self._targets.of(TargetKind.FOLDER)
+        named = self._named_configs()
+        if not paths and not folders and not named:
+            raise Unavailable("no config was given")
+        from gpudoctor.vitals.configs import find_configs, read_configs
+        from gpudoctor.vitals.named_configs import config_configs
+
+        paths += [path for folder in folders for path in find_configs(folder)]
+        given = {path.resolve() for path in paths}
+        paths += [path for path in named if path.resolve() not in given]
+        if not paths:
+            raise Unavailable("no config in the folders that were given")
+        configs = read_configs(paths)
+        given = {path.resolve() for path in paths}
+        further = [path for path in config_configs(configs) if path.resolve() not in given]
+        return read_configs([*paths, *further]) if further else configs
+
+    def _named_configs(self) -> list[Path]:
+        """Configs that the launch lines, the script's command line or the script itself name."""
+        if not self._targets.items and not self._admission.command:
+            return []
+        from gpudoctor.vitals.named_configs import launch_configs, source_configs, word_configs
+
+        scripts = self._targets.of(TargetKind.SCRIPT)
+        launches = self._job.take().launches if self._launched() else ()
+        found = [*launch_configs(launches)]
+        found += word_configs(self._admission.arguments, [Path(), *(script.parent for script in scripts)])
+        with suppress(Unavailable):  # no script, so none that names a config
+            found += source_configs(self.source.take())
+        return list({path.resolve(): path for path in reversed(found)}.values())[::-1]
+
+    def _launched(self) -> bool:
+        """Whether a job script or the command itself says what is launched."""
+        return bool(self._targets.of(TargetKind.JOB) or self._admission.command)
+
+    def _own_environment(self) -> Environment:
+        from gpudoctor.vitals.environment import read_environment
+
+        return read_environment(self._admission.pid)
+
+    def _read_packages(self) -> "Packages":
+        from gpudoctor.vitals.packages import read_packages
+
+        return read_packages(self._admission.python or _interpreter(self._admission.command))
+
+    def _read_job(self) -> Job:
+        from gpudoctor.vitals.job import read_job
+
+        return read_job(
+            self._admission.profile,
+            self._base.take().variables,
+            self._targets.of(TargetKind.JOB),
+            self._admission.command,
+            ranks=self._admission.ranks,
+            gpus=self._admission.gpus,
+            card=self._admission.gpu,
+        )
+
+    def _scripts(self) -> tuple[list[Path], Mapping[str, Sequence[str]]]:
+        """Scripts and folders to read, those that job scripts launch included, with their command lines."""
+        paths = self._targets.of(TargetKind.SCRIPT, TargetKind.FOLDER)
+        arguments: dict[str, Sequence[str]] = {}
+        if self._admission.arguments:
+            arguments |= {str(path): self._admission.arguments for path in paths if os.path.isfile(path)}
+        if self._launched():
+            for launch in self._job.take().launches:
+                script = _launched(launch.script, launch.module, launch.path)
+                if script is not None:
+                    if script not in paths:
+                        paths.append(script)
+                    arguments.setdefault(str(script), launch.arguments)
+        return paths, arguments
+
+
+def _launched(script: str | None, module: str | None, job_script: str | None) -> Path | None:
+    """The file that a launch line starts: beside the working folder, then beside the job script."""
+    if script is None and module is None:
+        return None
+    relative = Path(script) if script else Path(*(module or "").split(".")).with_suffix(".py")
+    folders = [Path()] + ([Path(job_script).parent] if job_script else [])
+    candidates = [folder / relative for folder in folders]
+    if module:
+        candidates += [folder / relative.with_suffix("") / "__main__.py" for folder in folders]
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def _interpreter(command: Sequence[str]) -> str | None:
+    """The Python that a command runs, where it names one: itself, or the one beside `torchrun` and the like."""
+    program = shutil.which(command[0]) if command else None
+    if program is None:
+        return None
+    if re.fullmatch(r"python[\d.]*(\.exe)?", Path(program).name):
+        return program
+    beside = Path(program).with_name("python")
+    return (
+        str(beside) if os.path.isfile(beside) and os.path.isfile(beside.parent.parent / "pyvenv.cfg") else None
+    )
+
+
+def _family(pid: int | None) -> frozenset[int]:
+    """The examined process and its children: their memory on a GPU is not a stranger's."""
+    if pid is None:
+        return frozenset()
+    import psutil
+
+    try:
+        return frozenset({pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))})
+    except psutil.Error:
+        return frozenset({pid, os.getpid()})

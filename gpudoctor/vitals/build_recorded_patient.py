@@ -1,0 +1,94 @@
+"""Admission of a recording: a run of another day, maybe of another machine; its script if it is unchanged."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.vitals.build_patient import command_title
+from gpudoctor.vitals.job.launch import find_launch
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.job import Job
+    from gpudoctor.model.signs.source import Source
+
+
+def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
+    """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
+    if not recording.holds_run:
+        return _of_file(recording, targets)
+    return Patient(
+        PatientKind.RECORDING,
+        command_title(recording.command) if recording.command else Path(recording.path).name,
+        Signs(
+            recording=Sign.of("the recording", recording),
+            environment=Sign("the environment", lambda: _environment(recording)),
+            job=Sign("the job", lambda: _job(recording)),
+            source=Sign("the source", lambda: _source(recording)),
+        ),
+        targets=tuple(targets),
+    )
+
+
+def _environment(recording: Recording) -> Environment:
+    if not recording.environment:
+        raise Unavailable("the recording holds no environment variables")
+    return Environment(variables=recording.environment, origin="environment of the run")
+
+
+def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
+    """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
+    what = "log of nvidia-smi" if recording.origin == "nvidia-smi" else recording.origin
+    return Patient(
+        PatientKind.RECORDING,
+        Path(recording.path).name,
+        replace(
+            _held(recording, Sign.missing("the recording", f"a {what} holds no run")),
+            job=Sign.missing("the job", f"a {what} names no job"),
+            source=Sign.missing("the source", f"a {what} names no script"),
+        ),
+        targets=tuple(targets),
+    )
+
+
+def _held(recording: Recording, no_run: Sign[Recording]) -> Signs:
+    """The signs that such a file holds; readings over time are a recording as well."""
+    if recording.kernel_log is not None:
+        return Signs(recording=no_run, kernel_log=Sign.of("the kernel log", recording.kernel_log))
+    if recording.snapshot is not None:
+        return Signs(recording=no_run, memory_snapshot=Sign.of("the memory snapshot", recording.snapshot))
+    readings = Sign.of("the recording", recording) if len(recording.machine) > 1 else no_run
+    if recording.survey is not None:
+        return Signs(recording=readings, gpu_survey=Sign.of("the GPUs", recording.survey))
+    return Signs(recording=Sign.of("the recording", recording))
+
+
+def _job(recording: Recording) -> "Job":
+    from gpudoctor.vitals.job import read_job
+
+    return read_job(None, recording.environment, command=recording.command)
+
+
+def _source(recording: Recording) -> "Source":
+    """The script that was run, where it lies here as it was then."""
+    found = find_launch(recording.command) if recording.command else None
+    if found is None or found.script is None:
+        raise Unavailable("the recording names no script")
+    path = Path(recording.cwd) / found.script
+    try:
+        changed = os.stat(path).st_mtime
+        begun = datetime.fromisoformat(recording.started).timestamp()
+    except (OSError, ValueError):
+        raise Unavailable("the script of the recording is not on this machine") from None
+    if changed > begun:
+        raise Unavailable("the script was changed since the recording")
+    from gpudoctor.vitals.source import read_source
+
+    here = os.getcwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return read_source([shown], {str(shown): found.arguments})

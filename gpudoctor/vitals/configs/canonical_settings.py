@@ -1,0 +1,264 @@
+"""From a kind's own keys to canonical names: the table applied, switches and strategies obeyed."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
+from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, Row, table
+from gpudoctor.vitals.configs.tree import Flat
+from gpudoctor.vitals.configs.words import words
+
+_SWITCHES: Final = ("enabled", "enable", "active", "is_enabled")
+_PERIODS: Final = {
+    "logging_period": ("log",),
+    "profile_period": ("profil",),
+    "flops_period": ("flops", "profil"),
+    "watch_period": ("watch", "histogram"),
+    "evaluation_period": ("eval", "valid"),
+    "save_period": ("save", "checkpoint"),
+}
+"""A period and the words of the switches beside it that turn it off: `flops_profile: false`."""
+_EPOCH_WORDS: Final = re.compile(r"epoch|轮", re.IGNORECASE)
+_STEP_WORDS: Final = re.compile(r"step|iter|batch|步|批", re.IGNORECASE)
+_STEPPED: Final = words("max_steps max_iters train_iters total_steps train_steps num_train_steps")
+_LONGEST_SUFFIX: Final = 3
+_MOST_PREFIXES: Final = 50
+_STRATEGISTS: Final = frozenset(
+    {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.SECTIONS}
+)
+
+
+def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, ...]]:
+    """Canonical name to what the file says about it. Values that only the tool can fill in are left out."""
+    rows = table(kind)
+    if not rows:
+        return {}
+    context = _Context.of(flat, text)
+    said: dict[str, list[Said]] = {}
+    told: set[tuple[str, int, int]] = set()
+    for entry in flat.entries.values():
+        row = _row(entry, rows, kind)
+        if row is None or entry.interpolated or entry.value == "auto" or context.off(entry, row):
+            continue
+        for name, value in _read(row, entry, context):
+            if (name, entry.line, entry.column) in told:
+                continue  # the same line again, through an alias or a merge
+            told.add((name, entry.line, entry.column))
+            said.setdefault(name, []).append(Said(value=value, unit=row.unit, key=entry.key))
+    if kind in _STRATEGISTS:
+        _obey_strategies(said, flat, kind)
+    return {name: tuple(items) for name, items in said.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the reading of one entry needs of the others, gathered once."""
+
+    lines: list[str]
+    names: frozenset[str]
+    """Last parts of all keys, in lower case."""
+    off_beside: dict[tuple[str, ...], list[str]]
+    """Path of a section to the names in it that are written false."""
+
+    @classmethod
+    def of(cls, flat: Flat, text: str) -> "_Context":
+        off: dict[tuple[str, ...], list[str]] = {}
+        for entry in flat.entries.values():
+            if entry.value is False:
+                off.setdefault(entry.parts[:-1], []).append(entry.last.lower())
+        return cls(text.split("\n"), frozenset(entry.last.lower() for entry in flat.entries.values()), off)
+
+    def off(self, entry: Entry, row: Row) -> bool:
+        """Whether a switch beside the key, or above it, says that it is not used."""
+        if entry.last in _SWITCHES or not self.off_beside:
+            return False
+        for length in range(len(entry.parts) - 1, 0, -1):
+            if any(name in _SWITCHES for name in self.off_beside.get(entry.parts[:length], ())):
+                return True
+        telling = _PERIODS.get(row.name, ())
+        return any(
+            word in name
+            for name in self.off_beside.get(entry.parts[:-1], ())
+            for word in telling
+            if "strategy" not in name
+        )
+
+    def in_steps(self, reading: str, entry: Entry) -> bool:
+        """Whether a period without a unit in its name counts steps; `often` is yes unless it says epochs."""
+        line = self.lines[entry.line - 1] if entry.line <= len(self.lines) else ""
+        said = entry.key + line[line.find("#") :] if "#" in line else entry.key
+        if _STEP_WORDS.search(said):
+            return True
+        if _EPOCH_WORDS.search(said):
+            return False
+        return reading == "often" or (
+            bool(self.names & _STEPPED) and not any("epoch" in name for name in self.names)
+        )
+
+
+def _row(entry: Entry, rows: dict[str, Row], kind: ConfigKind) -> Row | None:
+    if kind not in SUFFIXES:
+        return rows.get(entry.key)
+    parts = [part.lower().replace("-", "_") for part in entry.parts]
+    for length in range(min(_LONGEST_SUFFIX, len(parts)), 0, -1):
+        row = rows.get(".".join(parts[-length:]))
+        if row is not None:
+            return row
+    return None
+
+
+def _read(row: Row, entry: Entry, context: _Context) -> Iterator[tuple[str, ConfigValue]]:
+    """The canonical names and values of one entry: usually one, none when the value is not of its kind."""
+    if row.reading == "precision":
+        yield from _precision(entry.value)
+        return
+    if row.reading in {"often", "sure"}:
+        read: ConfigValue = _period(entry.value) if context.in_steps(row.reading, entry) else None
+    else:
+        read = READINGS[row.reading](entry.value)
+    if read is not None:
+        yield row.name, read
+
+
+def _number(value: ConfigValue) -> int | float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return None
+    if isinstance(value, float) and abs(value) < 1e15 and value == int(value):
+        return int(value)
+    return value
+
+
+def _count(value: ConfigValue) -> int | None:
+    number = _number(value)
+    return number if isinstance(number, int) and number >= 0 else None
+
+
+def _period(value: ConfigValue) -> int | None:
+    """Whole steps; a share of the run (a float below 1), 0 and -1 (off) are none."""
+    number = _count(value)
+    return number or None
+
+
+def _whole_period(value: ConfigValue) -> int | None:
+    """Lightning's `val_check_interval`: 1.0 is a whole epoch, 1 is a batch."""
+    return _period(value) if isinstance(value, int) else None
+
+
+def _positive(value: ConfigValue) -> int | float | None:
+    number = _number(value)
+    return number if number is not None and number > 0 else None
+
+
+def _switch(value: ConfigValue) -> bool | None:
+    if isinstance(value, str) and value.lower() in {"true", "false", "yes", "no", "on", "off"}:
+        return value.lower() in {"true", "yes", "on"}
+    return value if isinstance(value, bool) else None
+
+
+def _unless(value: ConfigValue) -> bool | None:
+    switch = _switch(value)
+    return None if switch is None else not switch
+
+
+def _word(value: ConfigValue) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else None
+    return value if isinstance(value, str) and value else None
+
+
+def _names(value: ConfigValue) -> ConfigValue:
+    if isinstance(value, tuple):
+        return tuple(str(item) for item in value)
+    if isinstance(value, str) and value:
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return None
+
+
+def _devices(value: ConfigValue) -> int | None:
+    if isinstance(value, tuple):
+        return len(value) or None
+    return _period(value) if isinstance(value, int) else None
+
+
+def _precision(value: ConfigValue) -> Iterator[tuple[str, ConfigValue]]:
+    """`bf16-mixed`, `fp16`, `16`, `bfloat16`, `32-true`."""
+    text = str(value).lower()
+    if isinstance(value, bool) or value is None or isinstance(value, tuple):
+        return
+    yield "precision", text
+    if text.startswith(("bf16", "bfloat16")):
+        yield "bf16", True
+    elif text in {"16", "fp16", "float16", "half"} or text.startswith(("16-", "fp16-")):
+        yield "fp16", True
+
+
+READINGS: Final[dict[str, Callable[[ConfigValue], ConfigValue]]] = {
+    "period": _period,
+    "whole_period": _whole_period,
+    "count": _count,
+    "number": _number,
+    "positive": _positive,
+    "switch": _switch,
+    "unless": _unless,
+    "word": _word,
+    "names": _names,
+    "devices": _devices,
+    "four": lambda value: 4 if _switch(value) else None,
+    "eight": lambda value: 8 if _switch(value) else None,
+}
+"""How a value is read; None is "says nothing"."""
+
+
+def _obey_strategies(said: dict[str, list[Said]], flat: Flat, kind: ConfigKind) -> None:
+    """The Trainer's `*_strategy` keys decide whether the `*_steps` beside them are used at all."""
+    # The Trainer evaluates only when a strategy asks for it; axolotl's eval_steps is such an asking.
+    needed = kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY}
+    prefixes = {_prefix(key) for key in flat.entries if key.endswith("_strategy")} | ({""} if needed else set())
+    for prefix in list(prefixes)[:_MOST_PREFIXES]:
+        _strategy(said, flat, prefix, "logging_period", ("logging_strategy",), needed=False)
+        _strategy(said, flat, prefix, "save_period", ("save_strategy",), needed=False)
+        _strategy(
+            said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed
+        )
+
+
+def _strategy(
+    said: dict[str, list[Said]], flat: Flat, prefix: str, name: str, keys: tuple[str, ...], *, needed: bool
+) -> None:
+    entry = next((flat.entries[prefix + key] for key in keys if prefix + key in flat.entries), None)
+    if entry is None and not needed:
+        return
+    if entry is not None and entry.interpolated:
+        kept = False
+    else:
+        kept = entry is not None and entry.value == "steps"
+    here = [item for item in said.get(name, ()) if _prefix(item.key) == prefix]
+    if not kept:
+        _keep(said, name, [item for item in said.get(name, ()) if item not in here])
+        if entry is not None and entry.value == "epoch":
+            said.setdefault(name.replace("period", "epochs"), []).append(
+                Said(value=1, unit="{epoch}", key=entry.key)
+            )
+    elif name == "evaluation_period" and not here and entry is not None:
+        # transformers: eval_steps defaults to logging_steps when the strategy is "steps".
+        for item in said.get("logging_period", ()):
+            if item.key == prefix + "logging_steps" and prefix + "eval_steps" not in flat.entries:
+                said.setdefault(name, []).append(Said(value=item.value, unit="step", key=item.key))
+
+
+def _keep(said: dict[str, list[Said]], name: str, items: list[Said]) -> None:
+    if items:
+        said[name] = items
+    else:
+        said.pop(name, None)
+
+
+def _prefix(key: str) -> str:
+    return key[: key.rfind(".") + 1]

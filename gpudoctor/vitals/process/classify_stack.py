@@ -1,0 +1,141 @@
+"""From one stack to the phase of the loop that it stands in, and the user's line that it stands at."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpudoctor.model.signs.process import Frame
+from gpudoctor.vitals.process.source_lines import Lines, line_class
+from gpudoctor.vitals.process.stack_classes import EVALUATION_NAMES, TABLE, WORKER_LOOP, StackClass
+
+_EVALUATION = re.compile(EVALUATION_NAMES)
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python\d[\d.]*/|^<frozen |\.zip/")
+_PYTHON = re.compile(r"/lib(64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<frozen ")
+_FRAMEWORKS = re.compile(
+    r"/(torch|torchvision|torchaudio|transformers|accelerate|peft|trl|deepspeed|lightning|pytorch_lightning|datasets|"
+    r"lightning_fabric|numpy|PIL|tqdm|wandb|mlflow|sklearn|pandas|triton|bitsandbytes|safetensors|tokenizers|fvcore|"
+    r"gpudoctor)/"
+)
+_ENTRIES = ("<module>", "_run_module_as_main", "_bootstrap")
+_USER_EVALUATION = StackClass("evaluate", "evaluation", "", (), ("*",))
+_OTHER = StackClass("other", "other", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one stack says."""
+
+    phase: str
+    kind: str
+    via: str
+    """The library's function that decided; "" for the user's own line."""
+    user: Frame | None
+    """The innermost frame of the user's code."""
+    text: str
+    """Its source line."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a file is Python's or an installed package's."""
+    return _LIBRARY.search(path) is not None
+
+
+def whole(frames: Sequence[Frame]) -> bool:
+    """Whether a main thread's stack (innermost first) was read to its end, and not cut by a race."""
+    return bool(frames) and last_part(frames[-1].name) in _ENTRIES
+
+
+def is_worker(frames: Sequence[Frame]) -> bool:
+    """Whether the stack is a loader worker's."""
+    path, name = WORKER_LOOP
+    return any(last_part(frame.name) == name and path in frame.path for frame in frames)
+
+
+def classify(frames: Sequence[Frame], lines: Lines, device: bool) -> Look:
+    """Judge one stack, innermost frame first. `device`: whether the process uses a GPU.
+
+    The innermost row that matches wins, unless an outer one keeps its phase (`StackClass.keeps`).
+    """
+    row, frame = _OTHER, None
+    for one in reversed(frames):
+        match = _match(one.path, last_part(one.name))
+        if match is not None and not _kept(row, match.phase):
+            row, frame = match, one
+    user = _user_frame(frames)
+    if row.kind == "import" and user is not None and frame is not None and user.name != "<module>":
+        # A trainer that runs while its module is imported (`import main`) is not starting any more.
+        row = row if frames.index(user) > frames.index(frame) else _OTHER
+    text = lines(user.path, user.line) if user else ""
+    if user is not None and frames[0] is user and not _kept(row, "sync"):
+        said = line_class(text, device)
+        if said is not None and not _kept(row, said.phase):
+            return Look(phase=said.phase, kind=said.kind, via="", user=user, text=text)
+    if row is _OTHER:
+        return Look(phase="other", kind=_other_kind(frames, user), via=_via(frames, user), user=user, text=text)
+    via = "" if frame is None or frame is user else _name(frame)
+    return Look(phase=row.phase, kind=row.kind, via=via, user=user, text=text)
+
+
+def _kept(row: StackClass, phase: str) -> bool:
+    return "*" in row.keeps or phase in row.keeps
+
+
+@lru_cache(maxsize=8192)
+def _match(path: str, name: str) -> StackClass | None:
+    """The first row of the table that a frame matches."""
+    if name == "<module>":  # a library's module that is being imported is not at its work
+        return None
+    for row in TABLE:
+        if row.path in path and (not row.names or any(_named(name, wanted) for wanted in row.names)):
+            return row
+    if _EVALUATION.fullmatch(name) and not _LIBRARY.search(path):
+        return _USER_EVALUATION
+    return None
+
+
+def _named(name: str, wanted: str) -> bool:
+    return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
+
+
+@lru_cache(maxsize=8192)
+def last_part(name: str) -> str:
+    """`__next__` of `_BaseDataLoaderIter.__next__`; names are bare before Python 3.11."""
+    return name.rpartition(".")[2]
+
+
+def _user_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame of the user's code; of a trainer installed as a package when there is no other."""
+    for frame in frames:
+        if not _LIBRARY.search(frame.path) and not frame.path.startswith("<"):
+            return frame
+    for frame in frames:
+        if (
+            not _PYTHON.search(frame.path)
+            and not _FRAMEWORKS.search(frame.path)
+            and not frame.path.startswith("<")
+        ):
+            return frame
+    return None
+
+
+def _other_kind(frames: Sequence[Frame], user: Frame | None) -> str:
+    return "user" if user is not None and frames and frames[0] is user else "library"
+
+
+def _via(frames: Sequence[Frame], user: Frame | None) -> str:
+    """The outermost library function that the user's line called."""
+    called = ""
+    for frame in frames:
+        if frame is user:
+            break
+        called = _name(frame)
+    return called
+
+
+def _name(frame: Frame) -> str:
+    """`torch.save` for readers: the module's short name and the function."""
+    module = frame.path.rpartition("/")[2].removesuffix(".py")
+    if module == "__init__":
+        module = frame.path.rpartition("/")[0].rpartition("/")[2]
+    return f"{module}.{last_part(frame.name)}"

@@ -1,0 +1,299 @@
+"""The events of one trace, kept as intervals by thread and device while they are read."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpudoctor.vitals.recording.chrome import Event
+from gpudoctor.vitals.recording.intervals import Intervals, Spans, covered, inside, union, without
+from gpudoctor.vitals.recording.trace_events import (
+    COPY,
+    COPY_CALL,
+    DEVICE,
+    FAR,
+    KERNEL,
+    LAUNCH_CALL,
+    LOADER,
+    MARK,
+    OPERATOR,
+    OPTIMIZER,
+    PYTHON,
+    READ,
+    RUNTIME,
+    STEP,
+    WAIT,
+    correlation,
+    direction,
+    is_backward,
+    is_collective,
+    kind_of,
+    phase_of,
+    timed,
+    user_function,
+)
+
+BLOCKED = 50.0
+"""Microseconds from which on a call that copies has waited: one that only launches takes 3 to 20."""
+_SOON = 100.0
+"""Microseconds between a copy to the host and the wait for it that belong to one read."""
+_GAP = 200.0
+"""Microseconds of Python between two operators, or two functions of autograd, that belong to one pass."""
+SETUP = "setup"
+_OWNING = ("data_wait", "collective", "sync", "transfer", SETUP, "optimizer", "backward", "forward")
+"""Phases, the owner of what lies inside it first: as in a recording of our own."""
+_LONG = 1000.0
+"""Microseconds from which on a call of the runtime is no launch: it loads kernels, or reserves memory."""
+Key = tuple[str, int, str]
+"""Path, line and name of a function of the user's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A call in which the host waited for the device."""
+
+    begin: float
+    end: float
+    what: str
+    phase: str
+
+
+@dataclass(slots=True)
+class Thread:
+    """What one thread of the host did."""
+
+    phases: dict[str, Spans] = field(default_factory=dict)
+    backward: Spans = field(default_factory=Spans)
+    waits: list[tuple[float, float, str]] = field(default_factory=list)
+    long: list[tuple[float, float, str]] = field(default_factory=list)
+    """Other calls of the runtime that took long."""
+    copies: list[tuple[float, float, str, int | None]] = field(default_factory=list)
+    """Calls that copy, with the number of what they launched."""
+    optimizers: "array[float]" = field(default_factory=lambda: array("d"))
+    """Ends of optimizer steps."""
+    reads: Spans = field(default_factory=Spans)
+    batches: "array[float]" = field(default_factory=lambda: array("d"))
+    first: float = FAR
+    frames: tuple["array[float]", "array[float]", "array[int]"] = field(
+        default_factory=lambda: (array("d"), array("d"), array("I"))
+    )
+    """Begins and ends of the user's functions, and their place among `Trace.functions`."""
+
+
+@dataclass(slots=True)
+class Card:
+    """What one device did."""
+
+    compute: Spans = field(default_factory=Spans)
+    collective: Spans = field(default_factory=Spans)
+    to_device: Spans = field(default_factory=Spans)
+    every: Spans = field(default_factory=Spans)
+
+
+class Trace:
+    """A trace as it is read; `take` is given each of its events once, in any order."""
+
+    def __init__(self) -> None:
+        self.threads: dict[str, Thread] = {}
+        self.functions: dict[Key, int] = {}
+        self.marks: dict[int, tuple[float, float, str]] = {}
+        """Begin, end and thread of the steps that the profiler marked."""
+        self.launches = 0
+        self.python = 0
+        """Calls of Python that the profiler recorded."""
+        self.begin, self.end = FAR, -FAR
+        self._cards: dict[str, Card] = {}
+        self._directions: dict[int, str | None] = {}
+
+    def take(self, event: Event) -> None:
+        """One more event."""
+        kind = kind_of(event)
+        if kind is None or not timed(event):
+            return
+        begin, name = float(event["ts"]), str(event.get("name"))
+        end = begin + float(event["dur"])
+        if kind == PYTHON:
+            self._frame(event, name, begin, end)
+            return
+        mark = STEP.match(name)
+        if mark:
+            if kind in (MARK, OPERATOR):
+                self._mark(int(mark[1]), begin, end, _thread(event))
+            return
+        self.begin, self.end = min(self.begin, begin), max(self.end, end)
+        if kind in DEVICE:
+            self._work(event, kind, name, begin, end)
+        else:
+            self._call(event, kind, name, begin, end)
+
+    def _mark(self, number: int, begin: float, end: float, thread: str) -> None:
+        known = self.marks.get(number)
+        if known is None or end - begin > known[1] - known[0]:
+            self.marks[number] = (begin, end, thread)
+
+    def _frame(self, event: Event, name: str, begin: float, end: float) -> None:
+        self.python += 1
+        key = user_function(name)
+        if key is not None:
+            begins, ends, keys = self._thread(event).frames
+            begins.append(begin)
+            ends.append(end)
+            keys.append(self.functions.setdefault(key, len(self.functions)))
+
+    def _work(self, event: Event, kind: str, name: str, begin: float, end: float) -> None:
+        card = self._cards.setdefault(str(event.get("pid")), Card())
+        card.every.add(begin, end)
+        if kind == KERNEL:
+            (card.collective if is_collective(name) else card.compute).add(begin, end)
+            return
+        where = direction(name) if kind == COPY else None
+        if where == "device":
+            card.to_device.add(begin, end)
+        elif where is None:
+            card.compute.add(begin, end)
+        number = correlation(event) if kind == COPY else None
+        if number is not None:
+            self._directions[number] = where
+
+    def _call(self, event: Event, kind: str, name: str, begin: float, end: float) -> None:
+        thread = self._thread(event)
+        if kind == RUNTIME:
+            if WAIT.match(name):
+                thread.waits.append((begin, end, name))
+            elif COPY_CALL.match(name):
+                thread.copies.append((begin, end, name, correlation(event)))
+            else:
+                self.launches += LAUNCH_CALL.match(name) is not None
+                if end - begin >= _LONG:
+                    thread.long.append((begin, end, name))
+            return
+        if kind == OPERATOR:
+            thread.first = min(thread.first, begin)
+        if kind == OPERATOR and is_backward(name):
+            thread.backward.add(begin, end)
+            return
+        phase = phase_of(kind, name)
+        if phase is None:
+            return
+        thread.phases.setdefault(phase, Spans()).add(begin, end)
+        if name.startswith(LOADER):
+            thread.batches.append(begin)
+        elif name.startswith(OPTIMIZER):
+            thread.optimizers.append(end)
+        elif name == READ:
+            thread.reads.add(begin, end)
+
+    def _thread(self, event: Event) -> Thread:
+        return self.threads.setdefault(_thread(event), Thread())
+
+    def card(self) -> Card | None:
+        """The device that worked longest; None where the trace shows none."""
+        return max(self._cards.values(), key=lambda card: _length(card.every.union()), default=None)
+
+    def home(self) -> str | None:
+        """The thread of the training: where steps are marked, else where optimizer or most operators are."""
+        if self.marks:
+            return self.marks[min(self.marks)][2]
+        for measure in (_optimized, _operated):
+            best = max(self.threads, key=lambda name: measure(self.threads[name]), default=None)
+            if best is not None and measure(self.threads[best]) > 0:
+                return best
+        return None
+
+    def waits(self, thread: Thread) -> Iterator[Wait]:
+        """Calls of a thread that waited for the device, with what they waited for."""
+        for begin, end, what in thread.waits:
+            yield Wait(begin=begin, end=end, what=what, phase="sync")
+        for begin, end, what, number in thread.copies:
+            if end - begin < BLOCKED:
+                continue
+            where = self._directions.get(number, "host") if number is not None else "host"
+            if where is not None:  # a copy inside of the device waits for room in the queue: the device is busy
+                phase = "transfer" if where == "device" else "sync"
+                yield Wait(begin=begin, end=end, what=f"{what} to the {where}", phase=phase)
+
+    def setups(self, thread: Thread, device: Intervals) -> Iterator[Wait]:
+        """Long calls of a thread while the device has nothing to do; else they wait for room in its queue."""
+        if not device:
+            return
+        for begin, end, what in thread.long:
+            if covered(device, begin, end) < (end - begin) / 2:
+                yield Wait(begin=begin, end=end, what=what, phase=SETUP)
+
+    def reads(self, thread: Thread) -> list[float]:
+        """When a thread read values of the device; without a device, when it read values of tensors."""
+        found = thread.reads.union()
+        if not self._cards:
+            return [begin for begin, _ in found]
+        waits = sorted(begin for begin, _, _ in thread.waits)
+        copies = sorted(
+            begin
+            for begin, end, _, number in thread.copies
+            if number is not None
+            and self._directions.get(number) == "host"
+            and (end - begin >= BLOCKED or inside(waits, end, end + _SOON))
+        )
+        named = [span for span in found if inside(waits, *span) or inside(copies, *span)]
+        return sorted([begin for begin, _ in named] + [at for at in copies if not _within(named, at)])
+
+    def backward_threads(self) -> list[Thread]:
+        """With a device, autograd runs in a thread of its own, while the training's waits inside backward()."""
+        return [thread for thread in self.threads.values() if len(thread.backward)]
+
+    def phases(self, home: Thread, device: Intervals) -> dict[str, Intervals]:
+        """Spans of the training thread by phase, none counted twice; what comes first owns its inside."""
+        found = {name: spans.union() for name, spans in home.phases.items()}
+        passes = self.backward_threads()
+        found["backward"] = union(span for thread in passes for span in thread.backward.union())
+        # Steps of tiny models are closer than the parts of one: a pass ends where another phase begins.
+        walls = sorted(begin for name in ("data_wait", "optimizer") for begin, _ in found.get(name, ()))
+        for name in ("forward", "backward"):
+            found[name] = _closed(found.get(name, []), walls)
+        waits = [
+            wait
+            for thread in _once(home, *passes)
+            for wait in (*self.waits(thread), *self.setups(thread, device))
+        ]
+        for phase in ("sync", "transfer", SETUP):
+            found[phase] = union((wait.begin, wait.end) for wait in waits if wait.phase == phase)
+        taken: Intervals = []
+        exclusive: dict[str, Intervals] = {}
+        for name in _OWNING:
+            spans = found.get(name, [])
+            exclusive[name] = without(spans, taken)
+            taken = union([*taken, *spans])
+        return exclusive
+
+
+def _closed(spans: Intervals, walls: Sequence[float]) -> Intervals:
+    """The spans with the gaps closed that are short and hold no wall (sorted)."""
+    merged: Intervals = []
+    for begin, end in spans:
+        if merged and begin <= merged[-1][1] + _GAP and not inside(walls, merged[-1][1], begin):
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _within(spans: Intervals, moment: float) -> bool:
+    return covered(spans, moment, moment + 1e-3) > 0
+
+
+def _once(*threads: Thread) -> list[Thread]:
+    return list({id(thread): thread for thread in threads}.values())
+
+
+def _thread(event: Event) -> str:
+    return f"{event.get('pid')}/{event.get('tid')}"
+
+
+def _length(spans: Intervals) -> float:
+    return covered(spans, -FAR, FAR)
+
+
+def _optimized(thread: Thread) -> float:
+    return len(thread.optimizers)
+
+
+def _operated(thread: Thread) -> float:
+    return _length(union(span for spans in thread.phases.values() for span in spans.union()))

@@ -1,0 +1,166 @@
+"""Functions and classes from their definitions, and instances of the program's own classes."""
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpudoctor.vitals.source import conditions, configuration
+from gpudoctor.vitals.source.qualified_names import kind_of
+from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.symbols import Function, FunctionNode, Klass
+from gpudoctor.vitals.source.values import BATCH, DATASET, MODULE, Thing
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
+
+_CONTEXTS = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
+_DATA = (
+    "dataclasses.dataclass",
+    "attr.s",
+    "attrs.define",
+    "attrs.frozen",
+    "pydantic.dataclasses.dataclass",
+    "flax.struct.dataclass",
+    "simple_parsing.helpers.flatten",
+    "draccus.wrap",
+    "dataclass",
+)
+_DATA_BASES = (
+    "pydantic.BaseModel",
+    "pydantic_settings.BaseSettings",
+    "typing.NamedTuple",
+    "tap.Tap",
+    "pydantic.main.BaseModel",
+)
+
+
+def define(program: "Program", frame: Frame, node: FunctionNode) -> Function:
+    """A function from its definition."""
+    from gpudoctor.vitals.source.expressions import evaluate
+
+    short = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+    name = f"{frame.name}.{short}" if frame.name else short
+    function = Function(node=node, module=frame.module, name=name, outer=frame, klass=frame.klass)
+    args = node.args
+    plain = args.posonlyargs + args.args
+    for arg, default in zip(plain[len(plain) - len(args.defaults) :], args.defaults, strict=True):
+        function.defaults[arg.arg] = evaluate(program, frame, default)
+    for arg, kw_default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        if kw_default is not None:
+            function.defaults[arg.arg] = evaluate(program, frame, kw_default)
+    if not isinstance(node, ast.Lambda):
+        for decorator in node.decorator_list:
+            _decorate(program, frame, function, decorator)
+    frame.module.functions.append(function)
+    return function
+
+
+def _decorate(program: "Program", frame: Frame, function: Function, decorator: ast.expr) -> None:
+    from gpudoctor.vitals.source.expressions import evaluate
+
+    quiet, frame.quiet = frame.quiet, frame.quiet + 1
+    thing = evaluate(program, frame, decorator)
+    frame.quiet = quiet
+    name = conditions.dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    if isinstance(decorator, ast.Call):
+        thing = program.peek(frame, decorator.func)
+    ref = thing.ref or name
+    if ref in ("torch.no_grad", "torch.inference_mode"):
+        function.no_grad = True
+    elif name == "staticmethod":
+        function.static = True
+    elif name == "classmethod":
+        function.bound_class = True
+    elif name.endswith("property"):
+        function.is_property = True
+    elif ref in _CONTEXTS:
+        function.context = True
+    else:
+        configuration.decorate(program, frame, function, decorator, ref)
+
+
+def define_class(program: "Program", frame: Frame, node: ast.ClassDef) -> Klass:
+    """A class from its definition, without its body."""
+    from gpudoctor.vitals.source.expressions import evaluate
+
+    name = f"{frame.name}.{node.name}" if frame.name else node.name
+    bases = tuple(evaluate(program, frame, base) for base in node.bases)
+    for keyword in node.keywords:
+        evaluate(program, frame, keyword.value)
+    klass = Klass(node=node, module=frame.module, name=name, bases=bases)
+    for decorator in node.decorator_list:
+        evaluate(program, frame, decorator)
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        ref = program.peek(frame, target).ref or conditions.dotted(target)
+        klass.data = klass.data or ref in _DATA or ref.endswith(".dataclass")
+    klass.data = klass.data or any(b.ref in _DATA_BASES for b in bases)
+    klass.data = klass.data or any(isinstance(b.definition, Klass) and b.definition.data for b in bases)
+    klass.kind = _kind_of_class(bases)
+    klass.data = klass.data or (klass.kind or "").endswith(("TrainingArguments", "SFTConfig", "DPOConfig"))
+    frame.module.klasses.append(klass)
+    return klass
+
+
+def finish_class(program: "Program", inner: Frame, klass: Klass) -> None:
+    """Take the fields of a dataclass from its body."""
+    if not klass.data:
+        return
+    for statement in klass.node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            name = statement.target.id
+            thing = program.annotation(inner, statement.annotation)
+            if statement.value is not None:
+                thing = configuration.field_default(program, inner, statement.value)
+            elif not thing.klass:
+                thing = thing.but(option=True)
+            if thing.known:
+                thing = thing.but(origin="field default")
+            klass.fields[name] = thing.but(option=True)
+            klass.members.pop(name, None)
+
+
+def construct(
+    program: "Program",
+    klass: Klass,
+    args: list[Thing],
+    keywords: dict[str, Thing],
+    node: ast.Call,
+    open_ended: bool = False,
+) -> Thing:
+    """An instance of one of the program's own classes; `open_ended`: more may be given than is seen."""
+    own = klass.method("__init__") or klass.method("setup")
+    kind = kind_of(klass.kind)
+    made = Thing(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=node)
+    if klass.data and klass.method("__init__") is None:
+        fields = klass.all_fields()
+        values = {name: thing.vague() for name, thing in fields.items()} if open_ended else dict(fields)
+        for name, thing in zip(fields, args, strict=False):
+            values[name] = thing
+        values.update(keywords)
+        made = made.but(attrs=values, option=True)
+        post = klass.method("__post_init__")
+        if post is not None:
+            program.invoke(post, [made], {})
+        return made
+    if own is not None:
+        program.invoke(own, [made, *args], keywords, open_ended)
+    if kind == DATASET or kind == "torch.utils.data.DataLoader":
+        made = made.but(elem=Thing(type=BATCH, device="cpu"))
+    return made
+
+
+def _kind_of_class(bases: Sequence[Thing]) -> str | None:
+    found: str | None = None
+    for base in bases:
+        kind = None
+        if base.ref is not None:
+            kind = base.ref
+            if kind_of(kind) == MODULE and kind.startswith("torch.nn."):
+                kind = MODULE
+        elif isinstance(base.definition, Klass):
+            kind = base.definition.kind
+        if kind is not None and kind not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol"):
+            if kind_of(kind) == MODULE and found is None:
+                return kind
+            found = found or kind
+    return found

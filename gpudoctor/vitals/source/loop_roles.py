@@ -1,0 +1,242 @@
+"""Which loops train, which enclose training, which evaluate.
+
+A training loop is the innermost one whose pass holds both a backward pass and an optimizer step, its inner
+loops and the functions it calls included: a loop over micro-batches with the step outside is a part of the
+pass of the loop around it, unless it is the loop that draws from the data loader.
+"""
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from gpudoctor.model.signs.source import LoopRole
+from gpudoctor.vitals.source.qualified_names import kind_of
+from gpudoctor.vitals.source.symbols import (
+    BACKWARD,
+    COLLECT,
+    EVAL,
+    FORWARD,
+    GUESS,
+    MANUAL,
+    STEP,
+    WEAK,
+    Function,
+    LoopRecord,
+    Record,
+)
+from gpudoctor.vitals.source.values import LOADER
+
+_LOADER_TEXT = re.compile(r"loader|data_?iter|batches|dataset|minibatch|data_source", re.I)
+_EVALUATION_NAME = re.compile(
+    r"(?:^|_|\.)(?:evals?|evaluate|evaluation|evaluator|valid|validate|validation|val|test|tests|testing|infer|inference|predict"
+    r"|prediction|predictions|score|estimate_loss|benchmark|generate|sample)(?:$|_|\.|\d)",
+    re.I,
+)
+_STEPPING = BACKWARD | STEP
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Effects:
+    """What one call of a scope does."""
+
+    top: int = 0
+    """Effects once a call, outside its own training loops."""
+    any: int = 0
+    """Effects anywhere inside."""
+    trains: bool = False
+    """Whether a training loop is inside."""
+    evaluates: bool = False
+    """Whether the whole scope is an evaluation."""
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class _Own:
+    flags: int = 0
+    any: int = 0
+    trains: bool = False
+    children: list[LoopRecord] = field(default_factory=list)
+    direct: int = 0
+    """Flags of the loop's own level, before those of inner loops came up."""
+    eval_context: bool = False
+
+
+_PARTS = re.compile(r"(^|[\W_])(optim\w*|opts|(lr_)?schedulers?|losses)(\.(values|items|keys)\(\)|\)|$)")
+"""What holds the optimizers, schedules or losses of a step: `self.optimizers.items()`, `zip(opts, losses)`."""
+
+
+class Roles:
+    """Decides the roles of every loop, scope by scope, callees first."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, Effects] = {}
+        self._open: set[int] = set()
+        self._kept: list[Record] = []  # ids stay valid while the records live
+
+    def of_function(self, function: Function) -> Effects:
+        """The effects of one call of a function."""
+        if function.record is None:
+            return Effects()
+        effects = self.of_scope(function.record, function.called)
+        if not (effects.any & _STEPPING or effects.trains):
+            named = _EVALUATION_NAME.search(function.name)
+            if effects.any & FORWARD and (named or (function.no_grad and effects.any & EVAL)):
+                effects.evaluates = True
+        return effects
+
+    def of_scope(self, record: Record, called: bool = False) -> Effects:
+        """The effects of a scope, and the roles of its loops on the way.
+
+        `called` tells that another scope runs it, so that the other half of a training step may be there.
+        """
+        key = id(record)
+        if key in self._done:
+            return self._done[key]
+        if key in self._open or len(self._open) > 60:
+            return Effects()
+        self._open.add(key)
+        effects = self._solve(record, called)
+        self._open.discard(key)
+        self._done[key] = effects
+        self._kept.append(record)
+        return effects
+
+    def _solve(self, record: Record, called: bool) -> Effects:
+        own: dict[int, _Own] = {id(loop): _Own() for loop in record.loops}
+        top = _Own()
+        for loop in record.loops:
+            (
+                own[id(loop.parents[-1])] if loop.parents and id(loop.parents[-1]) in own else top
+            ).children.append(loop)
+        for item in record.items:
+            flags, inside, trains = item.effect, item.effect, False
+            if item.callee is not None:
+                callee = self.of_function(item.callee)
+                flags |= callee.top
+                inside |= callee.any
+                trains = callee.trains
+            if item.no_grad:
+                flags &= ~BACKWARD  # it would raise: code for another mode
+                inside &= ~BACKWARD
+            if not inside and not trains:
+                continue
+            home = top
+            for loop in reversed(item.loops):
+                if id(loop) in own:
+                    home = own[id(loop)]
+                    break
+            home.flags |= flags
+            home.any |= inside
+            home.trains = home.trains or trains
+            home.eval_context = home.eval_context or item.no_grad or item.evaluating
+        total = 0
+        for part in (*own.values(), top):
+            part.direct = part.flags
+            total |= part.any
+        half = called and not _settled(total) & STEP
+        for loop in reversed(record.loops):
+            self._decide(record, loop, own, top, half)
+        return Effects(top=top.flags, any=top.any, trains=top.trains)
+
+    def _decide(self, record: Record, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool) -> None:
+        mine = own[id(loop)]
+        parent = own.get(id(loop.parents[-1]), top) if loop.parents else top
+        above = _settled(top.direct)
+        for outer in loop.parents:
+            if id(outer) in own:
+                above |= _settled(own[id(outer)].direct)
+        flags = _settled(mine.flags)
+        both = flags & _STEPPING == _STEPPING
+        trains = False
+        if both and (not mine.trains or _settled(mine.direct) & _STEPPING == _STEPPING):
+            trains = self._claim(mine, own)
+        elif flags & BACKWARD and not mine.trains:
+            trains = draws(loop) if half or above & STEP else _counts(loop)
+            if not trains:
+                parent.flags |= flags & (_STEPPING | GUESS)
+        elif flags & STEP and not mine.trains:
+            trains = not above & BACKWARD and _counts(loop) and not flags & GUESS
+            if not trains:
+                parent.flags |= flags & (_STEPPING | GUESS)
+        elif flags & (MANUAL | WEAK):
+            parent.flags |= flags & (MANUAL | WEAK)
+        parent.any |= mine.any
+        parent.trains = parent.trains or mine.trains or trains
+        if trains:
+            loop.role = LoopRole.TRAINING
+            loop.confident = not (flags & GUESS and not flags & BACKWARD)
+        elif mine.trains:
+            loop.role = LoopRole.EPOCHS
+        else:
+            self._evaluation(record, loop, mine)
+
+    def _claim(self, mine: _Own, own: dict[int, _Own]) -> bool:
+        """A loop with a backward and a step of its own takes over inner loops that only repeat a part of it."""
+        waiting = list(mine.children)
+        kept = False
+        while waiting:
+            child = waiting.pop()
+            waiting += own[id(child)].children
+            if child.role is LoopRole.TRAINING:
+                if draws(child):
+                    kept = True
+                else:
+                    child.role = LoopRole.OTHER
+        return not kept
+
+    def _evaluation(self, record: Record, loop: LoopRecord, mine: _Own) -> None:
+        if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD or _yields(loop):
+            return
+        context = loop.no_grad or mine.eval_context
+        named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))
+        if (context and (_counts(loop) or named)) or (draws(loop) and _data(loop)):
+            loop.role = LoopRole.EVALUATION
+        elif named and _counts(loop) and not record.name.endswith(("forward", "__call__")):
+            loop.role = LoopRole.EVALUATION
+            loop.confident = False
+        else:
+            return
+        for child in mine.children:
+            if child.role is LoopRole.EVALUATION:
+                loop.role = LoopRole.OTHER if not draws(loop) else loop.role
+
+
+def _yields(loop: LoopRecord) -> bool:
+    """Whether the loop hands on what it makes: the pass of a data set, not an evaluation."""
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop.node))
+
+
+def _settled(flags: int) -> int:
+    """Backward passes and updates of the weaker kinds count where the other half is there."""
+    if flags & WEAK and flags & (STEP | MANUAL):
+        flags |= BACKWARD
+    if flags & MANUAL and flags & BACKWARD:
+        flags |= STEP
+    return flags
+
+
+def draws(loop: LoopRecord) -> bool:
+    """Whether the loop takes its passes from a data loader."""
+    source = loop.source
+    if source is None:
+        return False
+    for thing in (source, source.elem, source.over, source.over.over if source.over else None):
+        if thing is not None and kind_of(thing.type) == LOADER:
+            return True
+    return bool(_LOADER_TEXT.search(loop.iterates)) and not loop.iterates.startswith(("range", "trange"))
+
+
+def _data(loop: LoopRecord) -> bool:
+    return bool(loop.source is not None and loop.source.type != "torch.Tensor")
+
+
+def _counts(loop: LoopRecord) -> bool:
+    """Whether its passes can be steps: a loader, a range, a while; not a list of optimizers or losses."""
+    if not loop.iterates:
+        return True
+    if _PARTS.search(loop.iterates) and not draws(loop):
+        return False
+    return (
+        draws(loop)
+        or loop.iterates.startswith(("range", "trange", "tqdm", "enumerate", "itertools", "count"))
+        or (loop.source is not None and loop.source.items is None)
+    )

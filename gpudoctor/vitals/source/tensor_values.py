@@ -1,0 +1,158 @@
+"""Tensors and devices: what operations on them give, and where the result lives."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gpudoctor.model.graphless import NO_GRAPH
+from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, kind_of
+from gpudoctor.vitals.source.tables import IMPLIED, PAIRS, READS
+from gpudoctor.vitals.source.values import (
+    BATCH,
+    LOADER,
+    NOTHING,
+    NUMBER,
+    TENSOR,
+    TEXT,
+    Thing,
+    join,
+    join_devices,
+    tensor,
+)
+
+_DEVICE_TEXT = re.compile(r"(cuda|cpu|mps|xpu|npu|gpu)(?::\d*)?$")
+
+
+_DEVICE_NAME = re.compile(r"(?:\w*_)?(?:rank|gpu|gpu_id|device_id|dev)s?$")
+
+
+Arguments = Sequence[Thing]
+
+
+Keywords = Mapping[str, Thing]
+
+
+def device_of(thing: Thing | None) -> str | None:
+    """The device that a device argument names."""
+    if thing is None:
+        return None
+    if isinstance(thing.value, str):
+        return device_text(thing.value)
+    if isinstance(thing.value, int) and not isinstance(thing.value, bool):
+        return "cuda"
+    return thing.device
+
+
+def device_text(text: str) -> str | None:
+    """`cuda`, `cpu`, `mps` of a device string."""
+    match = _DEVICE_TEXT.match(text)
+    return (match[1].replace("gpu", "cuda") if match[1] != "npu" else "npu") if match else None
+
+
+def device_name(name: str) -> str | None:
+    """What a name of an unknown device argument suggests."""
+    if _DEVICE_NAME.match(name.lower()):
+        return "cuda"
+    return "maybe-cuda" if "device" in name.lower() else None
+
+
+def device_among(args: Arguments, keywords: Keywords) -> str | None:
+    """The device of the result of an operation on some things."""
+    device = device_of(keywords.get("device"))
+    if device:
+        return device
+    found: str | None = None
+    for arg in args:
+        for part in arg.items or (arg,):
+            if part.type in (TENSOR, BATCH, "torch.nn.Parameter"):
+                if part.device == "cuda":
+                    return "cuda"
+                found = join_devices(found, part.device)
+        if arg.elem is not None and arg.elem.type == TENSOR:
+            found = join_devices(found, arg.elem.device)
+    return found
+
+
+def any_graph(args: Arguments) -> bool:
+    """Whether one of the things carries its autograd graph."""
+    return any(
+        a.graph or (a.elem is not None and a.elem.graph) or any(i.graph for i in a.items or ()) for a in args
+    )
+
+
+def tensor_method(base: Thing, method: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Thing:
+    """What a method of a tensor (or batch) gives."""
+    if method in ("cuda", "cpu", "to"):
+        return moved(base, method, args, keywords)
+    if method in ("values", "items", "keys") and base.type == BATCH:
+        part = tensor(base.device)
+        return Thing(elem={"values": part, "items": Thing(items=(TEXT, part)), "keys": TEXT}[method])
+    if method == "item" and base.test:
+        return NUMBER.but(test=base.test)
+    if method in ("item", "tolist", "numpy") or method in READS:
+        return NUMBER if method in ("item", "size", "numel", "dim") else NOTHING
+    if method in ("split", "chunk", "unbind"):
+        return Thing(elem=tensor(base.device, base.graph))
+    if base.type == BATCH and method not in TENSOR_METHODS:
+        return tensor(base.device)
+    if method == "pin_memory":
+        return base
+    if method in ("type", "type_as") and args:
+        return base.but(type=TENSOR, device=_retyped(base, args[0]))
+    if method in ("any", "all") and base.test:
+        return tensor(base.device).but(test=base.test)
+    graph = (base.graph or any_graph(args)) and not no_grad and method not in NO_GRAPH
+    return paired(tensor(base.device, graph), method, args, keywords)
+
+
+def paired(result: Thing, method: str, args: Arguments, keywords: Keywords) -> Thing:
+    """A result as values and indices, where that is what a function gives; `args` without the tensor itself."""
+    dimension = "dim" in keywords or bool(args and args[0].type != TENSOR)
+    if method in PAIRS and (method in IMPLIED or dimension):
+        return result.but(items=(result, tensor(result.device)))
+    return result
+
+
+def _retyped(base: Thing, kind: Thing) -> str | None:
+    """Where `x.type(kind)` and `x.type_as(kind)` put x: tensor types name a device, dtypes keep the old one."""
+    if kind.type == TENSOR:
+        return kind.device
+    name = kind.value if isinstance(kind.value, str) else kind.ref or ""
+    if name.endswith("Tensor"):
+        return "cuda" if ".cuda." in name else "cpu"
+    return base.device if name.startswith("torch.") else None
+
+
+def moved(base: Thing, method: str, args: Arguments, keywords: Keywords) -> Thing:
+    """A tensor, batch or module after `.to(...)`, `.cuda()` or `.cpu()`."""
+    if method == "cpu":
+        return base.but(device="cpu")
+    if method == "cuda":
+        return base.but(device="cuda")
+    target = keywords.get("device") or (args[0] if args else None)
+    if target is None:
+        return base
+    device = device_of(target) or (target.device if target.type == TENSOR else None)
+    return base.but(device=device) if device else base
+
+
+def element(thing: Thing) -> Thing:
+    """What iterating over a thing gives."""
+    if thing.elem is not None:
+        return thing.elem
+    if thing.items is not None:
+        found = thing.items[0] if thing.items else NOTHING
+        for item in thing.items[1:50]:
+            found = join(found, item)
+        return found
+    if thing.type == TENSOR:
+        return thing.but(type=TENSOR)
+    if thing.type == BATCH:
+        return tensor(thing.device)
+    if kind_of(thing.type) == LOADER:
+        return Thing(type=BATCH, device="cuda" if thing.device == "cuda" else thing.device or "cpu")
+    return NOTHING
+
+
+def tensors_device(things: Arguments) -> str | None:
+    """Where the tensors among some things live."""
+    return device_among(things, {})

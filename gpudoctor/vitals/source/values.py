@@ -1,0 +1,349 @@
+"""What the reader knows about one name or expression: its type, value, device, parts and meaning as a test."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from gpudoctor.model.signs.source import Guard, GuardKind, Known, Literal, Unknown, Value
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.symbols import Function, Klass, Module
+
+MODULE = "torch.nn.Module"
+TENSOR = "torch.Tensor"
+BATCH = "batch"
+"""Internal type of a batch not yet taken apart: a tensor, or a dict or tuple of them."""
+OPTIMIZER = "torch.optim.Optimizer"
+SCHEDULER = "torch.optim.lr_scheduler.LRScheduler"
+LOADER = "torch.utils.data.DataLoader"
+DATASET = "torch.utils.data.Dataset"
+DEVICE = "torch.device"
+
+_KEYS = 2000
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Meaning:
+    """A condition, as far as it says how often what it guards runs."""
+
+    kind: GuardKind
+    period: Value | None = None
+    value: Value | None = None
+    negated: bool = False
+    """Whether it is the opposite of its kind: every pass but the Nth, no failure."""
+    subject: frozenset[str] = frozenset()
+    """Names whose change makes the condition change: the step counter."""
+
+    @property
+    def mostly(self) -> bool:
+        """Whether it holds on nearly every pass."""
+        return self.negated and self.kind in (GuardKind.PERIOD, GuardKind.ONCE, GuardKind.FAILURE)
+
+    def opposite(self) -> "Meaning":
+        """The meaning of `not` this."""
+        value = self.value
+        if isinstance(value, Known):
+            value = Known(value=not value.value, origin=value.origin, text=f"not {value.text}")
+        return replace(self, negated=not self.negated, value=value)
+
+    def guard(self, text: str, line: int) -> Guard:
+        """The guard of a statement under the condition."""
+        if self.negated and self.kind is not GuardKind.RANK and self.kind is not GuardKind.SWITCH:
+            return Guard(kind=GuardKind.OTHER, text=text, line=line, mostly=self.mostly)
+        return Guard(kind=self.kind, text=text, line=line, period=self.period, value=self.value)
+
+
+Meanings: TypeAlias = tuple[Meaning, ...]
+"""A conjunction: all of them hold."""
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Thing:
+    """An abstract value. Treated as immutable: a change makes a new one."""
+
+    type: str | None = None
+    """Resolved class of an instance."""
+    value: "Literal | _Missing" = MISSING
+    """Its value when a constant expression gives it."""
+    origin: str = "literal"
+    device: str | None = None
+    ref: str | None = None
+    """Dotted name of a library's module, class or function."""
+    definition: "Function | Klass | Module | None" = None
+    """The program's own function, class or module that this names."""
+    klass: "Klass | None" = None
+    """The program's own class that this is an instance of."""
+    owner: "Thing | None" = None
+    """`self` of a bound method."""
+    attrs: "dict[str, Thing] | None" = None
+    """Fields of a namespace or config object."""
+    items: "tuple[Thing, ...] | None" = None
+    """Elements of a tuple or list."""
+    keys: "dict[str, Thing] | None" = None
+    """Entries of a dict with literal keys."""
+    open: bool = False
+    """Whether a dict may have entries that were not seen."""
+    elem: "Thing | None" = None
+    """What iterating gives."""
+    over: "Thing | None" = None
+    """What `enumerate`, `zip` and the like go through."""
+    test: Meanings | None = None
+    """What it means as a condition."""
+    modulus: Value | None = None
+    """N of `step % N`."""
+    option: bool = False
+    """Whether it comes from the command line, a config or the environment."""
+    graph: bool = False
+    """Whether it is a tensor that carries its autograd graph."""
+    optional: bool = False
+    """Whether it is a parameter that some calls give and others leave at None."""
+    guessed: bool = False
+    """Whether the type was told from the name alone."""
+    made: ast.Call | None = None
+    """The call that built it."""
+    _vague: "Thing | None" = field(default=None, init=False)
+    """Itself without its value, once somebody asked: it is asked for often, and for the same things."""
+
+    @property
+    def known(self) -> bool:
+        """Whether its value is known."""
+        return self.value is not MISSING
+
+    def but(self, **changes: object) -> "Thing":
+        """A copy with changes."""
+        other = object.__new__(Thing)  # `dataclasses.replace` takes five times as long
+        for name in _FIELDS:
+            setattr(other, name, changes[name] if name in changes else getattr(self, name))
+        other._vague = None
+        return other
+
+    def vague(self) -> "Thing":
+        """The same without its value, as it is when it may change from pass to pass."""
+        if self._vague is None:
+            self._vague = made = self._without_value()
+            made._vague = made
+        return self._vague
+
+    def _without_value(self) -> "Thing":
+        if self.keys is not None and not self.open:
+            return self.but(value=MISSING, keys={k: v.vague() for k, v in self.keys.items()}, test=None)
+        if self.value is MISSING and self.test is None and self.items is None:
+            return self
+        if self.items is not None:
+            return self.but(value=MISSING, test=None, items=tuple(i.vague() for i in self.items))
+        return self.but(value=MISSING, test=None)
+
+
+_FIELDS = tuple(item.name for item in fields(Thing) if item.init)
+NOTHING = Thing()
+NUMBER = Thing(type="number")
+TEXT = Thing(type="str")
+
+
+def constant(value: Literal, origin: str = "literal") -> Thing:
+    """A thing with a value."""
+    return Thing(value=value, origin=origin)
+
+
+def tensor(device: str | None = None, graph: bool = False) -> Thing:
+    """A tensor."""
+    return Thing(type=TENSOR, device=device, graph=graph)
+
+
+def value_of(thing: Thing, text: str) -> Value:
+    """The thing as checks see an argument."""
+    value = thing.value
+    if isinstance(value, _Missing):
+        if thing.items is not None:
+            parts = tuple(i.value for i in thing.items if not isinstance(i.value, _Missing))
+            if len(parts) == len(thing.items):
+                return Known(value=parts, origin=_origin(thing.items), text=text)
+        return Unknown(text=text)
+    return Known(value=value, origin=thing.origin, text=text)
+
+
+def _origin(things: "tuple[Thing, ...]") -> str:
+    return next((t.origin for t in things if t.origin != "literal"), "literal")
+
+
+def join(a: Thing, b: Thing) -> Thing:
+    """What is true of both; a known type wins over none, for a name is rarely two kinds of object."""
+    if a is b or b is NOTHING:
+        return a.vague() if a is not b else a
+    if a is NOTHING:
+        return b.vague()
+    if a.value is None and (b.type or b.ref or b.definition or b.klass):
+        return b.vague()
+    if b.value is None and (a.type or a.ref or a.definition or a.klass):
+        return a.vague()
+    same = same_value(a.value, b.value)
+    return Thing(
+        type=join_types(a.type, b.type),
+        value=a.value if same else MISSING,
+        origin=a.origin,
+        device=join_devices(a.device, b.device),
+        ref=a.ref if a.ref == b.ref else None,
+        definition=_join_definitions(a.definition, b.definition),
+        klass=_join_klasses(a.klass, b.klass),
+        owner=a.owner or b.owner,
+        attrs=_join_attrs(a.attrs, b.attrs),
+        items=_join_items(a.items, b.items),
+        keys=_join_keys(a.keys, b.keys),
+        open=a.open or b.open or ((a.keys is None) != (b.keys is None)),
+        elem=join(a.elem, b.elem) if a.elem and b.elem else a.elem or b.elem,
+        test=a.test if a.test is b.test or (same and not b.test) else None,
+        option=a.option or b.option,
+        graph=a.graph or b.graph,
+        optional=a.optional or b.optional,
+        guessed=a.guessed and b.guessed,
+        made=a.made if a.made is b.made else None,
+    )
+
+
+def _join_klasses(a: "Klass | None", b: "Klass | None") -> "Klass | None":
+    """The nearest class that both descend from; the known one where only one is."""
+    if a is b or a is None or b is None:
+        return a or b
+    others = b.lineage()
+    return next((klass for klass in a.lineage() if klass in others), None)
+
+
+def _join_definitions(
+    a: "Function | Klass | Module | None", b: "Function | Klass | Module | None"
+) -> "Function | Klass | Module | None":
+    from gpudoctor.vitals.source.symbols import Klass
+
+    if isinstance(a, Klass) and isinstance(b, Klass):
+        return _join_klasses(a, b)
+    return a if a is b else None
+
+
+def same_value(a: object, b: object) -> bool:
+    """Equal, and of one type: 1 is not True."""
+    return a is b or (type(a) is type(b) and a is not MISSING and a == b)
+
+
+def join_devices(a: str | None, b: str | None) -> str | None:
+    """A tensor on the one or on the other."""
+    if a == b or b is None:
+        return a
+    if a is None:
+        return b
+    return "maybe-cuda" if "cuda" in a or "cuda" in b else "cpu"
+
+
+def join_types(a: str | None, b: str | None) -> str | None:
+    """The nearest kind that holds both."""
+    if a == b or b is None:
+        return a
+    if a is None:
+        return b
+    from gpudoctor.vitals.source.qualified_names import kind_of
+
+    return kind_of(a) if kind_of(a) == kind_of(b) else None
+
+
+def _join_attrs(a: dict[str, Thing] | None, b: dict[str, Thing] | None) -> dict[str, Thing] | None:
+    if a is b or not b:
+        return a
+    if not a:
+        return b
+    return {k: join(a[k], b[k]) if k in a and k in b else (a.get(k) or b[k]) for k in a.keys() | b.keys()}
+
+
+def _join_items(a: tuple[Thing, ...] | None, b: tuple[Thing, ...] | None) -> tuple[Thing, ...] | None:
+    if a is b:
+        return a
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(join(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _join_keys(a: dict[str, Thing] | None, b: dict[str, Thing] | None) -> dict[str, Thing] | None:
+    if a is b:
+        return a
+    if a is None or b is None or len(a) + len(b) > _KEYS:
+        return a or b
+    both = {}
+    for key in [*a, *(k for k in b if k not in a)]:
+        x, y = a.get(key), b.get(key)
+        both[key] = join(x, y) if x is not None and y is not None else (x or y or NOTHING).vague()
+    return both
+
+
+def same(a: Thing, b: Thing) -> bool:
+    """Whether two things say the same, as far as another interpretation of a function would differ."""
+    if a is b:
+        return True
+    return (
+        a.type == b.type
+        and (same_value(a.value, b.value))
+        and a.device == b.device
+        and a.ref == b.ref
+        and a.definition is b.definition
+        and a.klass is b.klass
+        and a.option == b.option
+        and a.graph == b.graph
+        and a.optional == b.optional
+        and _same_parts(a, b)
+    )
+
+
+def _same_parts(a: Thing, b: Thing) -> bool:
+    if (a.attrs is None) != (b.attrs is None) or (a.elem is None) != (b.elem is None):
+        return False
+    for x, y in ((a.items, b.items), (a.keys, b.keys)):
+        if (x is None) != (y is None) or (x and y and len(x) != len(y)):
+            return False
+    if a.keys and b.keys and a.keys is not b.keys:
+        return a.keys.keys() == b.keys.keys() and all(
+            same_value(a.keys[k].value, b.keys[k].value) for k in a.keys
+        )
+    if a.items and b.items and a.items is not b.items:
+        return all(
+            x.type == y.type and same_value(x.value, y.value) for x, y in zip(a.items, b.items, strict=True)
+        )
+    return True
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Past:
+    """What each name of one scope held, over the course of the scope."""
+
+    names: dict[str, list[tuple[int, Thing]]] = field(default_factory=dict)
+    clock: int = 0
+    outer: "Past | None" = None
+
+    def note(self, name: str, thing: Thing) -> None:
+        """The name holds the thing from now on."""
+        self.clock += 1
+        self.names.setdefault(name, []).append((self.clock, thing))
+
+    def at(self, name: str, time: int) -> Thing | None:
+        """What the name held at a time; the last thing for names of an outer scope."""
+        entries = self.names.get(name)
+        if entries is None:
+            return self.outer.at(name, 1 << 60) if self.outer is not None else None
+        low, high = 0, len(entries)
+        while low < high:
+            middle = (low + high) // 2
+            if entries[middle][0] <= time:
+                low = middle + 1
+            else:
+                high = middle
+        return entries[low - 1][1] if low else None
+
+    def all_names(self) -> Iterator[str]:
+        """Names of this scope and the outer ones."""
+        yield from self.names
+        if self.outer is not None:
+            yield from (name for name in self.outer.all_names() if name not in self.names)

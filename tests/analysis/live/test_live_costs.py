@@ -1,0 +1,410 @@
+"""What the checks find in a window of a watched job, and what they leave alone."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from windows import (
+    GIB,
+    T0,
+    make_gpu_window,
+    make_host_window,
+    make_rank,
+    make_window,
+    make_worker,
+    report_of,
+    series,
+)
+
+from gpudoctor.analysis.live.growth import growing
+from gpudoctor.analysis.live.stack_shares import lower_bound
+from gpudoctor.model import Severity, Skipped
+from gpudoctor.model.signs.process import DeviceEvent, Frame, Gap, LiveSteps, LostWorker
+
+MIB = 1 << 20
+
+
+def findings(window):
+    return {item.finding.code: item.finding for item in report_of(window).findings}
+
+
+def verdict(window):
+    return report_of(window).summary.verdict
+
+
+def reasons(window):
+    return {
+        item.code: item.reason
+        for item in report_of(window).outcomes
+        if isinstance(item, Skipped) and not item.deselected
+    }
+
+
+def job(looks, gpu_busy=None, **changes):
+    gpus = [make_gpu_window(busy=gpu_busy)] if gpu_busy is not None else []
+    return make_window([make_rank(looks=looks, gpus=(0,) if gpus else (), **changes)], gpus)
+
+
+def test_a_healthy_job_has_no_finding_and_says_its_margins():
+    window = job({"forward": 35, "backward": 50, "optimizer": 12, "data_wait": 3}, gpu_busy=0.95)
+    assert findings(window) == {}
+    assert verdict(window) == "Nothing wrong was found: data wait 3%, other 0%; at most 1.03x to gain there."
+
+
+def test_too_few_samples_are_no_verdict():
+    window = job({"data_wait": 12})
+    assert findings(window) == {}
+    assert verdict(window).startswith("Looking: 12 of 30 stack samples so far")
+    assert reasons(window)["DATA001"] == "12 of 30 stack samples so far"
+
+
+def test_no_permission_says_so_and_how_to_get_it():
+    gap = Gap(panel="stacks", reason="process 4711 belongs to ana", fix="sudo gpudoctor watch 4711")
+    window = make_window([make_rank(looks={}, trail=(), blind="no permission")], gaps=(gap,))
+    assert verdict(window) == (
+        "What the loop waits for cannot be told: process 4711 belongs to ana. To see it: sudo gpudoctor watch 4711."
+    )
+    assert reasons(window)["DATA001"] == "no stacks: process 4711 belongs to ana"
+
+
+def test_waiting_for_a_loader_in_the_process_itself():
+    looks = {"data_wait/loader-inline@data.py:31 __getitem__": 58, "forward": 20, "backward": 22}
+    found = findings(job(looks, gpu_busy=0.3))
+    loader = found["DATA001"]
+    assert loader.severity is Severity.WARNING and loader.cost.step_share == pytest.approx(0.58)
+    assert "58 % of 100 stack samples" in loader.message
+    assert "makes every item itself in __getitem__ (data.py:31)" in loader.message
+    assert loader.span.path == "/job/data.py" and loader.span.line == 31
+    assert "__getitem__ (data.py:31)" in found["DATA002"].message
+    assert found["GPU001"].severity is Severity.NOTE and "waiting for data (58 %)" in found["GPU001"].message
+
+
+def test_waiting_for_workers_that_are_busy_names_their_line():
+    rank = make_rank(
+        looks={"data_wait/loader-wait": 60, "backward": 40},
+        worker_looks={"data_wait/loader-inline@data.py:40 decode": 18, "other/library": 4},
+        workers=tuple(make_worker(pid, cpu=0.98, state="R") for pid in (1, 2, 3, 4)),
+    )
+    found = findings(make_window([rank]))
+    assert "4 workers make the items, busy for 98 % in decode (data.py:40)" in found["DATA001"].message
+    assert "each of 4 workers spends it in decode (data.py:40)" in found["DATA002"].message
+    assert found["DATA001"].fact("workers") == 4
+
+
+def test_workers_asleep_on_a_disk_are_storage():
+    workers = tuple(
+        make_worker(pid, state="D", disk_share=0.8, wait_channel="nfs_wait_bit_killable") for pid in (1, 2)
+    )
+    window = make_window([make_rank(looks={"data_wait/loader-wait": 60, "backward": 40}, workers=workers)])
+    found = findings(window)["DATA009"]
+    assert "wait for a disk 80 %" in found.message and "nfs_wait_bit_killable" in found.message
+    rested = tuple(replace(worker, disk_share=0.05) for worker in workers)
+    window = make_window([make_rank(looks={"data_wait/loader-wait": 60, "backward": 40}, workers=rested)])
+    assert "DATA009" not in findings(window)
+
+
+def test_a_device_that_is_busy_all_the_while_hides_the_wait():
+    looks = {"data_wait/loader-wait": 40, "backward": 60}
+    found = findings(job(looks, gpu_busy=0.97))
+    assert found["DATA001"].severity is Severity.NOTE and "little is lost" in found["DATA001"].message
+    assert "DATA002" not in found
+
+
+def test_reads_of_tensors_count_only_where_the_device_idles():
+    looks = {"sync/read@train.py:88": 45, "forward": 30, "backward": 25}
+    texts = {"sync/read@train.py:88": "total += loss.item()"}
+    found = findings(job(looks, gpu_busy=0.5, texts=texts))["SYNC001"]
+    assert (
+        found.severity is Severity.WARNING
+        and "main (train.py:88)" in found.message
+        and "busy for 50 %" in found.message
+    )
+    assert found.span.text == "total += loss.item()"
+    assert "SYNC001" not in findings(job(looks, gpu_busy=0.97))
+
+
+@pytest.mark.parametrize(
+    ("look", "code"),
+    [
+        ("logging/tracker@train.py:40", "OBS002"),
+        ("profiler/profile", "OBS001"),
+        ("profiler/flops", "OBS001"),
+        ("other/metric@train.py:50", "SYNC004"),
+        ("other/user@train.py:60 fiddle", "PERF014"),
+    ],
+)
+def test_what_the_loop_pays_beside_training(look, code):
+    share = 40 if code == "PERF014" else 12
+    window = job({look: share, "forward": 30, "backward": 70 - share})
+    found = findings(window)[code]
+    assert found.severity is Severity.WARNING and found.cost.step_share == pytest.approx(share / 100)
+    assert code not in findings(job({look: 1, "forward": 50, "backward": 49}))
+
+
+def test_saves_must_recur_before_their_period_is_known():
+    seldom = make_rank(looks={"checkpoint@train.py:9": 12, "backward": 88})
+    trail = tuple((T0 - 100 + i, "checkpoint" if i < 12 else "backward") for i in range(100))
+    assert "OBS003" not in findings(make_window([replace(seldom, trail=trail)]))
+    often = tuple((T0 - 100 + i, "checkpoint" if i % 25 < 3 else "backward") for i in range(100))
+    found = findings(make_window([replace(seldom, trail=often)]))["OBS003"]
+    assert "saves every 25 s" in found.message and found.span.line == 9
+
+
+def test_evaluations_that_recur():
+    rank = make_rank(looks={"evaluation": 40, "backward": 60})
+    trail = tuple((T0 - 100 + i, "evaluation" if i % 25 < 10 else "backward") for i in range(100))
+    assert "evaluates every 25 s" in findings(make_window([replace(rank, trail=trail)]))["OBS004"].message
+
+
+def test_memory_that_only_grows_and_when_it_is_full():
+    leak = series([3 * GIB + i * 20 * MIB for i in range(120)])
+    rank = make_rank(tree_rss=leak)
+    window = make_window([rank], host=make_host_window(memory_total=64 * GIB, memory=series([60.0 * GIB] * 60)))
+    found = findings(window)["MEM002"]
+    assert found.severity is Severity.ERROR and "1.2 GiB a minute" in found.message
+    assert "is full in 3 min" in found.message
+    assert verdict(window).startswith("The memory of the training grows by")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3 * GIB] * 120,
+        [3 * GIB + (1 - math.exp(-i / 15)) * GIB for i in range(120)],  # a cache that fills and comes to rest
+        [3 * GIB + (i % 12) * 40 * MIB for i in range(120)],  # a batch more or less
+        [3 * GIB + 400 * MIB * (i > 40) for i in range(120)],  # one step up
+        [3 * GIB + i * 20 * MIB for i in range(20)],  # too short
+    ],
+    ids=["flat", "saturating", "sawtooth", "one step", "short"],
+)
+def test_memory_that_is_no_leak(values):
+    assert "MEM002" not in findings(make_window([make_rank(tree_rss=series(values))]))
+
+
+def test_device_memory_that_grows_is_held_against_its_card():
+    rank = make_rank(gpus=(0,), device_memory=series([40 * GIB + i * 100 * MIB for i in range(120)]))
+    window = make_window([rank], [make_gpu_window(memory=series([52.0 * GIB] * 60))])
+    found = findings(window)["MEM001"]
+    assert (
+        found.severity is Severity.ERROR and "device memory" in found.message and "is full in" in found.message
+    )
+    assert growing(rank, rank.device_memory).full_in(80 * GIB) == pytest.approx(
+        (80 - 51.6) * GIB / (100 * MIB), rel=0.05
+    )
+
+
+def test_a_worker_that_died_and_a_batch_that_does_not_come():
+    died = make_rank(workers=(make_worker(2),), lost_workers=(LostWorker(pid=9, t=50.0),))
+    found = findings(make_window([died]))["DATA010"]
+    assert found.severity is Severity.ERROR and "pid 9" in found.message
+    stuck = make_rank(
+        looks={"data_wait/loader-wait": 60}, still=75.0, workers=(make_worker(2, cpu=0.0),), cpu=0.0
+    )
+    found = findings(make_window([stuck]))
+    assert "waiting for one batch for 75 s; 1 of its 1 workers do nothing" in found["DATA010"].message
+    assert "DIST008" not in found
+
+
+def rank_of(number, place, still=90.0, **changes):
+    return make_rank(
+        number, 5000 + number, looks={place: 20}, still=still, cpu=0.0,
+        stack=(Frame(name="main", path="/job/train.py", line=number),), **changes,
+    )  # fmt: skip
+
+
+def test_ranks_that_hang_are_merged_and_the_odd_one_named():
+    ranks = [rank_of(i, "collective@train.py:44") for i in range(7)]
+    ranks.append(rank_of(7, "data_wait/loader-inline@data.py:31 __getitem__"))
+    found = findings(make_window(ranks))["DIST008"]
+    assert found.severity is Severity.ERROR and found.fact("rank") == 7
+    assert "No other line was seen for 90 s on any rank; rank 7 stands elsewhere" in found.message
+    assert "ranks 0-6 in library.collective at main (train.py:44)" in found.message
+    assert "rank 7 in library.data_wait at __getitem__ (data.py:31)" in found.message
+
+
+def test_what_stands_still_and_is_no_hang():
+    moving = [rank_of(0, "collective"), rank_of(1, "backward", still=2.0)]
+    assert "DIST008" not in findings(make_window(moving))
+    saving = [rank_of(0, "checkpoint"), rank_of(1, "checkpoint")]
+    assert "DIST008" not in findings(make_window(saving))
+    slow = LiveSteps(step=3, seconds=30.0, phases={"backward": 1.0})
+    assert "DIST008" not in findings(make_window([rank_of(0, "backward", steps=slow)]))
+    computing = make_rank(looks={"backward": 60}, still=90.0, cpu=0.98)
+    assert "DIST008" not in findings(make_window([computing]))
+    working = make_window(
+        [make_rank(looks={"sync/read": 60}, still=90.0, cpu=0.0, gpus=(0,))], [make_gpu_window(busy=0.9)]
+    )
+    assert "DIST008" not in findings(working)
+
+
+def test_an_evaluation_of_one_rank_that_the_others_wait_for_is_a_hang_when_nothing_works():
+    ranks = [rank_of(0, "backward@train.py:12"), rank_of(1, "evaluation@train.py:9 validate")]
+    found = findings(make_window(ranks))["DIST008"]
+    assert "rank 1 in library.evaluation at validate (train.py:9)" in found.message
+
+
+def test_ranks_that_stand_for_a_while_are_told_before_it_is_a_hang():
+    ranks = [rank_of(0, "backward@train.py:12", still=30.0), rank_of(1, "evaluation@train.py:9 v", still=28.0)]
+    assert verdict(make_window(ranks)).startswith(
+        "No other line was seen for 28 s: rank 0 in main (train.py:12); rank 1"
+    )
+    moving = [replace(ranks[0], still=3.0), ranks[1]]
+    assert "was seen for" not in verdict(make_window(moving))
+
+
+def test_a_loop_that_mostly_sleeps_on_one_line_is_no_hang():
+    """Movement is steps, CPU time and bytes, not another line."""
+    by_cpu = rank_of(0, "other@train.py:12", still=94.0, quiet=0.5)
+    by_steps = rank_of(0, "other@train.py:12", still=94.0, quiet=94.0, stepless=0.5)
+    fed = make_rank(looks={"data_wait/loader-wait": 60}, still=94.0, quiet=1.0, cpu=0.001)
+    for rank in (by_cpu, by_steps, fed):
+        window = make_window([rank])
+        assert not {"DIST008", "DATA010"} & findings(window).keys()
+        assert "was seen for" not in verdict(window)
+
+
+def test_a_hang_says_what_was_looked_for_in_vain():
+    locked = rank_of(0, "other@train.py:12", still=94.0, quiet=93.0, stepless=95.0)
+    found = findings(make_window([locked]))["DIST008"]
+    assert found.message.startswith(
+        "No step, no CPU time of the main thread and no other line was seen for 93 s"
+    )
+    locked = rank_of(0, "other@train.py:12", still=94.0, quiet=95.0)
+    found = findings(make_window([locked]))["DIST008"]
+    assert found.message.startswith("No CPU time of the main thread and no other line was seen for 94 s on any")
+
+
+def test_a_rank_that_polls_in_a_collective_hangs_all_the_same():
+    polling = [rank_of(i, "collective@train.py:44", quiet=0.1) for i in range(2)]
+    assert "DIST008" in findings(make_window(polling))
+
+
+def test_time_that_no_finding_explains_is_not_called_well():
+    assert verdict(job({"forward": 40, "backward": 40, "compile": 20})).startswith(
+        "No finding explains it: compile"
+    )
+
+
+def test_kernels_of_nccl_that_spin_are_no_work():
+    ranks = [rank_of(i, "sync/read", gpus=(i,)) for i in range(2)]
+    gpus = [make_gpu_window(i, busy=1.0, power=series([120.0] * 60)) for i in range(2)]
+    assert "DIST008" in findings(make_window(ranks, gpus))
+
+
+def test_a_straggler_is_the_rank_that_does_not_wait():
+    ranks = [make_rank(i, 5000 + i, looks={"collective": 12, "forward": 8, "backward": 20}) for i in range(3)]
+    ranks.append(
+        make_rank(
+            3, 5003, looks={"data_wait/loader-inline@data.py:31 __getitem__": 14, "forward": 8, "backward": 18}
+        )
+    )
+    found = findings(make_window(ranks))["DIST001"]
+    assert found.fact("rank") == 3 and found.fact("part") == "data_wait"
+    assert "Rank 3 makes the others wait, 30 % of their time" in found.message
+    assert "data wait in __getitem__ (data.py:31)" in found.message
+    even = [make_rank(i, 5000 + i, looks={"collective": 4, "forward": 16, "backward": 20}) for i in range(4)]
+    assert "DIST001" not in findings(make_window(even))
+
+
+def test_collectives_of_the_script_where_nobody_is_late():
+    ranks = [make_rank(i, 5000 + i, looks={"collective@train.py:51": 10, "backward": 30}) for i in range(2)]
+    assert findings(make_window(ranks))["DIST004"].span.line == 51
+
+
+def test_held_down_clocks_need_a_share_of_the_window():
+    heat = make_gpu_window(reasons={0x40: 0.4, 0x8: 0.4, 0x4: 1.0})
+    found = findings(make_window([make_rank(gpus=(0,))], [heat]))["GPU002"]
+    assert "hardware thermal slowdown 40 % of the time" in found.message and found.fact("heat")
+    calm = make_gpu_window(reasons={0x40: 0.01, 0x4: 1.0, 0x1: 0.9})
+    assert "GPU002" not in findings(make_window([make_rank(gpus=(0,))], [calm]))
+
+
+def test_an_idle_gpu_without_a_cause_is_a_warning():
+    found = findings(job({"forward": 50, "backward": 50}, gpu_busy=0.2))["GPU001"]
+    assert found.severity is Severity.WARNING and "no phase of the host explains it" in found.message
+    assert "GPU001" not in findings(job({"forward": 50, "backward": 50}, gpu_busy=0.9))
+
+
+def test_an_error_event_of_the_driver_while_we_watched():
+    event = DeviceEvent(t=40.0, gpu=0, kind="xid", number=79, pci_address="00000000:1B:00.0")
+    found = findings(make_window([make_rank(gpus=(0,))], [make_gpu_window()], events=(event,)))["GPU004"]
+    assert found.severity is Severity.ERROR and "Xid 79" in found.message and "1 min ago" in found.message
+
+
+def test_exact_phases_of_run_take_the_place_of_samples():
+    steps = LiveSteps(step=500, seconds=0.02, phases={"data_wait": 0.35, "backward": 0.65})
+    rank = make_rank(looks={"data_wait/loader-wait": 50, "backward": 50}, steps=steps)
+    found = findings(make_window([rank]))["DATA001"]
+    assert (
+        found.cost.step_share == pytest.approx(0.35)
+        and "35 %" in found.message
+        and "samples" not in found.message
+    )
+
+
+def steps_of(seconds=0.02, **more):
+    return LiveSteps(step=500, seconds=seconds, phases={"logging": 0.6, "backward": 0.4}, **more)
+
+
+def test_steps_that_take_longer_and_longer():
+    rank = make_rank(steps=steps_of(), step_seconds=series(0.02 + i * 1e-4 for i in range(120)))
+    found = findings(make_window([rank]))["PERF013"]
+    assert found.severity is Severity.WARNING and found.fact("part") == "logging"
+    assert found.cost.step_share == pytest.approx(1 - 0.023 / 0.0319, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [0.02] * 120,
+        [0.02 + 0.004 * math.sin(i) for i in range(120)],
+        [0.02 + (1 - math.exp(-i / 12)) * 0.01 for i in range(120)],
+    ],
+    ids=["even", "up and down", "comes to rest"],
+)
+def test_step_times_that_do_not_drift(seconds):
+    window = make_window([make_rank(steps=steps_of(), step_seconds=series(seconds))])
+    assert "PERF013" not in findings(window) and "PERF013" not in reasons(window)
+
+
+def test_steps_of_a_job_without_a_recording_cannot_be_timed():
+    assert "gpudoctor run" in reasons(make_window([make_rank()]))["PERF013"]
+
+
+@pytest.mark.parametrize(("used", "severity"), [(79, Severity.WARNING), (75, Severity.NOTE), (70, None)])
+def test_a_card_that_is_nearly_full(used, severity):
+    card = make_gpu_window(memory=series([40.0 * GIB] * 30 + [used * float(GIB)] + [40.0 * GIB] * 29))
+    found = findings(make_window([make_rank(gpus=(0,))], [card])).get("MEM005")
+    assert (found.severity if found else None) is severity
+
+
+def test_memory_that_is_held_in_fragments():
+    def window(reserved, peak):
+        steps = steps_of(reserved=reserved * float(GIB), peak=peak * float(GIB))
+        return make_window([make_rank(gpus=(0,), steps=steps)], [make_gpu_window()])
+
+    found = findings(window(60, 20))["MEM006"]
+    assert "60 GiB are reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
+    assert "MEM006" not in findings(window(60, 50))  # it is in use
+    assert "MEM006" not in findings(window(10, 2))  # there is room for all of it
+    assert "MEM006" in reasons(make_window([make_rank()]))
+
+
+def test_chance_finds_of_rare_places_are_no_finding():
+    assert lower_bound(0, 0) == 0.0 and lower_bound(30, 30) > 0.9
+    assert 0.03 < lower_bound(3, 38) < 0.05
+    assert "OBS002" not in findings(job({"logging/tracker": 2, "backward": 36}))
+
+
+def test_lost_samples_are_said():
+    window = job({"forward": 50, "backward": 50}, lost=20)
+    assert "20 of 120 samples were lost" in verdict(window)
+
+
+def test_the_end_is_said_first():
+    window = replace(job({"forward": 50, "backward": 50}), ended="the process has ended (12:03:11)")
+    assert verdict(window).startswith("The process has ended (12:03:11). Nothing wrong")
+
+
+def test_start_up_is_no_verdict_on_the_loop():
+    assert verdict(job({"start": 40})).startswith("Still starting up (100%")

@@ -1,0 +1,104 @@
+"""Steady state: warm-up, compile and pauses apart; shares are sums over sums."""
+
+from array import array
+from dataclasses import replace
+
+import pytest
+from recordings import make_process, make_steps, record
+
+from gpudoctor.analysis.run.steady_state import PARTS, steady
+from gpudoctor.model.signs.recording import Table
+
+
+def test_warm_up_is_left_out():
+    state = steady(make_process(make_steps(200, warm_up=12)))
+    assert state.warm_up_steps == 12
+    assert state.steps == 188
+
+
+def test_steps_while_a_devices_queue_fills_are_no_steps():
+    """The host runs ahead: at first a step is as long as its launches, then as long as the device's work."""
+    ahead = lambda i: 0.002 if i < 25 else 0.05 if i == 25 else 0.016  # noqa: E731
+    columns = {"data_wait": 0.0, "backward": 0.0, "optimizer": 0.0, "other": 0.0, "forward": ahead}
+    state = steady(make_process(make_steps(200, noise=0.0, warm_up=0, device_busy=0.016, **columns)))
+    assert state.warm_up_steps == 26
+    assert state.step_seconds == pytest.approx(0.016, rel=1e-3)
+    on_host = steady(make_process(make_steps(200, noise=0.0, warm_up=0, **columns)))
+    assert on_host.warm_up_steps == 1, "nothing runs ahead of a CPU"
+
+
+def test_our_own_readings_are_no_time_of_the_programs():
+    plain = {"noise": 0.0, "warm_up": 0}
+    state = steady(make_process(make_steps(200, **plain, other=0.0103, probe=0.01)))
+    without = steady(make_process(make_steps(200, **plain)))
+    assert state.shares == pytest.approx(without.shares, rel=1e-3)
+    assert sum(state.shares.values()) == pytest.approx(1.0)
+
+
+def test_a_run_without_warm_up_loses_its_first_step_only():
+    assert steady(make_process(make_steps(200, warm_up=0))).warm_up_steps == 1
+
+
+def test_one_slow_step_early_on_is_no_warm_up():
+    steps = make_steps(200, warm_up=0, forward=lambda i: 0.05 if i == 7 else 0.003)
+    assert steady(make_process(steps)).warm_up_steps == 1
+
+
+def test_a_cold_first_epoch_is_left_out():
+    steps = make_steps(300, data_wait=lambda i: 0.02 if i < 100 else 0.0005)
+    state = steady(make_process(steps))
+    assert state.warm_up_steps == 100
+    assert state.share("data_wait") < 0.07
+
+
+def test_slow_steps_to_the_end_are_no_warm_up():
+    steps = make_steps(300, data_wait=lambda i: 0.02 if i % 2 else 0.0005)
+    assert steady(make_process(steps)).share("data_wait") == pytest.approx(0.49, abs=0.06)
+
+
+def test_compiling_at_the_start_is_warm_up():
+    compiles = [record("compile", step=step, kind="compile", seconds=3.0) for step in (0, 1, 30)]
+    assert steady(make_process(make_steps(200, warm_up=0), records=compiles)).warm_up_steps == 31
+
+
+def test_compiling_later_is_not():
+    compiles = [record("compile", step=step, kind="recompile", seconds=0.1) for step in range(0, 200, 10)]
+    assert steady(make_process(make_steps(200, warm_up=0), records=compiles)).warm_up_steps <= 41
+
+
+def test_shares_are_sums_and_add_up():
+    steps = make_steps(101, warm_up=0, noise=0.0, evaluation=lambda i: 1.0 if i % 20 == 19 else 0.0)
+    state = steady(make_process(steps))
+    assert state.share("evaluation") == pytest.approx(5.0 / (5.0 + 100 * 0.01), rel=1e-3)
+    assert sum(state.shares.values()) == pytest.approx(1.0)
+    assert set(state.shares) == set(PARTS)
+    assert state.events("evaluation") == 5
+
+
+def test_a_pause_is_left_out():
+    steps = make_steps(200, warm_up=0, other=lambda i: 30.0 if i == 120 else 0.0003)
+    state = steady(make_process(steps))
+    assert state.share("other") < 0.05 and state.steps == 198
+    asked_for = make_steps(200, warm_up=0, checkpoint=lambda i: 30.0 if i == 120 else 0.0)
+    assert steady(make_process(asked_for)).share("checkpoint") > 0.9
+    often = make_steps(200, warm_up=0, other=lambda i: 3.0 if i % 40 == 39 else 0.0003)
+    assert steady(make_process(often)).share("other") > 0.8
+
+
+def test_rows_of_several_steps_count_by_step():
+    fine = make_steps(96, warm_up=0, noise=0.0)
+    columns = {name: values[:32] for name, values in fine.columns.items()}
+    columns["count"] = array("I", [1] * 16 + [4] * 16)
+    for name in ("duration", "forward", "backward", "optimizer", "data_wait"):
+        columns[name] = array("f", [v * n for v, n in zip(columns[name], columns["count"], strict=True)])
+    state = steady(make_process(Table(columns=columns)))
+    assert state.steps == 15 + 64
+    assert state.step_seconds == pytest.approx(0.010, rel=1e-4)
+
+
+def test_runs_of_no_step_one_step_two_steps():
+    assert steady(make_process(make_steps(0))).steps == 0
+    assert steady(make_process(make_steps(0))).share("forward") == 0.0
+    assert steady(make_process(make_steps(1))).steps == 1
+    assert steady(make_process(make_steps(2))).steps == 1
+    assert steady(replace(make_process(), steps=Table(columns={}))).seconds == 0.0

@@ -1,0 +1,216 @@
+"""Statements of a training loop that run less often: the guard, its counter, and what is left alone."""
+
+import pytest
+from edits import apply_edits
+from scripts import read_script
+
+from gpudoctor.analysis.source.periodic_context import entered_seldom
+from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.trainer_periods import cheap_period
+
+HEAD = """\
+import torch
+model, loader = torch.nn.Linear(8, 1), torch.utils.data.DataLoader(torch.randn(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def save(model, path):
+    torch.save(model.state_dict(), path)
+def train(x):
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+    torch.save(model.state_dict(), "last.pt")
+"""
+STEP = "    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
+
+
+def cure(text: str, mark: str, *, entered=False, **flags) -> str:
+    """The program with the line that holds the mark thinned; "" where nothing is edited."""
+    source = read_script(text)
+    [script] = source.scripts
+    line = next(at for at, words in enumerate(script.text.splitlines(), 1) if mark in words)
+    column = len(words := script.text.splitlines()[line - 1]) - len(words.lstrip()) + 1
+    make = entered_seldom if entered else thinned
+    edits = make(source, script.path, line, column, 500, **flags)
+    return apply_edits(script.text, edits) if edits else ""
+
+
+@pytest.mark.parametrize(
+    ("head", "foot", "guard"),
+    [
+        ("for i, x in enumerate(loader):\n", "", "if i % 500 == 0:"),
+        ("for i in range(10_000):\n    x = next(it)\n", "", "if i % 500 == 0:"),
+        ("seen = 0\nfor x in loader:\n", "    seen += 1\n", "if seen % 500 == 0:"),
+        ("seen = 0\nwhile seen < 9_999:\n    x = next(it)\n", "    seen += 1\n", "if seen % 500 == 0:"),
+        ("for x in loader:\n", "", "if step % 500 == 0:"),
+        ("step = 'word'\nfor x in loader:\n", "", "if step_index % 500 == 0:"),
+    ],
+)
+def test_the_guard_goes_by_what_counts_the_passes(head, foot, guard):
+    cured = cure(
+        f"{HEAD}it = iter(loader)\n{head}{STEP}    torch.save(model, 'a.pt')  # here\n{foot}", "# here"
+    )
+    assert f"    {guard}\n        torch.save(model, 'a.pt')  # here\n" in cured
+    assert ("enumerate(loader)" in cured) is ("enumerate" in head or guard[3:7] == "step")
+
+
+def test_the_call_that_leads_there_is_guarded():
+    text = f"{HEAD}for step, x in enumerate(loader):\n{STEP}    save(model, 'a.pt')\n"
+    cured = cure(text, "torch.save(model.state_dict(), path)")
+    assert "    if step % 500 == 0:\n        save(model, 'a.pt')\n" in cured
+
+
+def test_a_call_that_trains_too_is_left():
+    assert cure(f"{HEAD}for step, x in enumerate(loader):\n    train(x)\n", '"last.pt"') == ""
+
+
+def test_a_class_counts_in_an_attribute():
+    text = f"""{HEAD}
+class Trainer:
+    def __init__(self):
+        self.step = 0
+
+    def update(self, x):
+        model(x).mean().backward()
+        optimizer.step()
+        torch.save(model, "b.pt")
+        self.step += 1
+
+    def fit(self):
+        for x in loader:
+            self.update(x)
+
+Trainer().fit()
+"""
+    assert '        if self.step % 500 == 0:\n            torch.save(model, "b.pt")\n' in cure(text, '"b.pt"')
+
+
+def test_a_loop_over_parameters_waits_as_a_whole():
+    body = "    for name, p in model.named_parameters():\n        print(name, p.norm())\n"
+    cured = cure(f"{HEAD}for i, x in enumerate(loader):\n{STEP}{body}", "print(name")
+    assert "    if i % 500 == 0:\n        for name, p in model.named_parameters():\n            print(" in cured
+    body = body.replace("print(name, p.norm())", "p.data.mul_(0.9)")
+    assert cure(f"{HEAD}for i, x in enumerate(loader):\n{STEP}{body}", "p.data.mul_") == ""
+
+
+def test_a_value_is_bound_by_the_first_pass():
+    body = "    score = max(p.norm() for p in model.parameters())\n    print(score)\n"
+    loop = f"{HEAD}for i, x in enumerate(loader%s):\n{STEP}{body}"
+    assert "    if i % 500 == 0:\n        score = max" in cure(loop % "", "score = ")
+    assert cure(loop % ", 1", "score = ") == "", "the first pass is no multiple of 500"
+    assert cure((loop % "") + "    scheduler.step(score)\n", "score = ") == "", "the training goes by it"
+
+
+def test_the_last_state_is_kept_after_the_loop():
+    text = f"{HEAD}for e in range(3):\n    for i, x in enumerate(loader):\n        train(x)\n        save(model, 'a.pt')\n"
+    assert cure(text, "save(model, 'a.pt')", last=True).endswith(
+        "            save(model, 'a.pt')\nsave(model, 'a.pt')\n"
+    )
+    once = text + "save(model, 'a.pt')\n"
+    assert cure(once, "save(model, 'a.pt')", last=True).count("save(model, 'a.pt')") == 2
+
+
+LOOPS = f"{HEAD}for e in range(3):\n    for i, x in enumerate(loader):\n        loss = model(x).mean()\n" \
+    "        loss.backward()\n        optimizer.step()\n"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "cured"),
+    [
+        (
+            "        if rank == 0:\n            save(model, 'a.pt')\n",
+            "        if rank == 0:\n            if i % 500 == 0:\n                save(model, 'a.pt')\n"
+            "if rank == 0:\n    save(model, 'a.pt')\n",
+        ),
+        (
+            "        if i % 5 == 0:\n            save(model, 'a.pt')\n",
+            "        if i % 500 == 0:\n            save(model, 'a.pt')\nsave(model, 'a.pt')\n",
+        ),
+    ],
+)
+def test_conditions_come_along(body, cured):
+    assert cure(LOOPS + body, "save(model, 'a.pt')", last=True) == LOOPS + cured
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        if i % 5 == 0 and rank == 0:\n            save(model, 'a.pt')\n",
+        "        if rank == 0:\n            if i % 5 == 0:\n                save(model, 'a.pt')\n",
+    ],
+)
+def test_what_cannot_be_kept_to_the_end_is_not_thinned(body):
+    assert cure(LOOPS + body, "save(model, 'a.pt')", last=True) == ""
+    assert "% 500 == 0" in cure(LOOPS + body, "save(model, 'a.pt')")
+
+
+def test_a_guard_gets_another_number():
+    text = f"{HEAD}for i, x in enumerate(loader):\n{STEP}    if i % 5 == 0:\n        save(model, 'a.pt')\n"
+    assert "if i % 500 == 0:\n        save" in cure(text, "save(model, 'a.pt')")
+    alone = text + "        scheduler = None\n"
+    assert cure(alone, "save(model, 'a.pt')") == ""
+
+
+COUNTED = """
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+model, loader = torch.nn.Linear(8, 1), torch.utils.data.DataLoader(torch.randn(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(loader):
+    with FlopCounterMode() as counter:
+        loss = model(x).mean()
+    flops = counter.get_total_flops()
+    loss.backward()
+    optimizer.step()
+{more}
+"""
+
+
+def test_a_block_is_entered_seldom():
+    cured = cure_entered(COUNTED.format(more=""))
+    assert "    with FlopCounterMode() if i % 500 == 0 else contextlib.nullcontext() as counter:\n" in cured
+    assert "    if i % 500 == 0:\n        flops = counter.get_total_flops()\n" in cured
+    assert "import contextlib\n" in cured
+
+
+@pytest.mark.parametrize(
+    "more", ["    print(counter)", "    total = counter.get_total_flops()"], ids=["printed", "read later"]
+)
+def test_a_block_that_others_read_stays(more):
+    assert cure_entered(COUNTED.format(more=more)) == ""
+
+
+def cure_entered(text: str) -> str:
+    source = read_script(text)
+    [script] = source.scripts
+    call = next(call for call in script.calls if call.method == "FlopCounterMode")
+    edits = entered_seldom(source, script.path, call.span.line, call.span.column, 500)
+    return apply_edits(script.text, edits) if edits else ""
+
+
+@pytest.mark.parametrize(
+    ("share", "now", "watching", "period"),
+    [(0.0, 1, 0.0, 1), (0.5, 1, 0.5, 50), (0.5, 5, 0.5, 500), (0.3, 1, 0.9, 200), (0.02, 1, 0.02, 2)],
+)
+def test_a_period_leaves_a_fiftieth(share, now, watching, period):
+    assert cheap_period(share, now, watching) == period
+
+
+def test_of_several_calls_that_lead_to_a_helper_the_most_frequent_is_thinned():
+    text = HEAD + (
+        "import argparse\n"
+        "parser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--probe-every", type=int, default=600)\n'
+        "options = parser.parse_args()\n"
+        "def say(words):\n    print(words)  # here\n"
+        "for i, x in enumerate(loader):\n"
+        "    if i % options.probe_every == 0:\n        say('probe')\n"
+        f"{STEP}    say('step')\n"
+    )
+    new = cure(text, "# here")
+    assert "default=600" in new
+    assert "    if i % 500 == 0:\n        say('step')\n" in new
+
+
+def test_what_is_seldom_already_is_left_alone():
+    text = HEAD + f"for i, x in enumerate(loader):\n{STEP}    if i % 900 == 0:\n        print(i)  # here\n"
+    assert not cure(text, "# here")

@@ -1,0 +1,180 @@
+"""Stacks as py-spy gives them, innermost frame first, and what they are."""
+
+import pytest
+
+from gpudoctor.model.signs.process import Frame
+from gpudoctor.vitals.process.classify_stack import classify, is_worker, whole
+from gpudoctor.vitals.process.source_lines import SourceLines, line_class
+
+SITE = "/env/lib/python3.11/site-packages/"
+USER = "/home/me/train.py"
+MAIN = ("main", USER, 20), ("<module>", USER, 30)
+
+
+def stack(*frames):
+    """`name path line` triples; a path without a slash at its start lies in site-packages."""
+    return [
+        Frame(name=name, path=path if path.startswith(("/", "<")) else SITE + path, line=line)
+        for name, path, line in frames
+    ]
+
+
+def look(*frames, line="", device=False):
+    return classify(stack(*frames), lambda path, number: line, device)
+
+
+DATA = "torch/utils/data/"
+CASES = {
+    "loader wait": (
+        [("select", "/usr/lib/python3.11/selectors.py", 415), ("wait", "/usr/lib/python3.11/multiprocessing/connection.py", 947),
+         ("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 113),
+         ("_MultiProcessingDataLoaderIter._try_get_data", DATA + "dataloader.py", 1200),
+         ("_MultiProcessingDataLoaderIter._get_data", DATA + "dataloader.py", 1240),
+         ("_BaseDataLoaderIter.__next__", DATA + "dataloader.py", 700)], "data_wait", "loader-wait"),
+    "loader wait, names of Python 3.10": (
+        [("wait", "/usr/lib/python3.10/threading.py", 320), ("get", "/usr/lib/python3.10/queue.py", 180),
+         ("_try_get_data", DATA + "dataloader.py", 1200), ("_get_data", DATA + "dataloader.py", 1240),
+         ("__next__", DATA + "dataloader.py", 700)], "data_wait", "loader-wait"),
+    "transform that is a module, inside a fetch": (
+        [("Resize.forward", "torchvision/transforms/transforms.py", 350), ("Module._call_impl", "torch/nn/modules/module.py", 1500),
+         ("fetch", DATA + "_utils/fetch.py", 52), ("_SingleProcessDataLoaderIter._next_data", DATA + "dataloader.py", 750),
+         ("_BaseDataLoaderIter.__next__", DATA + "dataloader.py", 700)], "data_wait", "loader-inline"),
+    "many small tensors received": (
+        [("DupFd.detach", "/usr/lib/python3.11/multiprocessing/resource_sharer.py", 57),
+         ("rebuild_storage_fd", "torch/multiprocessing/reductions.py", 500),
+         ("_MultiProcessingDataLoaderIter._try_get_data", DATA + "dataloader.py", 1200),
+         ("_BaseDataLoaderIter.__next__", DATA + "dataloader.py", 700)], "data_wait", "loader-receive"),
+    "workers started anew": (
+        [("Popen._launch", "/usr/lib/python3.11/multiprocessing/popen_fork.py", 66),
+         ("_MultiProcessingDataLoaderIter.__init__", DATA + "dataloader.py", 1100),
+         ("DataLoader.__iter__", DATA + "dataloader.py", 480)], "data_wait", "loader-start"),
+    "forward": ([("linear", "torch/nn/functional.py", 2000), ("Linear.forward", "torch/nn/modules/linear.py", 120),
+                 ("Module._call_impl", "torch/nn/modules/module.py", 1500)], "forward", "forward"),
+    "backward": ([("_engine_run_backward", "torch/autograd/graph.py", 800), ("backward", "torch/autograd/__init__.py", 340),
+                  ("Tensor.backward", "torch/_tensor.py", 600)], "backward", "backward"),
+    "recomputation in backward": (
+        [("Linear.forward", "torch/nn/modules/linear.py", 120), ("Module._call_impl", "torch/nn/modules/module.py", 1500),
+         ("CheckpointFunction.backward", "torch/utils/checkpoint.py", 290), ("_engine_run_backward", "torch/autograd/graph.py", 800),
+         ("Tensor.backward", "torch/_tensor.py", 600)], "backward", "backward"),
+    "optimizer": ([("_single_tensor_adam", "torch/optim/adam.py", 400), ("Adam.step", "torch/optim/adam.py", 230)],
+                  "optimizer", "optimizer"),
+    "a closure's forward": ([("Linear.forward", "torch/nn/modules/linear.py", 120),
+                             ("Module._call_impl", "torch/nn/modules/module.py", 1500), ("closure", USER, 40),
+                             ("LBFGS.step", "torch/optim/lbfgs.py", 330)], "forward", "forward"),
+    "collective": ([("all_reduce", "torch/distributed/distributed_c10d.py", 2800),
+                    ("_exception_logger.<locals>.wrapper", "torch/distributed/c10d_logger.py", 83)], "collective", "collective"),
+    "objects between ranks": ([("_object_to_tensor", "torch/distributed/distributed_c10d.py", 2400),
+                               ("all_gather_object", "torch/distributed/distributed_c10d.py", 2600)],
+                              "collective", "object-collective"),
+    "checkpoint": ([("_save", "torch/serialization.py", 900), ("save", "torch/serialization.py", 600)], "checkpoint", "save"),
+    "a forward in HF's evaluation": (
+        [("Linear.forward", "torch/nn/modules/linear.py", 120), ("Module._call_impl", "torch/nn/modules/module.py", 1500),
+         ("Trainer.evaluation_loop", "transformers/trainer.py", 4300)], "evaluation", "evaluate"),
+    "a save in HF's loop": ([("save_file", "safetensors/torch.py", 300), ("Trainer._save_checkpoint", "transformers/trainer.py", 3200)],
+                            "checkpoint", "save"),
+    "tracker": ([("socket.send", "/usr/lib/python3.11/socket.py", 100), ("Run.log", "wandb/sdk/wandb_run.py", 1800)],
+                "logging", "tracker"),
+    "printing a tensor": ([("_Formatter.__init__", "torch/_tensor_str.py", 150), ("Tensor.__repr__", "torch/_tensor.py", 568)],
+                          "sync", "print-tensor"),
+    "profiler": ([("_parse_kineto_results", "torch/autograd/profiler.py", 700), ("profile.step", "torch/profiler/profiler.py", 800)],
+                 "profiler", "profile"),
+    "compiling": ([("_compile", "torch/_dynamo/convert_frame.py", 1000), ("Module._call_impl", "torch/nn/modules/module.py", 1500)],
+                  "compile", "compile"),
+    "clip and synchronize": ([("synchronize", "torch/cuda/__init__.py", 1080)], "sync", "synchronize"),
+    "metric": ([("f1_score", SITE + "sklearn/metrics/_classification.py", 1300)], "other", "metric"),
+    "nothing known": ([("solve", SITE + "scipy/linalg/_basic.py", 200)], "other", "library"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_table_of_stack_classes(name):
+    frames, phase, kind = CASES[name]
+    seen = look(*frames, *MAIN)
+    assert (seen.phase, seen.kind) == (phase, kind)
+    expected = next(frame for frame in [*frames, *MAIN] if frame[1] == USER)
+    assert (seen.user.path, seen.user.line) == (USER, expected[2])
+
+
+def test_the_users_own_evaluation_owns_the_forward_in_it():
+    forward = [("Module._call_impl", "torch/nn/modules/module.py", 1500)]
+    for name in ("evaluate", "validate", "val_epoch", "run_eval", "estimate_loss", "test"):
+        assert look(*forward, (name, USER, 50), *MAIN).phase == "evaluation", name
+    for name in ("train", "evaluate_policy_gradient", "latest", "testament"):
+        assert look(*forward, (name, USER, 50), *MAIN).phase == "forward", name
+
+
+@pytest.mark.parametrize(
+    ("line", "device", "phase", "kind"),
+    [
+        ("total += loss.item()", False, "sync", "read"),
+        ("preds = logits.argmax(-1).cpu().numpy()", True, "sync", "read"),
+        ("value = float(loss)", True, "sync", "read"),
+        ("value = float(text)", False, "other", "user"),
+        ("if loss > best:", True, "sync", "read"),
+        ("x, y = x.to(device), y.to(device)", True, "transfer", "move"),
+        ("print(f'{step}: {loss}')", False, "logging", "print"),
+        ("gc.collect()", False, "sync", "gc"),
+        ("torch.cuda.empty_cache()", True, "sync", "empty-cache"),
+        ("x = a @ b", True, "other", "user"),
+        ("", True, "other", "user"),
+    ],
+)
+def test_a_line_without_a_frame_tells_by_its_text(line, device, phase, kind):
+    seen = look(*MAIN, line=line, device=device)
+    assert (seen.phase, seen.kind, seen.via) == (phase, kind, "")
+    assert seen.text == line
+
+
+def test_a_read_inside_a_save_stays_a_save():
+    frames = [("to_disk", USER, 5), ("save", "torch/serialization.py", 600), *MAIN]
+    assert look(*frames, line="x.cpu()").phase == "checkpoint"
+
+
+def test_an_import_is_start_but_a_trainer_that_runs_in_one_is_not():
+    importing = [("_find_and_load", "<frozen importlib._bootstrap>", 1176)]
+    assert look(*importing, *MAIN).phase == "start"
+    module = [("<module>", SITE + "torch/_dynamo/convert_frame.py", 1), *importing]
+    assert look(*module, *MAIN).phase == "start"
+    nested = [("train", "/home/me/loop.py", 9), ("<module>", "/home/me/loop.py", 30), *importing, *MAIN]
+    assert look(*nested, line="x = a @ b").phase == "other"
+
+
+def test_a_trainer_installed_as_a_package_has_user_lines_too():
+    frames = [
+        ("Module._call_impl", "torch/nn/modules/module.py", 1500),
+        ("run", "axolotl/train.py", 77),
+        ("_run_module_as_main", "<frozen runpy>", 198),
+    ]
+    seen = look(*frames)
+    assert seen.user.path.endswith("axolotl/train.py") and seen.phase == "forward"
+
+
+def test_a_stack_that_was_cut_is_known_by_its_outermost_frame():
+    assert whole(stack(*MAIN))
+    assert whole(stack(("f", USER, 1), ("_run_module_as_main", "<frozen runpy>", 198)))
+    assert not whole(stack(("f", USER, 1), ("main", USER, 20)))
+    assert not whole([])
+
+
+def test_a_loader_worker_is_known_by_its_loop():
+    assert is_worker(
+        stack(("fetch", DATA + "_utils/fetch.py", 52), ("_worker_loop", DATA + "_utils/worker.py", 300), *MAIN)
+    )
+    assert not is_worker(stack(*MAIN))
+
+
+def test_lines_of_a_file_that_changed_meanwhile_are_not_quoted(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("a = 1\nloss.item()\n")
+    then = script.stat().st_mtime
+    assert SourceLines(then + 5).text(str(script), 2) == "loss.item()"
+    late = SourceLines(then - 60)
+    assert late.text(str(script), 2) == "" and late.changed == {str(script)}
+    assert SourceLines(then, cwd=str(tmp_path)).text("train.py", 1) == "a = 1"
+    assert SourceLines(then).text("/nowhere/x.py", 1) == SourceLines(then).text("<string>", 1) == ""
+    assert SourceLines(then + 5).text(str(script), 99) == ""
+
+
+def test_conversions_tell_only_where_there_is_a_device():
+    assert line_class("float(x)", device=False) is None
+    assert line_class("float(x)", device=True).phase == "sync"
