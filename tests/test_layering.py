@@ -11,32 +11,32 @@ ROOT = Path(__file__).resolve().parent.parent
 
 ALLOWED = {
     # The probe's masker runs in the user's process without gpudoctor, so the one definition is there.
-    "gpudoctor/model": {"gpudoctor.model", "gpudoctor.probe.masking"},
-    "gpudoctor/analysis": {"gpudoctor.model", "gpudoctor.analysis"},
-    "gpudoctor/engine": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine"},
-    "gpudoctor/vitals": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.vitals"},
+    "gpudoctor/model": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.probe.masking"},
+    "gpudoctor/analysis": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis"},
+    "gpudoctor/engine": {"gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine"},
+    "gpudoctor/vitals": {"gpudoctor.text", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.vitals"},
     "gpudoctor/recorder": {
-        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
     },
     "gpudoctor/watch": {
-        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
         "gpudoctor.watch",
     },
-    "gpudoctor/estimate": {"gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
+    "gpudoctor/estimate": {"gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
     "gpudoctor/report": {
-        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report",
     },
     "gpudoctor/ui": {
-        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report", "gpudoctor.ui",
     },
     "gpudoctor/trial": {
-        "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
         "gpudoctor.vitals", "gpudoctor.trial",
     },
-    "checks/gpudoctor_checks": {"gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
-    "rules/gpudoctor_rules": {"gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules"},
+    "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
+    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules"},
 }  # fmt: skip
 """Folder to the prefixes of ours that it may import; cli may import everything."""
 

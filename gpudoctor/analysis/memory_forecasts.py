@@ -2,10 +2,10 @@
 
 import shlex
 
-from gpudoctor.model.amounts import size
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.severity import Confidence
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
+from gpudoctor.text import size
 
 CORE = frozenset(
     {
@@ -152,7 +152,7 @@ def room_words(job: JobMemory) -> str:
 
 def short_words(job: JobMemory) -> str:
     """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB beside the CUDA context`."""
-    left = f"{card_words(job)} has {job.room / (1 << 30):.1f} GiB beside the CUDA context"
+    left = f"{card_words(job)} has {size(job.room)} beside the CUDA context"
     return f"needs {size(job.now.peak)} at {job.instant}, and {left}"
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import REPORT
-from gpudoctor.report.units import seconds_text
+from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.recorder.hang import Standing
@@ -45,9 +45,7 @@ def add_tensorboard_flag(group: "argparse._ArgumentGroup | argparse.ArgumentPars
 
 def hang_text(still: float, standings: Sequence["Standing"]) -> str:
     """The words for a run that stands still."""
-    lines = [
-        f"gpudoctor: no step was seen to end for {seconds_text(float(round(still)))}; the command runs on."
-    ]
+    lines = [f"gpudoctor: no step was seen to end for {duration(float(round(still)))}; the command runs on."]
     for item in standings:
         who = f"rank {_ranges(item.ranks)}" if len(item.ranks) == 1 else f"ranks {_ranges(item.ranks)}"
         at = ", ".join(filter(None, (item.phase.replace("_", " "), item.place)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.reporting import choose_checks, load_settings
 from gpudoctor.cli.values import seconds
 from gpudoctor.errors import UsageError
+from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -94,18 +95,17 @@ def add_within(parser: argparse.ArgumentParser) -> None:
 def short_report(command: tuple[str, ...], folder: Path, ending: "Ending", last: "Now | None") -> str:
     """What is known of a run without an examination."""
     from gpudoctor.model.redaction import mask_arguments
-    from gpudoctor.report.units import seconds_text
 
     words = " ".join(mask_arguments(command))
     who = {"steps": " (--steps)", "seconds": " (--seconds)", "interrupt": " (interrupted)"}
     code = f"by {ending.signal}" if ending.signal else f"with exit code {ending.exit_code}"
     lines = [
-        f"{words[:_LONGEST]}: ended {code} after {seconds_text(round(ending.seconds, 1))}"
+        f"{words[:_LONGEST]}: ended {code} after {duration(round(ending.seconds, 1))}"
         f"{who.get(ending.stopped_by or '', '')}"
     ]
     if last is not None:
         slowest = max((rank.seconds for rank in last.ranks if rank.seconds > 0), default=0.0)
-        each = f", {seconds_text(slowest)} a step" if slowest else ""
+        each = f", {duration(slowest)} a step" if slowest else ""
         lines.append(f"{last.step:,} steps or more{each}, ranks: {len(last.ranks)}")
     lines.append(f"recording: {folder}")
     return "\n".join(f"  {line}" for line in lines)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from gpudoctor.errors import DoctorError
-from gpudoctor.model.amounts import duration
+from gpudoctor.text import duration
 
 T = TypeVar("T")
 _GONE = 2.0

@@ -213,9 +213,9 @@ def _patched(
 
 
 def _status(session: "Session", arm: str) -> str:
-    from gpudoctor.report.units import seconds_text
+    from gpudoctor.text import duration
 
-    left = seconds_text(float(round(session.left)))
+    left = duration(float(round(session.left)))
     words = "the command as it is"
     if session.current is not None:
         words = f"pair {len(session.current.pairs) + 1}"

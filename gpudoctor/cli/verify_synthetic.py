@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.cli.commanded import say
 from gpudoctor.cli.synthetic_flags import here, plan_of
 from gpudoctor.errors import DoctorError, UsageError
+from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_session import Result
@@ -73,7 +74,6 @@ class SyntheticRun:
         """The first steps under the meter: memory by instant, beside the estimate."""
         from gpudoctor.estimate.measure import compare
         from gpudoctor.estimate.measure.launch_program import measure_program
-        from gpudoctor.report.units import seconds_text
         from gpudoctor.trial.processes import die_with_us
 
         assert self.written is not None
@@ -82,7 +82,7 @@ class SyntheticRun:
         limit = _SHARE * self.arguments.budget
 
         def watch(passed: float) -> None:
-            line.show(f"gpudoctor · its memory, by instant · {seconds_text(float(round(passed)))}")
+            line.show(f"gpudoctor · its memory, by instant · {duration(float(round(passed)))}")
 
         with guard.protect(folder) as protection:
             found = measure_program(

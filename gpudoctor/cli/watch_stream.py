@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import deliver
 from gpudoctor.errors import IncompleteError
-from gpudoctor.model.amounts import duration
+from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report

@@ -12,12 +12,12 @@ from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
-from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import count, joined, percent
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ def _severe(case: Ran) -> str:
 def _dear_note(case: Ran) -> str:
     notes = [item.finding for item in case.ranked if item.finding.severity is Severity.NOTE]
     share = max((finding.cost.share or 0.0 for finding in notes), default=0.0)
-    return f"a note is about {share:.0%} of the time" if share >= MUCH else ""
+    return f"a note is about {percent(share)} of the time" if share >= MUCH else ""
 
 
 def _ended_badly(case: Ran) -> str:
@@ -216,7 +216,7 @@ def _few_steps(case: Ran) -> str:
 def _unexplained(case: Ran) -> str:
     if case.bound <= UNEXPLAINED:
         return ""
-    return f"{1 - 1 / case.bound:.0%} of its time are no computation".replace("%", " %")
+    return f"{percent(1 - 1 / case.bound)} of its time are not computation"
 
 
 def _ranks_unseen(case: Ran) -> str:
@@ -249,7 +249,7 @@ def share_lost(window: ProcessWindow) -> float:
 
 def _time_lost(window: ProcessWindow) -> str:
     lost = share_lost(window)
-    return f"{lost:.0%} of its time are no computation" if lost >= TO_GAIN else ""
+    return f"{percent(lost)} of its time are not computation" if lost >= TO_GAIN else ""
 
 
 def _gpus_unread(window: ProcessWindow) -> str:
@@ -353,7 +353,7 @@ REST_WELL: Claim[Ran] = Claim(
     needs=(
         CRASHED_RUN,
         STEPS,
-        Need(name=f"no note is about {MUCH:.0%} of the time or more", missing=_dear_note),
+        Need(name=f"no note is about {percent(MUCH)} of the time or more", missing=_dear_note),
         RANKS,
         DEVICE,
     ),

@@ -11,11 +11,11 @@ from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, Compared
 from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
-from gpudoctor.model.amounts import capitalised, duration, joined
-from gpudoctor.model.amounts import count as counted
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import capitalised, duration, joined
+from gpudoctor.text import count as counted
 
 BLOCKS = (50, 36, 25, 18, 12, 8)
 """Numbers of blocks of neighbouring steps to try: steps near each other resemble each other."""

@@ -5,8 +5,8 @@ from pathlib import PurePath
 
 from gpudoctor.analysis.run.job_facts import main_model, torch_fact
 from gpudoctor.analysis.run.steady_run import run_of
-from gpudoctor.model.amounts import count, cut
 from gpudoctor.model.signs.recording import Process, Recording
+from gpudoctor.text import count, cut
 
 _WORDS = 6
 """Arguments of a command that are shown."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpudoctor.model import Crashed, Report, Severity, Skipped
-from gpudoctor.model.amounts import count
+from gpudoctor.text import count
 
 WELL = 0
 FOUND = 1

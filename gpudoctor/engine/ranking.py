@@ -20,6 +20,7 @@ from gpudoctor.model import (
     SetAside,
     Severity,
 )
+from gpudoctor.text import percent
 
 UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.10, Severity.NOTE: 0.01}
 """Share of step time that an unmeasured finding stands for when it is ordered among measured ones.
@@ -88,13 +89,13 @@ def _gain(case: Case) -> _Gain:
     """What the finding can give back, as a share of step time, and how that is known."""
     finding = case.finding
     if finding.cost.step_share is not None:
-        return _Gain(finding.cost.step_share, f"costs {finding.cost.step_share:.0%} of a step")
+        return _Gain(finding.cost.step_share, f"costs {percent(finding.cost.step_share)} of a step")
     if finding.cost.host_share is not None:
         share = finding.cost.host_share
-        return _Gain(share, f"takes {share:.0%} of the host's time in a step; its gain is unknown")
+        return _Gain(share, f"takes {percent(share)} of the host's time in a step; its gain is unknown")
     best = max((expected_share(remedy.effect) for remedy in case.remedies if remedy.effect), default=0.0)
     if best > 0:
-        return _Gain(best, f"its best remedy may give back {best:.0%} of a step")
+        return _Gain(best, f"its best remedy may give back {percent(best)} of a step")
     return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
 
 

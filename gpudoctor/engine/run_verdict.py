@@ -19,9 +19,9 @@ from gpudoctor.engine.claims import (
     Ran,
 )
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity
-from gpudoctor.model.amounts import capitalised, count, cut, joined
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
+from gpudoctor.text import capitalised, count, cut, joined, percent
 
 _ALWAYS = 0.9
 """Share of a run from which on others that crowd its CPUs need no share of time beside."""
@@ -97,7 +97,7 @@ def _crowded(recording: Recording) -> str:
     if found is None:
         return ""
     cpus = count(found.cpus, "CPU")
-    when = "meanwhile" if found.share > _ALWAYS else f"during {_percent(found.share)} of the run"
+    when = "meanwhile" if found.share > _ALWAYS else f"during {percent(found.share)} of the run"
     return (
         f" Other processes took {found.others:.2g} of the {cpus} {when}, and none was idle: "
         "alone the run would be faster."
@@ -261,15 +261,15 @@ def _lead(run: RunSummary) -> str:
     if run.device_idle is not None:
         if run.device_idle < _MUCH_IDLE:
             return ""
-        return f"The device is idle for up to {run.device_idle:.0%} of every step. ".replace("%", " %")
+        return f"The device is idle for up to {percent(run.device_idle)} of every step. "
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < _MUCH_IDLE:
         return ""
     words = {"data_wait": "The training waits for data", "other": "Code outside every phase that we know takes"}
     if name == "data_wait":
-        return f"{words[name]} {share:.0%} of every step. ".replace("%", " %")
+        return f"{words[name]} {percent(share)} of every step. "
     said = words.get(name, f"{name.replace('_', ' ').capitalize()} takes")
-    return f"{said} {share:.0%} of every step. ".replace("%", " %")
+    return f"{said} {percent(share)} of every step. "
 
 
 def _losses(run: RunSummary) -> dict[str, float]:
@@ -292,7 +292,7 @@ def _well(case: Ran) -> str:
     """Health with its margins, or why it cannot be called that."""
     losses = sorted(_losses(case.run).items(), key=lambda item: -item[1])
     said = ", ".join(
-        f"{name.replace('_', ' ')} {_percent(share)}" for name, share in losses[:2] if share >= 0.001
+        f"{name.replace('_', ' ')} {percent(share)}" for name, share in losses[:2] if share >= 0.001
     )
     missing = RUN_HEALTHY.lacks(case)
     if any(isinstance(item, Crashed) for item in case.outcomes):
@@ -308,15 +308,9 @@ def _well(case: Ran) -> str:
             return f"No fault was found; {said} of every step are no computation ({gain}): see note {noted[0]}."
         return f"No finding explains it, but {said} of every step are no computation ({gain})."
     margin = unknown or f"nothing above {max(case.bound, 1.01):.2f}x to gain"
-    more = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
+    more = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
     begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
     return f"{begin}{said}, {margin}.{more}" if said else f"{begin}{margin}.{more}"
-
-
-def _percent(share: float) -> str:
-    """Two digits: `0.31 %`, `4.2 %`, `37 %`, `100 %`."""
-    value = share * 100
-    return f"{value:.0f} %" if value >= 9.95 else f"{value:.2g} %"
 
 
 def _few(case: Ran, said: str) -> str:
@@ -324,7 +318,7 @@ def _few(case: Ran, said: str) -> str:
     steps = count(case.run.steady_steps, "steady step")
     more = "record more of them" if case.recording.origin == TRACED else "let it make more"
     noted = _noted(case.ranked)
-    note = f" Note {noted[0]} is about {noted[1] * 100:.0f} % of the time." if noted else ""
+    note = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
     why = case.run.gain_unknown
     note += f" What there is to gain is unknown: {why}." if why else ""
     if case.bound > UNEXPLAINED:

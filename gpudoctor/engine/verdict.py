@@ -14,8 +14,8 @@ from gpudoctor.model import (
     Skipped,
     SourceSpan,
 )
-from gpudoctor.model.amounts import count, joined
 from gpudoctor.model.run import RunSummary
+from gpudoctor.text import count, joined
 
 
 def pronounce(

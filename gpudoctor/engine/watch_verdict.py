@@ -6,8 +6,8 @@ from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import blind, worth
 from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
 from gpudoctor.model import Ranked, Severity
-from gpudoctor.model.amounts import capitalised, duration, joined
 from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.text import capitalised, duration, joined, percent
 
 _LOST = 0.05
 _STILL = 15.0
@@ -41,9 +41,8 @@ def _unseen(window: ProcessWindow) -> str:
 
 def _too_few(window: ProcessWindow) -> str:
     phase, share = _largest(window)
-    return (
-        f"Looking: {window.samples} of {FEWEST_SAMPLES} stack samples so far, {share:.0%} of them in {phase}."
-    )
+    seen = f"{window.samples} of {FEWEST_SAMPLES} stack samples so far"
+    return f"Looking: {seen}, {percent(share)} of them in {phase}."
 
 
 def _standing(window: ProcessWindow) -> str:
@@ -62,11 +61,11 @@ def _margins(window: ProcessWindow) -> str:
     total = window.samples
     counts = window.phases
     if counts.get("start", 0) * 2 > total:
-        return f"Still starting up ({counts['start'] / total:.0%} of the samples import or connect)."
+        return f"Still starting up ({percent(counts['start'] / total)} of the samples import or connect)."
     lost = share_lost(window)
     named = [(counts[phase] / total, phase) for phase in PRICED if counts.get(phase)]
-    parts = [f"{phase.replace('_', ' ')} {share:.0%}" for share, phase in sorted(named, reverse=True)[:3]]
-    parts.append(f"other {counts.get('other', 0) / total:.0%}")
+    parts = [f"{phase.replace('_', ' ')} {percent(share)}" for share, phase in sorted(named, reverse=True)[:3]]
+    parts.append(f"other {percent(counts.get('other', 0) / total)}")
     why, part = blind(window), worth(window, lost)
     most = f"at most {1 / (1 - part):.2f}x to gain there" if part < 0.99 else "at most much to gain there"
     gain = f"what there is to gain is unknown: {why}" if why else most

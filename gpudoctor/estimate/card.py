@@ -11,6 +11,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import CardReading, Device, Instant, Line, Verdict
 from gpudoctor.estimate.stack import stack
 from gpudoctor.model import Provenance
+from gpudoctor.text import size
 
 MIB = 1 << 20
 CONTEXT = {
@@ -125,13 +126,12 @@ def _share(job: TrainingJob, peak: Instant) -> float:
 
 
 def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verdict, str]:
-    gib = 1 << 30
-    numbers = f"{peak.bytes / gib:.1f} GiB allocated at {peak.title}, of {device.bytes / gib:.1f} GiB"
+    numbers = f"{size(peak.bytes)} allocated at {peak.title}, of {size(device.bytes)}"
     if peak.bytes > room:
-        return Verdict.DOES_NOT_FIT, f"{numbers} ({room / gib:.1f} after context and communicators)"
+        return Verdict.DOES_NOT_FIT, f"{numbers} ({size(room)} after context and communicators)"
     if peak.bytes > limit:
-        return Verdict.TIGHT, f"{numbers}; above {limit / gib:.1f} GiB fragmentation decides"
-    return Verdict.FITS, f"{numbers}; fits up to {limit / gib:.1f} GiB"
+        return Verdict.TIGHT, f"{numbers}; above {size(limit)} fragmentation decides"
+    return Verdict.FITS, f"{numbers}; fits up to {size(limit)}"
 
 
 def expected_reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> int:

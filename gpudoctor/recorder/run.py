@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.recorder.aftermath import kernel_lines, memory_kills
 from gpudoctor.recorder.folder import Ending, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
@@ -19,6 +18,7 @@ from gpudoctor.recorder.signals import Post, stop_like
 from gpudoctor.recorder.start import probed, start
 from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
 from gpudoctor.recorder.watch import STOP, Now, look
+from gpudoctor.text import duration
 
 TICK = 0.25
 """Seconds between two looks at the folder; a signal or the command's end interrupts the wait."""

@@ -9,7 +9,7 @@ from gpudoctor.report.json import finite
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.run_json import run_object
 from gpudoctor.report.run_words import rate_text
-from gpudoctor.report.units import bytes_text, seconds_text, share_text
+from gpudoctor.text import duration, percent, size
 
 SCHEMA = "gpudoctor.comparison/1"
 Group = tuple[str, list[tuple[str, str, str, str]]]
@@ -94,7 +94,7 @@ def _text(value: float | None, unit: str) -> str:
     if value is None:
         return "not known"
     if unit == "s":
-        return seconds_text(value)
+        return duration(value)
     if unit == "B":
-        return bytes_text(value)
-    return share_text(value) if unit == "1" else rate_text(value)
+        return size(value)
+    return percent(value) if unit == "1" else rate_text(value)

@@ -19,7 +19,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     rows += ["| method | allocated | the card shows | verdict | peak in |", "|---|--:|--:|---|---|"]
     for each in answer.estimates:
         row = (
-            label(each), words.gib(each.total_bytes), words.interval_text(each),
+            label(each), words.gib(each.total_bytes), words.interval(each),
             words.verdict_text(each.card.verdict) or "no card named", each.peak.title,
         )  # fmt: skip
         rows.append(f"| {' | '.join(row)} |")

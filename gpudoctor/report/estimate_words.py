@@ -12,7 +12,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.stack import stack
-from gpudoctor.model.amounts import capitalised, duration, joined
+from gpudoctor.text import capitalised, duration, joined
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -170,7 +170,7 @@ def flags_text(changes: Mapping[str, Any]) -> str:
     return " ".join(words) or "as asked"
 
 
-def interval_text(estimate: Estimate) -> str:
+def interval(estimate: Estimate) -> str:
     """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
     low, high = map(gib, estimate.card.used)
     return low if low == high else f"{low.removesuffix(' GiB')} to {high}"

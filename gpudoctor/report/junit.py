@@ -6,7 +6,8 @@ from gpudoctor.engine.exit_codes import at_least
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
 from gpudoctor.report.closed import assert_never
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.units import evidence_content, evidence_place, plural, remedy_facts
+from gpudoctor.report.units import evidence_content, evidence_place, remedy_facts
+from gpudoctor.text import count
 
 
 def render(report: Report, fail_on: str = "error") -> str:
@@ -68,7 +69,7 @@ def _fill(case: ET.Element, outcome: Outcome, findings: list[Ranked], fail_on: s
     match outcome:
         case Passed():
             if outcome.silenced:
-                ET.SubElement(case, "system-out").text = f"{plural(outcome.silenced, 'finding')} silenced"
+                ET.SubElement(case, "system-out").text = f"{count(outcome.silenced, 'finding')} silenced"
         case Found():
             failing = [item for item in findings if at_least(item.finding.severity, fail_on)]
             if failing:

@@ -12,10 +12,9 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
-    plural,
     remedy_facts,
-    share_text,
 )
+from gpudoctor.text import count, percent
 
 LONGEST = 60_000
 """Characters: GitHub refuses a comment above 65,536."""
@@ -43,7 +42,7 @@ def render(report: Report) -> str:
     body = "\n".join([*rows, *sections]) + "\n" if report.findings else ""
     more = ""
     if left:
-        more = f"\n{plural(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n"
+        more = f"\n{count(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n"
     return f"{head}\n{body}{more}\n{tail}"
 
 
@@ -71,7 +70,7 @@ def _run(report: Report) -> str:
     rows = [] if run.healthy else phase_rows(run)
     if rows:
         lines += ["", "| phase | of a step | time |", "|---|--:|--:|"]
-        lines += [f"| {escape(name)} | {share_text(share)} | {each} |" for name, share, each in rows]
+        lines += [f"| {escape(name)} | {percent(share)} | {each} |" for name, share, each in rows]
     return "\n".join(lines) + "\n" if lines else ""
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.model.run import RunSummary
-from gpudoctor.report.units import plural, seconds_text, share_text
+from gpudoctor.text import count, duration, percent
 
 LEAST_SHARE = 0.005
 """Phases below this share of a step are not shown."""
@@ -13,11 +13,11 @@ LEAST_SHARE = 0.005
 def run_facts(run: RunSummary) -> Iterator[str]:
     """Facts for a first line: steps, time a step, speed, ranks, GPUs."""
     if run.steps:
-        yield plural(run.steps, "step")
+        yield count(run.steps, "step")
     if run.samples:
-        yield plural(run.samples, "stack sample")
+        yield count(run.samples, "stack sample")
     if run.step_seconds is not None:
-        yield f"{seconds_text(run.step_seconds.mean)} a step"
+        yield f"{duration(run.step_seconds.mean)} a step"
     rates = run.throughput
     if rates.steps_per_second:
         yield f"{rate_text(rates.steps_per_second)} steps/s"
@@ -26,11 +26,11 @@ def run_facts(run: RunSummary) -> Iterator[str]:
     elif rates.samples_per_second:
         yield f"{rate_text(rates.samples_per_second)} samples/s"
     if rates.mfu:
-        yield f"MFU {share_text(rates.mfu)}"
+        yield f"MFU {percent(rates.mfu)}"
     if run.ranks:
-        yield plural(run.ranks, "rank")
-    for name, count in Counter(gpu.name for gpu in run.gpus if gpu.name).items():
-        yield name if count == 1 else f"{count} x {name}"
+        yield count(run.ranks, "rank")
+    for name, cards in Counter(gpu.name for gpu in run.gpus if gpu.name).items():
+        yield name if cards == 1 else f"{cards} x {name}"
 
 
 def phase_rows(run: RunSummary) -> list[tuple[str, float, str]]:
@@ -40,7 +40,7 @@ def phase_rows(run: RunSummary) -> list[tuple[str, float, str]]:
     rows = sorted(run.phases.items(), key=lambda item: (item[0] == "other", -item[1]))
     mean = run.step_seconds.mean if run.step_seconds else None
     return [
-        (name.replace("_", " "), share, seconds_text(share * mean) if mean is not None else "")
+        (name.replace("_", " "), share, duration(share * mean) if mean is not None else "")
         for name, share in rows
         if share >= LEAST_SHARE
     ]

@@ -2,7 +2,7 @@
 
 from gpudoctor.model.synthetic import SyntheticSummary
 from gpudoctor.report.run_words import rate_text
-from gpudoctor.report.units import bytes_text, seconds_text, share_text
+from gpudoctor.text import duration, percent, size
 
 _SCALES = ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 
@@ -25,8 +25,8 @@ def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     rows = [
         (
             row.title,
-            bytes_text(row.estimated),
-            bytes_text(row.measured),
+            size(row.estimated),
+            size(row.measured),
             f"{row.ratio - 1:+.1%}" if row.measured else "",
         )
         for row in job.memory
@@ -34,7 +34,7 @@ def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     if job.run_peak:
         ratio = job.estimated_peak / job.run_peak - 1
         said = "the peak of the whole first run"
-        rows.append((said, bytes_text(job.estimated_peak), bytes_text(job.run_peak), f"{ratio:+.1%}"))
+        rows.append((said, size(job.estimated_peak), size(job.run_peak), f"{ratio:+.1%}"))
     return rows
 
 
@@ -44,11 +44,11 @@ def speed_words(job: SyntheticSummary) -> str:
         return ""
     unit = "patches" if job.estimate.get("model", {}).get("kind") == "vision" else "tokens"
     parts = [
-        f"{seconds_text(job.step_seconds)} a step", f"{rate_text(job.tokens_per_second)} {unit}/s",
+        f"{duration(job.step_seconds)} a step", f"{rate_text(job.tokens_per_second)} {unit}/s",
         f"{flops_text(job.flops_per_second)} of the model",
     ]  # fmt: skip
     if job.mfu is not None and job.peak_flops is not None:
-        parts.append(f"MFU {share_text(job.mfu)} of {flops_text(job.peak_flops)} (dense bf16)")
+        parts.append(f"MFU {percent(job.mfu)} of {flops_text(job.peak_flops)} (dense bf16)")
     elif job.kind == "cpu":
         parts.append("no MFU: a CPU's peak is not known")
     else:
@@ -58,9 +58,9 @@ def speed_words(job: SyntheticSummary) -> str:
 
 def flops_text(value: float) -> str:
     """Operations a second with three digits: `41.2 TFLOP/s`."""
-    for size, unit in _SCALES:
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
+    for step, unit in _SCALES:
+        if value >= step:
+            return f"{value / step:.3g} {unit}"
     return f"{value:.3g} FLOP/s"
 
 
@@ -69,6 +69,6 @@ def small_print(job: SyntheticSummary) -> list[str]:
     said = [f"assumed: {text}" for text in job.assumptions]
     said += [f"memory was not measured to the end: {job.memory_ended}"] if job.memory_ended else []
     if job.run_resident is not None and job.kind == "cpu":
-        resident = bytes_text(job.run_resident)
+        resident = size(job.run_resident)
         said.append(f"{resident} resident in one process at most, interpreter and libraries included")
     return said + [f"note: {text}" for text in job.notes]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import duration
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bounded import Bounded, Enough, Finished, Watching, run_bounded, unwatched
 from gpudoctor.trial.window import FENCES, Window, fences, first_step, window

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
 from gpudoctor.model import Confidence, Found, Passed, Ranked, Report, Skipped
-from gpudoctor.model.amounts import size
 from gpudoctor.model.proof import Cure
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import size
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench, Lap
 from gpudoctor.trial.window import steps_made

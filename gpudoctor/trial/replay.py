@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.model import Ranked
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.replay import Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
+from gpudoctor.text import duration
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.bench import Bench
 from gpudoctor.trial.replay_cause import cause_of, grown

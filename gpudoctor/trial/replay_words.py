@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.analysis.run.line_costs import relative
-from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.replay import Cause, Replay
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import capitalised
 
 _LARGEST = {"float16": "65,504", "bfloat16": "3.4e38", "float32": "3.4e38", "float64": "1.8e308"}
 _VALUES = {"nan": "NaN", "inf": "inf", "-inf": "-inf"}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
-from gpudoctor.model.amounts import joined
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
+from gpudoctor.text import joined
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -112,7 +112,7 @@ def _methods(page: Page, answer: Answer) -> None:
             (
                 label(each),
                 words.gib(each.total_bytes),
-                words.interval_text(each),
+                words.interval(each),
                 words.verdict_text(each.card.verdict),
                 each.peak.title,
             )
@@ -147,7 +147,7 @@ def _breakdown(page: Page, answer: Answer) -> None:
     page.table(rows, right=(1, 2))
     beside = joined([line.kind for line in shown.card.lines if line.bytes])
     of = f" of {words.gib(answer.device.bytes)}" if answer.device is not None else ""
-    page.say(f"the card will show {words.interval_text(shown)}{of} (with {beside})", indent=2, hang=2)
+    page.say(f"the card will show {words.interval(shown)}{of} (with {beside})", indent=2, hang=2)
     page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)
 
 

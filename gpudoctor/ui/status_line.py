@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TextIO
 
 from gpudoctor.report.printable import one_line, printable
-from gpudoctor.report.units import seconds_text, share_text
+from gpudoctor.text import duration, percent
 from gpudoctor.ui.encoding import fit_encoding
 
 _SAVE, _RESTORE, _ERASE = "\x1b7", "\x1b8", "\x1b[2K"
@@ -81,18 +81,18 @@ def status_text(
     """What the line says: step, seconds of a step, speed, the largest phases; `still` seconds without a step;
     or that the ranks have `ended`, while the command goes on.
     """
-    parts = ["gpudoctor", seconds_text(float(round(seconds)))]
+    parts = ["gpudoctor", duration(float(round(seconds)))]
     if not ranks:
         return " · ".join([*parts, "no training step seen yet"])
     parts.append(f"step {step:,}")
     if ended:
         parts.append("the training has ended")
     elif still > 0:
-        parts.append(f"no step for {seconds_text(float(round(still)))}")
+        parts.append(f"no step for {duration(float(round(still)))}")
     elif math.isfinite(step_seconds) and step_seconds > 0:
-        parts += [f"{seconds_text(step_seconds)} a step", f"{1 / step_seconds:.3g} steps/s"]
+        parts += [f"{duration(step_seconds)} a step", f"{1 / step_seconds:.3g} steps/s"]
         largest = sorted(phases.items(), key=lambda item: -item[1])[:_PHASES]
-        parts += [f"{name.replace('_', ' ')} {share_text(share)}" for name, share in largest if share >= _SMALL]
+        parts += [f"{name.replace('_', ' ')} {percent(share)}" for name, share in largest if share >= _SMALL]
     if ranks > 1:
         parts.append(f"{ranks} ranks")
     return " · ".join(parts)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gpudoctor.model.amounts import count
 from gpudoctor.model.external_files import Damaged, is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import KERNEL_LINE, KERNEL_LOG, KERNEL_MESSAGES
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count
 from gpudoctor.vitals.kernel_lines import Line, count_kernel_lines, of_program, parse
 from gpudoctor.vitals.log_lines import blocks_of, text_of
 

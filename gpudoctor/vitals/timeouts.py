@@ -5,7 +5,7 @@ from threading import Thread
 from typing import TypeVar
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.amounts import duration
+from gpudoctor.text import duration
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.model import Absent, Reading, Unavailable
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.packages import Packages, TorchBuild
+from gpudoctor.text import duration
 from gpudoctor.vitals.native_build import cuda_of_local, cxx11_abi, plain_assignments, search_library
 
 _ARCHES = re.compile(rb"(?:(?:sm|compute)_\d+[af]?|gfx[0-9a-f]+)(?: (?:(?:sm|compute)_\d+[af]?|gfx[0-9a-f]+))*")

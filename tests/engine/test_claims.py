@@ -207,7 +207,7 @@ CASES = {
         {
             "no check crashed": lambda: run(Dear, Broken),
             f"{FEWEST_STEPS} steady steps": lambda: run(Dear, steps=15),
-            "no note is about 15% of the time or more": lambda: run(Dear, DearNote),
+            "no note is about 15 % of the time or more": lambda: run(Dear, DearNote),
             "every rank reported": lambda: run(Dear, ranks=((0, 2),)),
             "its GPU, where it uses one, was sampled": lambda: run(Dear, device="cuda:0"),
         },

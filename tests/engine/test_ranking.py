@@ -57,7 +57,7 @@ def test_what_breaks_the_job_comes_before_any_gain():
     first, second = rank([slow, broken])
     assert first.finding.code == "CFG001"
     assert "breaks the job: the run stops" in first.reason
-    assert "90% of a step" in second.reason
+    assert "90 % of a step" in second.reason
 
 
 def test_gain_is_weighed_by_confidence():
@@ -73,7 +73,7 @@ def test_a_remedys_effect_prices_a_finding_that_nobody_measured():
     unpriced = Case(finding=finding("DATA001"), remedies=())
     first, second = rank([unpriced, priced])
     assert first.finding.code == "SYNC001"
-    assert "50% of a step" in first.reason
+    assert "50 % of a step" in first.reason
     assert "not priced; a warning" in second.reason
 
 

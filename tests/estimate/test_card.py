@@ -81,7 +81,7 @@ def test_a_step_may_come_nearer_to_the_end_of_the_card_than_a_loss():
 def test_the_verdict_says_its_numbers():
     found = estimate("llama-3-8b", gpu="24GiB")
     assert found.card.verdict is Verdict.DOES_NOT_FIT
-    assert "of 24.0 GiB" in found.card.reason and found.peak.title in found.card.reason
+    assert "of 24 GiB" in found.card.reason and found.peak.title in found.card.reason
 
 
 def test_between_fits_and_does_not_fit_lies_tight():

@@ -167,15 +167,14 @@ def test_what_does_not_fit_is_refused_with_numbers_and_what_would():
     said = str(error.value)
     assert error.value.exit_code == 1
     assert (
-        "20.0 GiB of this machine's 24.0 GiB are free" in said
-        and "gpudoctor estimate --model llama-2-7b" in said
+        "20 GiB of this machine's 24 GiB are free" in said and "gpudoctor estimate --model llama-2-7b" in said
     )
     assert "--model " in said.split("What fits: ")[1]
-    with pytest.raises(NoRoomError, match=r"NVIDIA H100 80GB HBM3 has 80\.0 GiB"):
+    with pytest.raises(NoRoomError, match=r"NVIDIA H100 80GB HBM3 has 80 GiB"):
         check_room(estimate_job(lookup("70b").preset.shape, TrainingJob(), CARD.device), CARD)
     qlora = estimate_job(LLAMA, TrainingJob(method="qlora"), CARD.device)
     check_room(qlora, CARD)
-    with pytest.raises(NoRoomError, match=r"4\.0 GiB of it free"):
+    with pytest.raises(NoRoomError, match=r"4 GiB of it free"):
         check_room(qlora, replace(CARD, free=4 * GIB))
 
 

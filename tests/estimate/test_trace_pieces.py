@@ -139,8 +139,8 @@ def beside(factor):
 def test_a_difference_over_five_percent_is_a_note():
     assert beside(1.04).notes == beside(0.96).notes == ()
     (above,), (below,) = beside(0.9).notes, beside(1.1).notes
-    assert "11% above the trace" in above
-    assert "9% below the trace" in below and "weights" in below
+    assert "11 % above the trace" in above
+    assert "9.1 % below the trace" in below and "weights" in below
 
 
 def test_a_trace_as_plain_data_and_back():

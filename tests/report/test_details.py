@@ -20,15 +20,8 @@ from gpudoctor.report.nagios import exit_code
 from gpudoctor.report.printable import printable
 from gpudoctor.report.sarif import uri
 from gpudoctor.report.steps import is_code
-from gpudoctor.report.units import (
-    bytes_text,
-    effect_text,
-    number_text,
-    quantity_text,
-    seconds_text,
-    share_text,
-    threshold_text,
-)
+from gpudoctor.report.units import effect_text, threshold_text
+from gpudoctor.text import duration, number, percent, quantity, size
 
 
 def _sarif(report):
@@ -284,7 +277,7 @@ def test_a_passed_and_a_crashed_check_are_told_apart_in_each_machine_format():
      (3 << 40, "3 TiB"), (float("nan"), "unknown")],
 )  # fmt: skip
 def test_bytes(count, text):
-    assert bytes_text(count) == text
+    assert size(count) == text
 
 
 @pytest.mark.parametrize(
@@ -293,24 +286,24 @@ def test_bytes(count, text):
      (7199.9, "2 h"), (3599.7, "1 h"), (86400, "24 h"), (float("inf"), "unknown")],
 )  # fmt: skip
 def test_seconds(seconds, text):
-    assert seconds_text(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_shares_and_numbers():
-    assert [share_text(share) for share in (0, 0.583, 0.032, 0.03, 1)] == [
+    assert [percent(share) for share in (0, 0.583, 0.032, 0.03, 1)] == [
         "0 %",
         "58 %",
         "3.2 %",
         "3 %",
         "100 %",
     ]
-    assert [number_text(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
-    assert quantity_text(90.0, "Cel") == "90 °C" and quantity_text(True, "") == "yes"
-    assert [quantity_text(value, "step") for value in (0, 1, 50)] == ["0 steps", "1 step", "50 steps"]
-    assert quantity_text(1, "{batches}") == "1 batch" and quantity_text(2 << 30, "B/s") == "2 GiB/s"
+    assert [number(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
+    assert quantity(90.0, "Cel") == "90 °C" and quantity(True, "") == "yes"
+    assert [quantity(value, "step") for value in (0, 1, 50)] == ["0 steps", "1 step", "50 steps"]
+    assert quantity(1, "{batches}") == "1 batch" and quantity(2 << 30, "B/s") == "2 GiB/s"
     assert threshold_text(86400, "s") == "86400 (24 h)" and threshold_text(0.05, "1") == "0.05 (5 %)"
-    assert quantity_text(1, "errors") == "1 error" and quantity_text(1980, "MHz") == "1,980 MHz"
-    assert quantity_text(300.0, "W") == "300 W" and quantity_text("hopper", "") == "hopper"
+    assert quantity(1, "errors") == "1 error" and quantity(1980, "MHz") == "1,980 MHz"
+    assert quantity(300.0, "W") == "300 W" and quantity("hopper", "") == "hopper"
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from gpudoctor.analysis.memory_forecasts import (
     sure,
 )
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
+from gpudoctor.text import size
 
 
 class ZeroStageMisfit(Check):

@@ -6,11 +6,12 @@ from gpudoctor.analysis.run.cost_attribution import confirmed
 from gpudoctor.analysis.run.data_waits import item_lines, waiting
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.recorded_statements import function_at
-from gpudoctor.analysis.run.steady_run import Run, judged, percent
+from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.reopened_files import Opened, opened_again
 from gpudoctor.analysis.source.samplers import decoded_for_length, lost_batches
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Script
+from gpudoctor.text import percent
 
 
 class DatasetReopens(Check):

@@ -18,11 +18,12 @@ from gpudoctor.analysis.run.data_waits import (
 )
 from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans, training_loaders
 from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, duration, judged_by_share, level, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
 from gpudoctor.model.signs.source import Known
+from gpudoctor.text import duration, percent
 
 WHOLE, CHEAP, DEAR, OWN, FED = "whole", "cheap", "dear", "own", "fed"
 """What setting a number of workers would not mend: items that are only indexed one by one, batches that are

@@ -8,9 +8,10 @@ from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import standing
 from gpudoctor.analysis.run.risky_operations import killing_lines
-from gpudoctor.analysis.run.steady_run import duration, measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import duration
 
 
 class LoaderDead(Check):

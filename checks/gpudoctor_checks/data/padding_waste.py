@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import training_loader
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.padding import fixed_padding
@@ -24,6 +24,7 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.source import Call, Known, Script
+from gpudoctor.text import percent
 
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
 _NOT_TRAINING = re.compile(

@@ -17,7 +17,7 @@ from gpudoctor.analysis.run.data_waits import (
     workers,
 )
 from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
@@ -35,6 +35,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
+from gpudoctor.text import duration, percent
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _PIXELS = frozenset({"getpixel", "putpixel"})

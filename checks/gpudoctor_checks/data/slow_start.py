@@ -7,16 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import at, suspicions
 from gpudoctor.analysis.run.line_costs import by_line, start
 from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import (
-    best_match,
-    duration,
-    grown,
-    judged,
-    measured,
-    percent,
-    processes,
-    spot,
-)
+from gpudoctor.analysis.run.steady_run import best_match, grown, judged, measured, processes, spot
 from gpudoctor.analysis.source.built_classes import of_program
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
@@ -39,6 +30,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.text import duration, percent
 
 _TOKENISES = re.compile(
     r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template"

@@ -6,9 +6,10 @@ from gpudoctor.analysis.live.input_pipeline import storage_bound
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import confirmed
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
-from gpudoctor.analysis.run.steady_run import demanded, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 
 class StorageBound(Check):

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
-from gpudoctor.analysis.run.steady_run import demanded, duration, level, percent, site_spans, sites_of
+from gpudoctor.analysis.run.steady_run import demanded, level, site_spans, sites_of
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration, percent
 
 
 class TransferBound(Check):

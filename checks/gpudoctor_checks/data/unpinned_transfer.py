@@ -5,17 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans
-from gpudoctor.analysis.run.steady_run import (
-    Run,
-    dear,
-    duration,
-    judged,
-    level,
-    percent,
-    ran_on_cpu,
-    site_spans,
-    sites_of,
-)
+from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_cpu, site_spans, sites_of
 from gpudoctor.analysis.source.batch_bytes import batch_bytes
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Move, batch_moves
@@ -23,6 +13,7 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, LoopRole, Source
+from gpudoctor.text import duration, percent
 
 
 class UnpinnedTransfer(Check):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import training_loader, waiting
 from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans, training_loaders
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, measured, percent
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.workload import optional
@@ -27,6 +27,7 @@ from gpudoctor.model import (
 from gpudoctor.model.budget import cpus_per_rank
 from gpudoctor.model.job_devices import without_gpus
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
+from gpudoctor.text import duration, percent
 
 
 class WorkersMisfit(Check):

@@ -5,10 +5,10 @@ from statistics import fmean, median
 
 from gpudoctor.analysis.run.aligned_ranks import STEP_ON_DEVICE, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import confirmed
-from gpudoctor.analysis.run.steady_run import Run, demanded, duration, level, percent
+from gpudoctor.analysis.run.steady_run import Run, demanded, level
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.amounts import count
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count, duration, percent
 
 _LATE = 0.5
 """A rank that waits for less than this share of what the others wait for may be the one they wait for."""

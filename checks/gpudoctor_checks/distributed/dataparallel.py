@@ -27,10 +27,10 @@ from gpudoctor.model import (
     TrackRecord,
     Unavailable,
 )
-from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor.model.visible_devices import entries
+from gpudoctor.text import capitalised
 
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
 _SEVERAL = re.compile(r"gpu\w{0,40}\)? > 1$|device_count\(\) > 1$")

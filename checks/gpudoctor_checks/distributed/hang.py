@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis.live.rank_positions import hang
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.rank_positions import Stand, odd_one, standing
-from gpudoctor.analysis.run.steady_run import duration, measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.analysis.run.run_numbers import rank_memory
-from gpudoctor.analysis.run.steady_run import demanded, measured, percent
+from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import size
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent, size
 
 
 class RankMemorySkew(Check):

@@ -8,7 +8,7 @@ from gpudoctor.analysis.live.rank_positions import collectives
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import Owner, by_parallelism
-from gpudoctor.analysis.run.steady_run import judged, level, percent
+from gpudoctor.analysis.run.steady_run import judged, level
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import passes_between, steady
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -29,6 +29,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
+from gpudoctor.text import percent
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})

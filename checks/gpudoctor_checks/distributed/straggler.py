@@ -7,10 +7,11 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.line_costs import by_line, lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, duration, level, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, level, measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration, percent
 
 
 class StragglingRank(Check):

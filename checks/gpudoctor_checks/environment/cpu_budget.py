@@ -27,8 +27,8 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
+from gpudoctor.text import count
 
 
 class CpuBudget(Check):

@@ -19,9 +19,9 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.text import size
 
 _OUTPUTS = ("output", "working folder")
 _CACHES = ("Hugging Face cache", "Hugging Face data sets", "torch extension cache")

@@ -18,8 +18,8 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import count, size
 from gpudoctor.model.budget import ranks_here
+from gpudoctor.text import count, size
 
 
 class HostMemoryTight(Check):

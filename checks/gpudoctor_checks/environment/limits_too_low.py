@@ -15,9 +15,9 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.amounts import count, size
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.host import Host
+from gpudoctor.text import count, size
 
 
 class LimitsTooLow(Check):

@@ -21,9 +21,9 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.amounts import count, size
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.source import Call, Known
+from gpudoctor.text import count, size
 
 _CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")
 

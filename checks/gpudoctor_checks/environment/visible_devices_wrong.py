@@ -20,12 +20,12 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.amounts import count
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.job_devices import VARIABLE, seen_with, without_gpus
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.visible_devices import Visible, entries
+from gpudoctor.text import count
 
 _FLAG = "--gpus"
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import size
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import size
 
 
 class BusError(Check):

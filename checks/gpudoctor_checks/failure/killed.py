@@ -6,8 +6,8 @@ from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import size
 
 
 class Killed(Check):

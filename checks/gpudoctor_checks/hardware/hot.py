@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.gpu_temperatures import Warmth, warmth
 from gpudoctor.analysis.run.sampled_gpus import numbers_here
-from gpudoctor.analysis.run.steady_run import measured, percent, recorded
+from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Absent,
     Check,
@@ -20,6 +20,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import percent
 
 
 class Hot(Check):

@@ -6,9 +6,10 @@ from statistics import mean
 from gpudoctor.analysis.live.gpus import Use, busy_evidence, use
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
-from gpudoctor.analysis.run.steady_run import demanded, measured, percent
+from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 
 class LowUtilization(Check):

@@ -22,6 +22,7 @@ from gpudoctor.model import (
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
+from gpudoctor.text import size
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
 # Helpers of the driver that hold a context by design.
@@ -137,7 +138,7 @@ class Occupied(Check):
         held = [(gpu, memory) for gpu in gpus if (memory := self._unclaimed(gpu))]
         if not held:
             return
-        words = "; ".join(f"{gpu.label}: {_gib(memory)}" for gpu, memory in held)
+        words = "; ".join(f"{gpu.label}: {size(memory)}" for gpu, memory in held)
         subject = name_gpus(gpu for gpu, _ in held)
         yield self.finding(
             f"Memory is in use that no visible process holds ({words}): another container's process,"
@@ -258,12 +259,8 @@ def _bytes(process: GpuProcess) -> int:
 
 def _describe(process: GpuProcess) -> str:
     name = f" ({process.name})" if process.name else ""
-    held = "" if isinstance(process.memory, Absent) else f" holds {_gib(process.memory)}"
+    held = "" if isinstance(process.memory, Absent) else f" holds {size(process.memory)}"
     return f"pid {process.pid}{name}{held}"
-
-
-def _gib(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def _ranks(patient: Patient) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
+from gpudoctor.text import percent
 
 
 class PowerLimited(Check):
@@ -81,6 +82,6 @@ def _words(limited: list[tuple[Gpu, float, float]]) -> str:
     for gpu, limit, default in limited:
         groups.setdefault((limit, default), []).append(gpu)
     return "; ".join(
-        f"{name_gpus(gpus)} {limit:.0f} W of {default:.0f} W ({limit / default:.0%})"
+        f"{name_gpus(gpus)} {limit:.0f} W of {default:.0f} W ({percent(limit / default)})"
         for (limit, default), gpus in groups.items()
     )

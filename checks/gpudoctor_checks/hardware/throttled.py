@@ -6,7 +6,7 @@ from gpudoctor.analysis.live.gpus import held_down
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.run_numbers import reasons
 from gpudoctor.analysis.run.sampled_gpus import Card, cards, numbers_here
-from gpudoctor.analysis.run.steady_run import measured, percent, recorded
+from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,6 +21,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import percent
 
 _IDLE = 0x1
 _REASONS = {

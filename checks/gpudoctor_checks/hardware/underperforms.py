@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from gpudoctor.analysis.run.aligned_ranks import FLOOR
-from gpudoctor.analysis.run.steady_run import demanded, measured, percent
+from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 
 class Underperforms(Check):

@@ -24,9 +24,9 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import capitalised, duration
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
+from gpudoctor.text import capitalised, duration
 
 _SEVERITIES = {
     # what says that the run is long: nothing is saved while it trains, only weights are

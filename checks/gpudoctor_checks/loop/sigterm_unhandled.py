@@ -18,9 +18,9 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
+from gpudoctor.text import duration
 
 _HANDLERS = re.compile(
     r"^(signal\.(?!Signals)\w+|asyncio\..*add_signal_handler|submitit\.\w.*|faulthandler\.register)$"

@@ -12,7 +12,7 @@ from gpudoctor.analysis.memory_forecasts import (
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.model import Check, Code, Finding, Patient, Reads
-from gpudoctor.model.amounts import size
+from gpudoctor.text import size
 
 _MUCH_MORE = 1.5
 """A measured peak this many times the estimated one: the estimate does not describe this job."""

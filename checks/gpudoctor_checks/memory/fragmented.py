@@ -19,9 +19,9 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import capitalised, size
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import capitalised, size
 
 
 class Fragmented(Check):

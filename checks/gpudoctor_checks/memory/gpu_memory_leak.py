@@ -21,9 +21,9 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import size
 
 
 class GpuMemoryLeak(Check):

@@ -33,9 +33,9 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
+from gpudoctor.text import size
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""

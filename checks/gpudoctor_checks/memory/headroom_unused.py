@@ -22,10 +22,10 @@ from gpudoctor.analysis.run.memory_headroom import (
     room_facts,
     used,
 )
-from gpudoctor.analysis.run.steady_run import judged, percent
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import JobMemory
+from gpudoctor.text import percent, size
 
 
 class HeadroomUnused(Check):
@@ -95,8 +95,9 @@ class HeadroomUnused(Check):
             if sure(job) and "batch" in job.places and self._unused(job):
                 greatest, share = job.batches[-1], job.now.peak / job.device_bytes
                 yield self.finding(
-                    f"{describe(job)}: its peak of {size(job.now.peak)} is {share:.0%} of {room_words(job)}; a "
-                    f"micro batch of {greatest.changes['batch']} fits ({size(greatest.peak)}).",
+                    f"{describe(job)}: its peak of {size(job.now.peak)} is {percent(share)} of "
+                    f"{room_words(job)}; "
+                    f"a micro batch of {greatest.changes['batch']} fits ({size(greatest.peak)}).",
                     evidence=evidence(job, "batch", "seq", "accumulate"),
                     confidence=confidence(job),
                     subject=job.title,

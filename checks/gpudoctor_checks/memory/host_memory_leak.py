@@ -30,9 +30,9 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import size
 
 _UNNAMED, _MUCH = 200, 0.1
 """Steps, and share of the memory that there is, below which growth that nothing of Python's explains is a note:

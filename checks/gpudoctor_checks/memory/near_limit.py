@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from gpudoctor.analysis.live.device_memory import near_limit
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
-from gpudoctor.analysis.run.steady_run import demanded, level, measured, percent
+from gpudoctor.analysis.run.steady_run import demanded, level, measured
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Resource, Severity, Threshold
-from gpudoctor.model.amounts import size
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent, size
 
 
 class NearLimit(Check):

@@ -22,8 +22,8 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.amounts import count, size
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.text import count, size
 
 
 class OutOfMemory(Check):

@@ -6,11 +6,11 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import names, numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
-from gpudoctor.analysis.run.steady_run import demanded, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.analysis.run.untrained_models import swapped
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import joined
 from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.text import joined, percent
 
 
 class DeadParameters(Check):

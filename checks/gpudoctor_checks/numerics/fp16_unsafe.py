@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
 from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent
+from gpudoctor.analysis.run.steady_run import Run, judged, measured
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
 from gpudoctor.analysis.source.model_families import family
@@ -35,6 +35,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
+from gpudoctor.text import percent
 
 HALF = frozenset({"float16", "half", "fp16"})
 OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler", "temperaturescaler")

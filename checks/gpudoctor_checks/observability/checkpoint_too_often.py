@@ -7,15 +7,7 @@ from gpudoctor.analysis.live.overheads import checkpoint
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import Owner
-from gpudoctor.analysis.run.steady_run import (
-    Run,
-    duration,
-    judged_by_share,
-    level,
-    measured,
-    percent,
-    period,
-)
+from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, measured, period
 from gpudoctor.analysis.run.trainer_engines import engine_facts
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
 from gpudoctor.analysis.source.control_flow import bound
@@ -32,6 +24,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.text import duration, percent
 
 _SAVES = frozenset(
     {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.facility_windows import coverage
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
 from gpudoctor.analysis.source.control_flow import (
     bound,
     passes_between,
@@ -31,6 +31,7 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
+from gpudoctor.text import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

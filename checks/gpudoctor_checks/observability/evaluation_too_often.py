@@ -12,17 +12,7 @@ from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspic
 from gpudoctor.analysis.run.line_ownership import Owner
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import (
-    Run,
-    duration,
-    hot_lines,
-    judged_by_share,
-    level,
-    measured,
-    percent,
-    period,
-    spot,
-)
+from gpudoctor.analysis.run.steady_run import Run, hot_lines, judged_by_share, level, measured, period, spot
 from gpudoctor.analysis.run.trainer_engines import engine_facts
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
@@ -43,6 +33,7 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.text import duration, percent
 
 _NAMES = re.compile(
     r"_?(?:run_|do_)?(?:evaluate|evaluation|validate|validation)(?:_model|_epoch|_loop|_step)?$"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import Owner, flushes
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent
+from gpudoctor.analysis.run.steady_run import Run, judged, level
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
+from gpudoctor.text import duration, percent
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspic
 from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import Owner, flushes, opens_files
 from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
 from gpudoctor.analysis.run.trainer_engines import engine_facts
 from gpudoctor.analysis.source.call_frequency import brief, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
@@ -30,6 +30,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
+from gpudoctor.text import duration, percent
 
 TRACKERS = {
     "wandb": {"log"},

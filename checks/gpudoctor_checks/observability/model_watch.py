@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import Owner, watches
 from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
@@ -26,6 +26,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
+from gpudoctor.text import duration, percent
 
 _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"}

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.facility_windows import Coverage, coverage
 from gpudoctor.analysis.run.instrumentation import instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import Owner
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
 from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
 from gpudoctor.analysis.source.profilers import (
     LIGHTNING,
@@ -42,6 +42,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
+from gpudoctor.text import percent
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""

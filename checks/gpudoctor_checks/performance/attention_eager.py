@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, percent, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
 from gpudoctor.analysis.source.networks import network
@@ -26,6 +26,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
+from gpudoctor.text import percent
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""

@@ -20,9 +20,9 @@ from gpudoctor.analysis.run.memory_headroom import (
     room_evidence,
     room_facts,
 )
-from gpudoctor.analysis.run.steady_run import judged, percent
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import size
+from gpudoctor.text import percent, size
 
 
 class BatchTooSmall(Check):

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import confirmed
 from gpudoctor.analysis.run.job_facts import model_place, replayed
-from gpudoctor.analysis.run.steady_run import demanded, level, percent, spot
+from gpudoctor.analysis.run.steady_run import demanded, level, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 _LAUNCHING = ("forward", "backward", "optimizer")
 """Phases in which the host does nothing but launch."""

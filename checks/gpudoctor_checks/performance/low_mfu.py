@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.device_peaks import peak_of_ranks
 from gpudoctor.analysis.run.run_numbers import run_numbers
-from gpudoctor.analysis.run.steady_run import demanded, measured, percent
+from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 
 class LowMfu(Check):

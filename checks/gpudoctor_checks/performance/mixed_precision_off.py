@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.job_facts import (
     on_cuda,
     on_gpu,
 )
-from gpudoctor.analysis.run.steady_run import judged, measured, percent, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
@@ -34,6 +34,7 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
+from gpudoctor.text import percent
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
 _LARGE_MODELS = frozenset(

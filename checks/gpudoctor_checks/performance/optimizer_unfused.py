@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import judged, percent, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
 from gpudoctor.analysis.source.parallelism import plain
@@ -18,6 +18,7 @@ from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Se
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
+from gpudoctor.text import percent
 
 _MULTI = frozenset(
     {"Adam", "AdamW", "SGD", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta", "RMSprop", "Rprop", "ASGD"}

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, duration, measured, percent, spot
+from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration, percent
 
 
 class Recompiling(Check):

@@ -7,9 +7,10 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.rollouts import plays
-from gpudoctor.analysis.run.steady_run import demanded, duration, level, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, level, measured, spot
 from gpudoctor.analysis.run.step_time_drift import Drift, drift, growing_lines
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.text import duration
 
 _EPISODES = ", where experience is gathered: episodes that get longer are no fault"
 

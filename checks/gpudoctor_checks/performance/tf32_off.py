@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.job_facts import (
     on_gpu,
     torch_fact,
 )
-from gpudoctor.analysis.run.steady_run import judged, measured, percent, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
@@ -31,6 +31,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
+from gpudoctor.text import percent
 
 
 class Tf32Off(Check):

@@ -12,21 +12,11 @@ from gpudoctor.analysis.run.line_ownership import Owner, lines_of, owned, share_
 from gpudoctor.analysis.run.non_tensor_time import foreign
 from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import (
-    Run,
-    dear,
-    demanded,
-    duration,
-    level,
-    measured,
-    percent,
-    sites_of,
-    spot,
-)
+from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import engine_facts, started_at
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.amounts import joined
+from gpudoctor.text import duration, joined, percent
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
 """Kinds of time that have remedies of their own."""

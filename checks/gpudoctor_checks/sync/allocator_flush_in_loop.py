@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import Owner, collects
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
+from gpudoctor.text import duration, percent
 
 _FLUSHES = frozenset(
     {

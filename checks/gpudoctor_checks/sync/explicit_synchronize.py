@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, level, percent, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import measures, often, step_period
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.text import percent
 
 _DEVICE = frozenset(
     {

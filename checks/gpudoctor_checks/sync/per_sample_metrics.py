@@ -9,7 +9,7 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import Owner
 from gpudoctor.analysis.run.recorded_statements import loop_heads
-from gpudoctor.analysis.run.steady_run import Run, duration, judged, level, percent, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
@@ -27,6 +27,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.text import duration, percent
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.stack_shares import job_gpus, percent
-from gpudoctor.model.amounts import size
+from gpudoctor.analysis.live.stack_shares import job_gpus
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Resource
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent, size
 
 
 def near_limit(check: Check, window: ProcessWindow) -> Iterator[Finding]:

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, percent, watched
+from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 CAUSES = {
     "data_wait": "waiting for data", "sync": "reading values", "logging": "logging", "checkpoint": "saving",

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import duration, job_gpus
+from gpudoctor.analysis.live.stack_shares import job_gpus
 from gpudoctor.analysis.run.trends import Trend, trend
-from gpudoctor.model.amounts import forecast
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Resource, Whose
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import ProcessWindow, Rank, Series
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration, forecast, size
 
 WARM_UP = 0.25
 """Part of a watch whose growth is set aside: caches, lazily loaded libraries, the allocator's pool."""
@@ -21,7 +21,6 @@ LEAST_POINTS = 50
 SURE = 1e-3
 """Two-sided probability that so clear an order is chance."""
 _RISING = 0.6
-_MIB, _GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ def _finding(
     who = _of(found.rank)
     full = f", and is full in {forecast(left)}" if left < 1e8 else ""
     return check.finding(
-        f"{words}{who} grows by {_size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
+        f"{words}{who} grows by {size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
         f"p={found.trend.p:.1g}){full}.",
         evidence=(
             Measurement(
@@ -152,7 +151,3 @@ def _finding(
         scarce=frozenset({scarce}),
         facts=(("kind", "workers" if found.rank.workers else "objects"), ("what", "")),
     )
-
-
-def _size(count: float) -> str:
-    return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count / _MIB:.1f} MiB"

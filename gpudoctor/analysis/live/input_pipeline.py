@@ -9,11 +9,9 @@ from gpudoctor.analysis.live.stack_shares import (
     by_hand,
     confirmed,
     device_busy,
-    duration,
     hidden,
     job_gpus,
     level,
-    percent,
     spans,
     taken,
     where,
@@ -23,6 +21,7 @@ from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import Place, ProcessWindow, Rank, Worker
+from gpudoctor.text import duration, percent
 
 INLINE = frozenset({"loader-inline", "loader-collate", "loader-pin"})
 """Kinds of stacks in which the training process makes the batch itself."""

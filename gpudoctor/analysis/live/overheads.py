@@ -10,15 +10,14 @@ from gpudoctor.analysis.live.stack_shares import (
     enough,
     hidden,
     level,
-    percent,
     taken,
     where,
 )
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Finding, Whose
 from gpudoctor.model.signs.process import Place, ProcessWindow
+from gpudoctor.text import duration, percent
 
 READS = frozenset({"read", "print-tensor"})
 _PROFILERS = frozenset({"profile", "flops"})

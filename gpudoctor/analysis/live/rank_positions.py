@@ -10,10 +10,8 @@ from gpudoctor.analysis.live.stack_shares import (
     by_hand,
     confirmed,
     device_busy,
-    duration,
     job_gpus,
     level,
-    percent,
     spans,
     taken,
     where,
@@ -24,6 +22,7 @@ from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.severity import Confidence
 from gpudoctor.model.signs.process import NAN, ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration, percent
 
 WAITS = ("collective", "sync")
 """Where a rank stands that waits for others: NCCL's calls return at once, and the wait surfaces at a sync."""

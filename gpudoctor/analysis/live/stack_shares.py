@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.steady_run import grown
-from gpudoctor.model.amounts import duration as duration
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
@@ -13,6 +12,7 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+from gpudoctor.text import percent
 
 ENOUGH = 30
 """Stack samples below which no share is judged (with fewer, a few looks would decide)."""
@@ -206,12 +206,6 @@ def share_seen(window: ProcessWindow, name: str, found: Taken) -> Measurement:
 def by_hand(window: ProcessWindow) -> str:
     """What shows one stack sample."""
     return f"py-spy dump --nonblocking --pid {window.ranks[0].pid}"
-
-
-def percent(share: float) -> str:
-    """`23 %`, `0.4 %` below one percent."""
-    value = 100 * share
-    return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
 
 
 def _suspicions(suspect: Suspect) -> list[Finding]:

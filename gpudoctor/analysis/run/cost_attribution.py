@@ -5,17 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import Owner, lines_of, share_of
-from gpudoctor.analysis.run.steady_run import (
-    Run,
-    best_match,
-    dear,
-    grown,
-    measured,
-    percent,
-    site_spans,
-    sites_of,
-    spot,
-)
+from gpudoctor.analysis.run.steady_run import Run, best_match, dear, grown, measured, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, SourceSpan
@@ -23,6 +13,7 @@ from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from gpudoctor.analysis.run.line_costs import Place
 from gpudoctor.analysis.run.run_numbers import started
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.analysis.run.trends import Trend, trend
-from gpudoctor.model.amounts import forecast, size
 from gpudoctor.model.signs.recording import Process, Recording
+from gpudoctor.text import forecast, size
 
 LEAST_STEPS = 50
 """Steps before growth is judged: allocators, caches and lazily loaded libraries fill up in the first ones."""

@@ -18,7 +18,6 @@ from gpudoctor.analysis.run.line_costs import (
 )
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
-from gpudoctor.model.amounts import duration as duration
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
@@ -341,12 +340,6 @@ def level(share: float, noted: float, warned: float) -> Severity | None:
     if share >= warned:
         return Severity.WARNING
     return Severity.NOTE if share >= noted else None
-
-
-def percent(share: float) -> str:
-    """A share in words: `23 %`, `0.4 %` below one percent."""
-    value = 100 * share
-    return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
 
 
 def period(steps: float) -> str:

@@ -2,9 +2,9 @@
 
 import re
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.signs.job import Job
+from gpudoctor.text import duration
 
 _LIMIT = re.compile(r"--time[= ]|#SBATCH\s+-t\s|walltime|activeDeadlineSeconds|^\s*#\w+\s+-t\s")
 _PREEMPTED = re.compile(r"requeue|preempt|spot|scavenge|low_?prio|backfill", re.IGNORECASE)

@@ -5,6 +5,7 @@ from gpudoctor.estimate.analytic.layout import Layout, lay_out
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.text import percent
 
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
 
@@ -49,7 +50,7 @@ def cache_line(layout: Layout) -> Line:
         formula=f"{text} x {n} layers x {tokens:,.0f} tokens x {job.concurrency} sequences",
         source="keys and values of every layer"
         + (
-            f"; a window of {shape.window:,} caps {shape.window_share:.0%} of the layers"
+            f"; a window of {shape.window:,} caps {percent(shape.window_share)} of the layers"
             if shape.window
             else ""
         ),

@@ -18,8 +18,8 @@ from gpudoctor.estimate.measure.machine import free_host_bytes, has_cuda
 from gpudoctor.estimate.measure.result import Ending, Machine, Measurement, Step
 from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.child_process import child_code
+from gpudoctor.text import duration
 
 STEPS = 3
 """The first step has no optimizer state before it; the second shows the steady state; the third confirms it."""

@@ -14,8 +14,8 @@ from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.place import Place
 from gpudoctor.estimate.synthetic.refusals import refuse
+from gpudoctor.text import size
 
-_GIB = 1 << 30
 _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"method": "lora"}, "--method lora"), ({"method": "qlora"}, "--method qlora"),
     ({"checkpointing": "layer"}, "--checkpointing"), ({"batch": 1}, "--batch 1"), ({"seq": 512}, "--seq 512"),
@@ -40,14 +40,14 @@ def check_room(found: Estimate, place: Place) -> None:
     shape, job = found.shape, found.job
     need, where = _needed(found, place), f"at {found.peak.title}"
     if place.kind == "cuda":
-        said = f"{place.name} has {_size(place.bytes)}, {_size(place.free)} of it free"
+        said = f"{place.name} has {size(place.bytes)}, {size(place.free)} of it free"
     else:
-        said = f"{_size(place.free)} of this machine's {_size(place.bytes)} are free"
+        said = f"{size(place.free)} of this machine's {size(place.bytes)} are free"
     several = f" on each of {job.world} GPUs" if job.world > 1 and place.kind == "cuda" else ""
     hints = list(_hints(found, place))
     fits = f" What fits: {' or '.join(hints)}." if hints else ""
     raise NoRoomError(
-        f"{shape.name} with --method {job.method} does not fit: it needs {_size(need)}{several} {where}, and "
+        f"{shape.name} with --method {job.method} does not fit: it needs {size(need)}{several} {where}, and "
         f"{said}.{fits} Other cards: gpudoctor estimate --model {shape.name} --method {job.method} --gpu H100"
     )
 
@@ -74,7 +74,7 @@ def _hints(found: Estimate, place: Place) -> Iterator[str]:
             continue
         tried = _tried(found.shape, replace(job, **changes), place)
         if tried is not None:
-            yield f"{words} ({_size(_needed(tried, place))})"
+            yield f"{words} ({size(_needed(tried, place))})"
             break
     sizes = sorted(((preset(name).parameters, word, name) for word, name in SIZES.items()), reverse=True)
     for changes, words in _SMALLER:
@@ -82,7 +82,7 @@ def _hints(found: Estimate, place: Place) -> Iterator[str]:
             smaller = count < found.shape.parameters.total
             tried = _tried(preset(name).shape, replace(job, **changes), place) if smaller else None
             if tried is not None:
-                yield f"--model {word}{words} ({name}, {_size(_needed(tried, place))})"
+                yield f"--model {word}{words} ({name}, {size(_needed(tried, place))})"
                 return
 
 
@@ -94,7 +94,3 @@ def _tried(shape: ModelShape, job: TrainingJob, place: Place) -> Estimate | None
     except UsageError:
         return None
     return found if _fits(found, place) else None
-
-
-def _size(count: int) -> str:
-    return f"{count / _GIB:.1f} GiB"

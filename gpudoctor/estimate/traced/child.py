@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.child_process import child_code
+from gpudoctor.text import duration
 
 SECONDS = 120.0
 """How long a trace of a model may take."""

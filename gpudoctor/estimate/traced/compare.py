@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.estimate.result import Estimate, Instant, Line
 from gpudoctor.estimate.traced.result import Traced
+from gpudoctor.text import percent
 
 APART = 0.05
 """Share of the traced bytes beyond which a difference is worth a note (issue of the estimate, point 3)."""
@@ -80,13 +81,14 @@ class TraceComparison:
         if self.traced is None or share is None or abs(share) <= APART:
             return ()
         apart = [
-            f"{each.title} {each.share:+.0%}" for each in self.instants
+            f"{each.title} {'+' * (each.share > 0)}{percent(each.share)}" for each in self.instants
             if each.share is not None and abs(each.share) > APART
         ]  # fmt: skip
         return (
-            f"{self.method}: the formulas are {abs(share):.0%} {'above' if share > 0 else 'below'} the trace; "
+            f"{self.method}: the formulas are {percent(abs(share))} "
+            f"{'above' if share > 0 else 'below'} the trace; "
             f"at {self.traced.peak.title} they differ in {_joined(lines_apart(self))}; instants beyond "
-            f"{APART:.0%}: {_joined(apart) or 'none but the peak'}",
+            f"{percent(APART)}: {_joined(apart) or 'none but the peak'}",
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model.run import Series
 from gpudoctor.report.html.scales import extent, formatter, ticks, time_ticks
-from gpudoctor.report.units import seconds_text
+from gpudoctor.text import duration
 
 WIDTH, HEIGHT = 760, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 130, 12, 26
@@ -124,9 +124,7 @@ def _axes(frame: _Frame, marks: Sequence[float], write: object, *, grid: bool = 
     for t in time_ticks(frame.t[1] - frame.t[0]):
         x = frame.x_of(frame.t[0] + t)
         parts.append(f'<path class="tick" d="M{x:.1f},{HEIGHT - _BOTTOM}v4"/>')
-        parts.append(
-            f'<text class="axis mid" x="{x:.1f}" y="{HEIGHT - 8}">{html.escape(seconds_text(t))}</text>'
-        )
+        parts.append(f'<text class="axis mid" x="{x:.1f}" y="{HEIGHT - 8}">{html.escape(duration(t))}</text>')
     return parts
 
 
@@ -157,7 +155,7 @@ def _hover(frame: _Frame, curve: Curve, points: Sequence[tuple[float, float] | N
         point = points[place]
         assert point is not None
         at, value = curve.series.t[place] - frame.t[0], curve.series.values[place]
-        text = html.escape(f"{curve.label}: {write(value)} at {seconds_text(at)}")
+        text = html.escape(f"{curve.label}: {write(value)} at {duration(at)}")
         parts.append(
             f'<circle class="dot" cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="5"><title>{text}</title></circle>'
         )

@@ -17,9 +17,9 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
-    plural,
     remedy_facts,
 )
+from gpudoctor.text import count
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Nothing is fetched and nothing is executed, whatever a text in the report may hold."""
@@ -108,7 +108,7 @@ def _evidence(item: Ranked) -> Iterator[str]:
 def _examination(report: Report) -> Iterator[str]:
     """What passed, what was skipped and why, what crashed."""
     summary = report.summary
-    parts = [f"{plural(summary.passed, 'check')} passed", f"{summary.skipped:,} skipped"]
+    parts = [f"{count(summary.passed, 'check')} passed", f"{summary.skipped:,} skipped"]
     parts += [f"{summary.crashed:,} crashed"] if summary.crashed else []
     parts += [f"{summary.silenced:,} silenced"] if summary.silenced else []
     yield f"<h2>The examination</h2><p>{_text(', '.join(parts))}.</p>"
@@ -121,7 +121,7 @@ def _examination(report: Report) -> Iterator[str]:
             case Passed():
                 words = ("passed", "")
             case Found():
-                words = ("found", plural(len(outcome.findings), "finding"))
+                words = ("found", count(len(outcome.findings), "finding"))
             case Skipped():
                 words = ("not selected" if outcome.deselected else "skipped", outcome.reason)
             case Crashed():

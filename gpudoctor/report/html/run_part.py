@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.model.run import RunSummary, Series
 from gpudoctor.report.html.charts import Curve, band_chart, line_chart
 from gpudoctor.report.run_words import phase_rows, rate_text
-from gpudoctor.report.units import bytes_text, number_text, seconds_text, share_text
+from gpudoctor.text import duration, number, percent, size
 
 PHASES = (
     "forward", "backward", "optimizer", "data_wait", "transfer", "sync", "logging", "checkpoint", "evaluation",
@@ -38,7 +38,7 @@ def run_part(run: RunSummary) -> Iterator[str]:
         for line in run.lines[:_LINES]:
             place = html.escape(f"{line.path}:{line.line}")
             yield (
-                f'<tr><td class="number">{share_text(line.share)}</td><td class="mono">{place}</td>'
+                f'<tr><td class="number">{percent(line.share)}</td><td class="mono">{place}</td>'
                 f'<td class="mono">{html.escape(line.function)}</td></tr>'
             )
         yield "</table>"
@@ -51,7 +51,7 @@ def _phase_table(run: RunSummary) -> str:
         width = max(0.2, min(100.0, share * 100))
         rows.append(
             f'<tr><td>{html.escape(name)}</td><td class="track"><div class="bar {colour}" '
-            f'style="width:{width:.1f}%"></div></td><td class="number">{share_text(share)}</td>'
+            f'style="width:{width:.1f}%"></div></td><td class="number">{percent(share)}</td>'
             f'<td class="number">{html.escape(each)}</td></tr>'
         )
     return f"<table>{''.join(rows)}</table>"
@@ -122,29 +122,29 @@ def _numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
         yield "command", " ".join(run.command)
     if run.seconds is not None:
         code = f", exit code {run.exit_code}" if run.exit_code is not None else ""
-        yield "whole command", f"{seconds_text(run.seconds)}{code}"
+        yield "whole command", f"{duration(run.seconds)}{code}"
     if step is not None:
         yield (
             "step",
-            f"mean {seconds_text(step.mean)}, median {seconds_text(step.median)}, "
-            f"p10 {seconds_text(step.p10)}, p90 {seconds_text(step.p90)}, "
-            f"{seconds_text(step.min)} to {seconds_text(step.max)}, deviation {seconds_text(step.std)}",
+            f"mean {duration(step.mean)}, median {duration(step.median)}, "
+            f"p10 {duration(step.p10)}, p90 {duration(step.p90)}, "
+            f"{duration(step.min)} to {duration(step.max)}, deviation {duration(step.std)}",
         )
     for name, spread in run.throughput.spreads.items():
         text = f"{rate_text(spread.mean)} on average, {rate_text(spread.min)} to {rate_text(spread.max)}"
         yield name.replace("_per_second", "/s"), f"{text}, deviation {rate_text(spread.std)}"
     if run.throughput.mfu is not None:
-        yield "MFU", f"{share_text(run.throughput.mfu)} of the dense bf16 peak"
+        yield "MFU", f"{percent(run.throughput.mfu)} of the dense bf16 peak"
     for value, label in (
         (memory.allocated, "GPU memory allocated"), (memory.reserved, "GPU memory reserved"),
         (memory.tree_rss, "memory of the command"), (memory.machine, "memory of the machine"),
     ):  # fmt: skip
         if value is not None:
-            yield label, f"{bytes_text(value)} at most"
+            yield label, f"{size(value)} at most"
     for index, gpu in enumerate(run.gpus):
         told = [gpu.name]
-        told += [f"{share_text(gpu.utilization)} utilised"] if gpu.utilization is not None else []
-        told += [f"{share_text(gpu.sm_active)} of SMs busy"] if gpu.sm_active is not None else []
-        told += [f"{number_text(round(gpu.power))} W"] if gpu.power is not None else []
-        told += [f"{number_text(round(gpu.temperature))} °C at most"] if gpu.temperature is not None else []
+        told += [f"{percent(gpu.utilization)} utilised"] if gpu.utilization is not None else []
+        told += [f"{percent(gpu.sm_active)} of SMs busy"] if gpu.sm_active is not None else []
+        told += [f"{number(round(gpu.power))} W"] if gpu.power is not None else []
+        told += [f"{number(round(gpu.temperature))} °C at most"] if gpu.temperature is not None else []
         yield f"GPU {index}", ", ".join(told)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from gpudoctor.report.units import bytes_text, number_text, seconds_text, share_text
+from gpudoctor.text import duration, number, percent, size
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _BINARY = 1024.0
@@ -54,15 +54,15 @@ def time_ticks(high: float, count: int = 6) -> list[float]:
 def formatter(unit: str) -> Callable[[float], str]:
     """How values of a unit are written at an axis."""
     if unit == "s":
-        return seconds_text
+        return duration
     if unit == "B":
-        return bytes_text
+        return size
     if unit == "B/s":
-        return lambda value: f"{bytes_text(value)}/s"
+        return lambda value: f"{size(value)}/s"
     if unit == "1":
-        return share_text
+        return percent
     if unit in ("W", "Cel"):
-        return lambda value: f"{number_text(round(value, 1))} {'°C' if unit == 'Cel' else unit}"
+        return lambda value: f"{number(round(value, 1))} {'°C' if unit == 'Cel' else unit}"
     return lambda value: f"{value:.4g}"
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from gpudoctor.engine.manual import Page
 from gpudoctor.model import Maturity, Reads
 from gpudoctor.report.pages import Override
-from gpudoctor.report.units import plural
+from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import Canvas
 
 _LETTERS = {
@@ -29,7 +29,7 @@ def render_listing(pages: Sequence[Page], *, width: int) -> str:
             canvas.paragraph_raw(_row(page, codes, longest), indent=2)
         canvas.blank()
     canvas.paragraph(
-        f"{plural(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
+        f"{count(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
         "w live process. Why and what to do: gpudoctor explain CODE"
     )
     return canvas.text()
@@ -47,7 +47,7 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
                 canvas.paragraph_raw(f"{item.name:<{longest}}  {safe:<6}  {item.what}", 2, longest + 10)
         canvas.blank()
     canvas.paragraph(
-        f"{plural(len(overrides), 'override')}. Unsafe: may change results, tried with --unsafe only. "
+        f"{count(len(overrides), 'override')}. Unsafe: may change results, tried with --unsafe only. "
         "* is any name. One by hand: gpudoctor verify --vary NAME=V1,V2 -- COMMAND"
     )
     return canvas.text()

@@ -2,7 +2,7 @@
 
 from gpudoctor.model import Crashed, Ranked, Report, Severity
 from gpudoctor.report.strings import presentable
-from gpudoctor.report.units import plural
+from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import Canvas
 
 
@@ -38,4 +38,4 @@ def _line(item: Ranked) -> str:
 
 def _passes(report: Report) -> str:
     """How many checks passed, where the verdict does not say it."""
-    return "" if "passed" in report.summary.verdict else f" {plural(report.summary.passed, 'check')} passed."
+    return "" if "passed" in report.summary.verdict else f" {count(report.summary.passed, 'check')} passed."

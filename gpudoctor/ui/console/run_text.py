@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model.run import RunSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import phase_rows, rate_text
-from gpudoctor.report.units import bytes_text, number_text, seconds_text, share_text
+from gpudoctor.text import duration, number, percent, size
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.watch.marks import bar
 
@@ -19,11 +19,11 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
     for place, (name, share, each) in enumerate(phase_rows(run)):
         if place == 0:
             canvas.blank()
-        canvas.literal_raw(f"{name:<{_LABEL}} {bar(share, width)} {share_text(share):>6}  {each:>9}", indent=2)
+        canvas.literal_raw(f"{name:<{_LABEL}} {bar(share, width)} {percent(share):>6}  {each:>9}", indent=2)
     if run.device_idle is not None and run.phases:
         busy = 1 - run.device_idle
         canvas.literal_raw(
-            f"{'device busy':<{_LABEL}} {bar(busy, width)} {share_text(busy):>6}   at least", indent=2
+            f"{'device busy':<{_LABEL}} {bar(busy, width)} {percent(busy):>6}   at least", indent=2
         )
 
 
@@ -34,11 +34,11 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
     rows += _memory_rows(run)
     for index, gpu in enumerate(run.gpus):
         told = [
-            f"{share_text(gpu.utilization)} of the time busy" if gpu.utilization is not None else "",
-            f"{share_text(gpu.sm_active)} of the SMs" if gpu.sm_active is not None else "",
-            bytes_text(gpu.memory) if gpu.memory is not None else "",
-            f"{number_text(round(gpu.power))} W" if gpu.power is not None else "",
-            f"{number_text(round(gpu.temperature))} °C" if gpu.temperature is not None else "",
+            f"{percent(gpu.utilization)} of the time busy" if gpu.utilization is not None else "",
+            f"{percent(gpu.sm_active)} of the SMs" if gpu.sm_active is not None else "",
+            size(gpu.memory) if gpu.memory is not None else "",
+            f"{number(round(gpu.power))} W" if gpu.power is not None else "",
+            f"{number(round(gpu.temperature))} °C" if gpu.temperature is not None else "",
         ]
         rows.append((f"GPU {index}", ", ".join(filter(None, told))))
     canvas.columns(rows, indent=2)
@@ -46,10 +46,7 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
         canvas.blank()
         canvas.paragraph("Your lines with most of the training thread's time:", indent=2)
         canvas.columns(
-            [
-                (share_text(line.share), f"{line.path}:{line.line}", line.function)
-                for line in run.lines[:_LINES]
-            ],
+            [(percent(line.share), f"{line.path}:{line.line}", line.function) for line in run.lines[:_LINES]],
             indent=2,
         )
 
@@ -66,8 +63,8 @@ def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     if step is not None:
         yield (
             "step",
-            f"median {seconds_text(step.median)}, 10 % below {seconds_text(step.p10)}, 10 % above "
-            f"{seconds_text(step.p90)}, longest {seconds_text(step.max)}, deviation {seconds_text(step.std)}",
+            f"median {duration(step.median)}, 10 % below {duration(step.p10)}, 10 % above "
+            f"{duration(step.p90)}, longest {duration(step.max)}, deviation {duration(step.std)}",
         )
     for name, spread in run.throughput.spreads.items():
         unit = name.replace("_per_second", "/s")
@@ -79,16 +76,16 @@ def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     if run.start_seconds is not None:
         yield (
             "start",
-            f"{seconds_text(run.start_seconds)} to the end of the first step, then "
-            f"{seconds_text(run.warm_up_seconds)} of warm-up",
+            f"{duration(run.start_seconds)} to the end of the first step, then "
+            f"{duration(run.warm_up_seconds)} of warm-up",
         )
 
 
 def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     memory = run.memory
     if memory.allocated is not None:
-        reserved = f", {bytes_text(memory.reserved)} reserved" if memory.reserved is not None else ""
-        total = f" of {bytes_text(memory.device)}" if memory.device is not None else ""
-        yield "GPU memory", f"{bytes_text(memory.allocated)} allocated at most{reserved}{total}"
+        reserved = f", {size(memory.reserved)} reserved" if memory.reserved is not None else ""
+        total = f" of {size(memory.device)}" if memory.device is not None else ""
+        yield "GPU memory", f"{size(memory.allocated)} allocated at most{reserved}{total}"
     if memory.tree_rss is not None:
-        yield "memory", f"{bytes_text(memory.tree_rss)} at most in all processes of the command"
+        yield "memory", f"{size(memory.tree_rss)} at most in all processes of the command"

@@ -32,9 +32,9 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
-    plural,
     remedy_facts,
 )
+from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import STYLES, Canvas
 from gpudoctor.ui.console.run_text import phase_bars, run_details, where_recorded
 from gpudoctor.ui.console.synthetic_text import synthetic_ending, synthetic_part
@@ -123,7 +123,7 @@ def _first_evidence(canvas: Canvas, finding: Finding) -> None:
     for item in places[:_PLACES]:
         canvas.clipped(_place_line(item), indent=_INDENT)
     if len(places) > _PLACES:
-        canvas.paragraph(f"and {plural(len(places) - _PLACES, 'more place')}", indent=_INDENT)
+        canvas.paragraph(f"and {count(len(places) - _PLACES, 'more place')}", indent=_INDENT)
     if not places:
         command = next(filter(None, map(evidence_command, finding.evidence)), None)
         if command:
@@ -176,7 +176,7 @@ def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
 def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     """What passed, what was skipped and why, what crashed; nothing is left out without a word."""
     summary = report.summary
-    parts = [f"{plural(summary.passed, 'check')} passed"]
+    parts = [f"{count(summary.passed, 'check')} passed"]
     if summary.skipped and report.run is not None and report.run.healthy and not verbose:
         parts.append(f"{summary.skipped:,} skipped")  # a healthy run has three lines
     elif summary.skipped:
@@ -205,13 +205,13 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     for remark in shown:
         canvas.paragraph(f"remark: {remark}", hang=2)
     if len(shown) < len(report.remarks):
-        canvas.paragraph(f"and {plural(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
+        canvas.paragraph(f"and {count(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
 
 
 def _reasons(reasons: Sequence[str]) -> str:
     listed = most_frequent(reasons)
     more = len(listed) - _REASONS
-    return "; ".join(listed[:_REASONS]) + (f"; and {plural(more, 'more reason')}" if more > 0 else "")
+    return "; ".join(listed[:_REASONS]) + (f"; and {count(more, 'more reason')}" if more > 0 else "")
 
 
 def _all_outcomes(canvas: Canvas, report: Report) -> None:
@@ -229,9 +229,9 @@ def _all_outcomes(canvas: Canvas, report: Report) -> None:
 def _outcome_words(outcome: Outcome) -> tuple[str, str]:
     match outcome:
         case Passed():
-            return "passed", f"{plural(outcome.silenced, 'finding')} silenced" if outcome.silenced else ""
+            return "passed", f"{count(outcome.silenced, 'finding')} silenced" if outcome.silenced else ""
         case Found():
-            return "found", plural(len(outcome.findings), "finding")
+            return "found", count(len(outcome.findings), "finding")
         case Skipped():
             return "not selected" if outcome.deselected else "skipped", outcome.reason
         case Crashed():

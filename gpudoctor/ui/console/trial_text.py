@@ -7,7 +7,7 @@ from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
 from gpudoctor.model.replay import Replay
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
-from gpudoctor.report.units import bytes_text, interval_text, plural, seconds_text
+from gpudoctor.text import count, duration, interval, size
 from gpudoctor.ui.console.canvas import Canvas
 
 _KEPT_OUT = 4
@@ -32,7 +32,7 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     _table(canvas, rows)
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
-        named = plural(dull, "more change" if rows else "change")
+        named = count(dull, "more change" if rows else "change")
         canvas.paragraph(f"{named} not tried: --verbose", indent=2)
 
 
@@ -48,7 +48,7 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
     """The patch, how to apply it, and that nothing else was changed."""
     if trial.patch_path:
         changed = sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in trial.patch.splitlines())
-        canvas.literal(f"patch: {one_line(trial.patch_path)} ({plural(changed, 'line')})")
+        canvas.literal(f"patch: {one_line(trial.patch_path)} ({count(changed, 'line')})")
     if trial.kept:
         canvas.paragraph(f"changed by --keep: {', '.join(map(one_line, trial.kept))}", hang=2)
     elif trial.patch:
@@ -75,22 +75,20 @@ def _kept_as_it_was(trial: TrialSummary) -> str:
 
 
 def _baseline(trial: TrialSummary) -> str:
-    spent = f"{seconds_text(float(round(trial.seconds)))} of {seconds_text(float(round(trial.budget)))}"
+    spent = f"{duration(float(round(trial.seconds)))} of {duration(float(round(trial.budget)))}"
     if trial.step_seconds is None:
         if trial.steps and trial.seconds >= trial.budget:
             return f"baseline  not timed: the time was up before a pair was run ({spent}); --budget gives more"
         return f"baseline  not timed: there was nothing to compare it with ({spent})"
-    window = (
-        f"{plural(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
-    )
-    return f"baseline  {seconds_text(trial.step_seconds)} a step ({window}; {spent})"
+    window = f"{count(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
+    return f"baseline  {duration(trial.step_seconds)} a step ({window}; {spent})"
 
 
 def _leak(canvas: Canvas, leak: LeakSearch) -> None:
     """The search, a line a try."""
-    spent = seconds_text(float(round(leak.seconds)))
-    tried = f"{plural(len(leak.tries), 'run')} of {leak.steps:,} steps"
-    canvas.paragraph(f"leak      {bytes_text(leak.bytes_per_step)} a step; {tried} ({spent})", hang=10)
+    spent = duration(float(round(leak.seconds)))
+    tried = f"{count(len(leak.tries), 'run')} of {leak.steps:,} steps"
+    canvas.paragraph(f"leak      {size(leak.bytes_per_step)} a step; {tried} ({spent})", hang=10)
     rows = [(one_line(item.change), _grew(item), _outcome(item)) for item in leak.tries]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     for change, grew, outcome in rows:
@@ -98,7 +96,7 @@ def _leak(canvas: Canvas, leak: LeakSearch) -> None:
 
 
 def _grew(item: LeakTry) -> str:
-    return f"{bytes_text(round(item.bytes_per_step))} a step" if item.bytes_per_step is not None else ""
+    return f"{size(round(item.bytes_per_step))} a step" if item.bytes_per_step is not None else ""
 
 
 def _outcome(item: LeakTry) -> str:
@@ -107,7 +105,7 @@ def _outcome(item: LeakTry) -> str:
 
 def _replay(replay: Replay) -> str:
     """One line: the finding below tells the story."""
-    spent = seconds_text(float(round(replay.seconds)))
+    spent = duration(float(round(replay.seconds)))
     if not replay.reproduced:
         return f"replay    step {replay.step}: {one_line(replay.reason)} ({spent})"
     span = replay.place or replay.site
@@ -122,19 +120,19 @@ def _replay(replay: Replay) -> str:
 def _cells(row: TrialRow) -> tuple[str, ...]:
     proof = row.proof
     said = row.conclusion.value + (f": {one_line(row.reason)}" if row.reason else "")
-    step = seconds_text(row.step_seconds) if row.step_seconds is not None else ""
+    step = duration(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
     loss = f"loss {proof.loss}" if proof.loss else "no loss seen" if proof.pairs else ""
-    ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval_text(proof.low, proof.high)})"
-    stalled = f", {plural(proof.aside, 'stalled pair')} set aside" if proof.aside else ""
+    ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval(proof.low, proof.high)})"
+    stalled = f", {count(proof.aside, 'stalled pair')} set aside" if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
 
 def _speed(row: TrialRow) -> str:
     """Of a run that has no pair."""
     parts = [f"{rate_text(row.samples_per_second)} samples/s"] if row.samples_per_second is not None else []
-    parts += [bytes_text(row.memory)] if row.memory is not None else []
+    parts += [size(row.memory)] if row.memory is not None else []
     return "".join(f", {part}" for part in parts)
 
 
@@ -149,7 +147,7 @@ def _memory(proof: Proof) -> str:
     if abs(after - before) < max(_MEMORY_CHANGE * before, _MEMORY_FLOOR):
         return ""
     sign = "+" if after > before else "-"
-    return f", {sign}{bytes_text(abs(after - before))}"
+    return f", {sign}{size(abs(after - before))}"
 
 
 def _dull(row: TrialRow) -> bool:

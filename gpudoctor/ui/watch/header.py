@@ -5,7 +5,7 @@ from collections import Counter
 from rich.text import Text
 
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.units import seconds_text
+from gpudoctor.text import duration
 from gpudoctor.ui.watch.marks import clip, plain
 from gpudoctor.ui.watch.panel import Panel
 from gpudoctor.ui.watch.view import View
@@ -30,11 +30,11 @@ def _facts(tick: Tick) -> list[str]:
     first = window.ranks[0]
     parts = ["gpudoctor", plain(tick.report.subject.title)]
     if first.started:
-        parts.append(seconds_text(max(0.0, window.wall - first.started)))
+        parts.append(duration(max(0.0, window.wall - first.started)))
     steps = [rank.steps for rank in window.ranks if rank.steps]
     if steps:
         parts.append(f"step {min(step.step for step in steps):,}")
-        parts.append(f"{seconds_text(max(step.seconds for step in steps))} a step")
+        parts.append(f"{duration(max(step.seconds for step in steps))} a step")
     names = Counter(gpu.name for gpu in window.gpus)
     parts += [f"{count} x {plain(name)}" if count > 1 else plain(name) for name, count in names.items()]
     return parts

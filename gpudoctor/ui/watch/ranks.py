@@ -8,7 +8,7 @@ from rich.text import Text
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.model.signs.process import Rank, Worker
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.units import seconds_text
+from gpudoctor.text import duration
 from gpudoctor.ui.watch.marks import clip, gib, percent, phase_name, plain
 from gpudoctor.ui.watch.panel import Panel, lines_text
 from gpudoctor.ui.watch.view import View, shown_ranks
@@ -63,7 +63,7 @@ def _rank_line(rank: Rank, width: int) -> str:
     phase = phase_name(rank.trail[-1][1]) if rank.trail else rank.blind or "not seen yet"
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
     seconds = standing_for(rank)
-    still = f"  still for {seconds_text(seconds)}" if seconds >= _STILL else ""
+    still = f"  still for {duration(seconds)}" if seconds >= _STILL else ""
     state = "" if rank.state in "RS" else f"  {_state(rank.state, rank.wait_channel)}"
     return clip(f"{name} {phase:<11} cpu {percent(rank.cpu):>4}  {leaf}{still}{state}", width)
 

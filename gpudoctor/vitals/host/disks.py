@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.host import Disk, SilentFolder
+from gpudoctor.text import duration
 from gpudoctor.vitals.host.mounts import Mount, mount_of
 from gpudoctor.vitals.host.proc_tree import Tree
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.text import duration
 from gpudoctor.vitals.nvml import bus, decode
 from gpudoctor.vitals.nvml.bus import Roots
 

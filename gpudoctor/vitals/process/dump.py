@@ -15,8 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.process import Frame
+from gpudoctor.text import duration
 
 PATIENCE = 5.0
 """Seconds for one dump; it takes 10 to 30 ms."""

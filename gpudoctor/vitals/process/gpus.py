@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from gpudoctor.model.amounts import duration
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading
+from gpudoctor.text import duration
 from gpudoctor.vitals.nvml import bus, decode, watching
 from gpudoctor.vitals.nvml.bus import Roots
 from gpudoctor.vitals.nvml.child_feed import ChildFeed

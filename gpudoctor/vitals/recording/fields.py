@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpudoctor.model.amounts import count
 from gpudoctor.model.external_files import deeper
+from gpudoctor.text import count
 
 _FAR = 1 << 63
 """No count is that large."""

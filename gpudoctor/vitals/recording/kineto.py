@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.amounts import count
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
+from gpudoctor.text import count
 from gpudoctor.vitals.recording.chrome import is_trace, read_events
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpudoctor.model.amounts import count
 from gpudoctor.model.external_files import Refused, load_json
 from gpudoctor.model.read_limits import FAULT, GDR, GPUS
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count
 from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, Place
 from gpudoctor.vitals.recording.fault_handler import read_fault
 from gpudoctor.vitals.recording.fields import judged, left_out

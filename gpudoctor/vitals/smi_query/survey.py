@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from gpudoctor.analysis.saved_gpus import NOT_HELD, not_held
-from gpudoctor.model.amounts import joined
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuProcess, GpuSurvey, LostGpu, RowRemap
 from gpudoctor.model.unavailable import Absent, Reading
+from gpudoctor.text import joined
 from gpudoctor.vitals.nvml.reading import short_address
 from gpudoctor.vitals.smi_query.blocks import Block, Node
 from gpudoctor.vitals.smi_query.fields import (

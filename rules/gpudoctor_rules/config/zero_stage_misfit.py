@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.memory_forecasts import change_words, stage_that_fits
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Choice
+from gpudoctor.text import size
 from gpudoctor_rules.memory.fields import answer, edits, job_of
 
 

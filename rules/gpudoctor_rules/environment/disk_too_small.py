@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.host import Disk
+from gpudoctor.text import size
 
 _CLEARED = {
     "Hugging Face cache": ("hf cache ls   # huggingface-cli scan-cache before version 1", "HF_HOME"),

@@ -18,8 +18,8 @@ from gpudoctor.model import (
     TextEdit,
     Unavailable,
 )
-from gpudoctor.model.amounts import capitalised
 from gpudoctor.model.signs.source import Call
+from gpudoctor.text import capitalised
 
 
 class DeprecatedApiRule(Rule):

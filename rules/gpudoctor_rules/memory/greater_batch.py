@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Choice, JobMemory
+from gpudoctor.text import size
 from gpudoctor_rules.memory.fields import answer, edits
 
 _TWICE = 2

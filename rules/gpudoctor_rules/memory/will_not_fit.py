@@ -14,8 +14,8 @@ from gpudoctor.model import (
     Remedy,
     Rule,
 )
-from gpudoctor.model.amounts import size
 from gpudoctor.model.signs.memory import Holds, JobMemory, Projection
+from gpudoctor.text import size
 from gpudoctor_rules.memory.fields import answer, edits
 
 _ONE_SETTING = frozenset({"checkpointing", "batch", "optimizer", "loss"})

@@ -48,7 +48,7 @@ def job(looks, gpu_busy=None, **changes):
 def test_a_healthy_job_has_no_finding_and_says_its_margins():
     window = job({"forward": 35, "backward": 50, "optimizer": 12, "data_wait": 3}, gpu_busy=0.95)
     assert findings(window) == {}
-    assert verdict(window) == "Nothing wrong was found: data wait 3%, other 0%; at most 1.03x to gain there."
+    assert verdict(window) == "Nothing wrong was found: data wait 3 %, other 0 %; at most 1.03x to gain there."
 
 
 def test_too_few_samples_are_no_verdict():
@@ -161,7 +161,7 @@ def test_memory_that_only_grows_and_when_it_is_full():
     rank = make_rank(tree_rss=leak)
     window = make_window([rank], host=make_host_window(memory_total=64 * GIB, memory=series([60.0 * GIB] * 60)))
     found = findings(window)["MEM002"]
-    assert found.severity is Severity.ERROR and "1.2 GiB a minute" in found.message
+    assert found.severity is Severity.ERROR and "1.17 GiB a minute" in found.message
     assert "is full in 3 min" in found.message
     assert verdict(window).startswith("The memory of the training grows by")
 
@@ -407,4 +407,4 @@ def test_the_end_is_said_first():
 
 
 def test_start_up_is_no_verdict_on_the_loop():
-    assert verdict(job({"start": 40})).startswith("Still starting up (100%")
+    assert verdict(job({"start": 40})).startswith("Still starting up (100 %")

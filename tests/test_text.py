@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.analysis.live import stack_shares
-from gpudoctor.analysis.run import steady_run
-from gpudoctor.model.amounts import cut, duration, forecast
-from gpudoctor.report.units import seconds_text
+from gpudoctor.text import count, cut, duration, forecast, interval, percent, quantity, size
 
 
 @pytest.mark.parametrize(
@@ -39,9 +36,42 @@ def test_a_forecast_claims_no_more_than_a_trend_knows(seconds, text):
     assert forecast(float("inf")) == "unknown"
 
 
-def test_every_message_uses_the_one_formatter():
-    assert steady_run.duration is duration and stack_shares.duration is duration
-    assert seconds_text(1800) == duration(1800)
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.583, "58 %"), (1, "100 %"), (0.0996, "10 %"), (0.042, "4.2 %"), (0.05, "5 %"), (0.00314, "0.31 %"),
+        (0.00001, "0 %"), (0, "0 %"), (-0.042, "-4.2 %"), (2.5, "250 %"), (float("nan"), "unknown"),
+    ],
+)  # fmt: skip
+def test_a_share_has_two_digits(share, text):
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0 B"), (1000, "1,000 B"), (1024, "1 KiB"), (64 << 20, "64 MiB"), (1.5 * 2**30, "1.5 GiB"),
+        (79.2 * 2**30, "79.2 GiB"), (1023 << 30, "1,023 GiB"), (-(1 << 30), "-1 GiB"), (float("inf"), "unknown"),
+    ],
+)  # fmt: skip
+def test_bytes_have_three_digits(amount, text):
+    assert size(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (True, "1", "yes"), ("sgd", "", "sgd"), (1 << 30, "B/s", "1 GiB/s"), (0.25, "1", "25 %"), (25.5, "1", "25.5"),
+        (1, "{steps}", "1 step"), (50, "{steps}", "50 steps"), (1, "{batches}", "1 batch"), (71, "Cel", "71 °C"),
+    ],
+)  # fmt: skip
+def test_a_quantity_has_its_unit_in_the_right_number(value, unit, text):
+    assert quantity(value, unit) == text
+
+
+def test_an_interval_and_a_count():
+    assert (interval(1.31, 1.37), interval(0.5, 4000)) == ("1.31 to 1.37", "0.50 to over 1,000")
+    assert (count(1, "GPU"), count(1240, "step")) == ("1 GPU", "1,240 steps")
 
 
 @pytest.mark.parametrize(
