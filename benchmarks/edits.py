@@ -43,7 +43,7 @@ from gpudoctor.model import (
     Severity,
     Signs,
 )
-from gpudoctor.vitals.build_patient import Admission, admit
+from gpudoctor.vitals.build_patient import PatientRequest, admit
 from gpudoctor.vitals.targets import sort_targets
 
 VERDICTS = (
@@ -113,7 +113,7 @@ class Copy:
 
     def examined(self, path: Path) -> Report:
         """The report of one script or configuration."""
-        patient = admit(Admission(targets=sort_targets([str(path)])))
+        patient = admit(PatientRequest(targets=sort_targets([str(path)])))
         machine = {name: getattr(self._machine or patient.signs, name) for name in _MACHINE}
         self._machine = self._machine or patient.signs
         return examine(

@@ -22,7 +22,7 @@ from typing import Any
 from estimate_rows import Row, row_of
 
 from gpudoctor.estimate import Estimate, estimate_job
-from gpudoctor.estimate.rivals import rivals
+from gpudoctor.estimate.other_estimators import rivals
 
 GIB = 1 << 30
 TABLE = Path(__file__).with_name("data") / "published-peaks.csv"

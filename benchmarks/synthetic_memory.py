@@ -26,7 +26,7 @@ from gpudoctor.estimate.measure import Comparison, compare
 from gpudoctor.estimate.measure.launch_program import measure_program
 from gpudoctor.estimate.synthetic import plan, write
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, made
-from gpudoctor.estimate.synthetic.here import here
+from gpudoctor.estimate.synthetic.local_device import here
 from gpudoctor.estimate.synthetic.write import ask
 
 MODELS = "pythia-70m,smollm2-135m"

@@ -90,12 +90,12 @@ def call(words: list[str], folder: Path) -> tuple[float, list[Run]]:
     """One call of `verify` in this process: its seconds, less those of this reading, and its runs."""
     from gpudoctor.analysis.run.run_numbers import run_numbers
     from gpudoctor.cli import main
-    from gpudoctor.trial import bench
+    from gpudoctor.trial import trial_runner
     from gpudoctor.vitals.recording import read_recording
 
     runs: list[Run] = []
     reading = 0.0
-    original: Callable[..., Any] = bench.run_bounded
+    original: Callable[..., Any] = trial_runner.run_bounded
 
     def watched(plan: Any, **named: Any) -> Any:
         nonlocal reading
@@ -111,7 +111,7 @@ def call(words: list[str], folder: Path) -> tuple[float, list[Run]]:
 
     here = os.getcwd()
     os.chdir(folder)
-    bench.run_bounded = watched
+    trial_runner.run_bounded = watched
     began = time.monotonic()
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -119,7 +119,7 @@ def call(words: list[str], folder: Path) -> tuple[float, list[Run]]:
             main(["verify", "--quiet", "--select", "SYNC002", *out, "--", sys.executable, *words])
     finally:
         spent = time.monotonic() - began
-        bench.run_bounded = original
+        trial_runner.run_bounded = original
         os.chdir(here)
     return spent - reading, runs
 

@@ -74,7 +74,7 @@ def _alarm() -> str:
     """What `--on-finding` starts."""
     from gpudoctor.model.child_process import child_code
 
-    return child_code("gpudoctor.cli.quietly")
+    return child_code("gpudoctor.cli.low_priority")
 
 
 def _torch(folder: Path, touched: Path) -> Iterator[Attempt]:
@@ -82,7 +82,7 @@ def _torch(folder: Path, touched: Path) -> Iterator[Attempt]:
     from gpudoctor.model.child_process import child_code
 
     for module in (
-        "gpudoctor.estimate.synthetic.here",
+        "gpudoctor.estimate.synthetic.local_device",
         "gpudoctor.estimate.traced.__main__",
         "gpudoctor.estimate.measure.child",
         "gpudoctor.estimate.synthetic.facts",

@@ -29,19 +29,19 @@ class Measured:
 def record(command: tuple[str, ...], windows: int, say: Callable[[str], None]) -> list[Measured]:
     """So many windows one after the other, as verify runs its baseline. Raises `SystemExit` if that fails."""
     from gpudoctor.trial.arm import BASELINE
-    from gpudoctor.trial.bench import Bench
+    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.processes import adopt_orphans
     from gpudoctor.trial.protection import Guard
     from gpudoctor.trial.scratch import remove_scratch, scratch_folder
     from gpudoctor.trial.session import Session
-    from gpudoctor.trial.warden import Warden
+    from gpudoctor.trial.trial_runner import TrialRunner
     from gpudoctor.vitals.recording import read_recording
 
     adopt_orphans()
     scratch = scratch_folder()
-    warden = Warden(scratch)
+    watchdog = CleanupWatchdog(scratch)
     try:
-        bench = Bench(command, scratch, Guard(scratch, command).protect, warden.watching)
+        bench = TrialRunner(command, scratch, Guard(scratch, command).protect, watchdog.watching)
         session = Session(bench=bench, budget=86_400.0)
         folder = scratch / "baseline"
         folder.mkdir(mode=0o700)
@@ -66,7 +66,7 @@ def record(command: tuple[str, ...], windows: int, say: Callable[[str], None]) -
         return found
     finally:
         remove_scratch(scratch)
-        warden.dismiss()
+        watchdog.dismiss()
 
 
 def read(path: Path) -> list[Measured]:

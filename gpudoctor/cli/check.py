@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.settings import Settings
     from gpudoctor.model import Patient, Report
-    from gpudoctor.vitals.build_patient import Admission
+    from gpudoctor.vitals.build_patient import PatientRequest
     from gpudoctor.vitals.targets import Targets
 
 PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
@@ -110,15 +110,15 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
     )
 
 
-def _admission(arguments: argparse.Namespace, targets: "Targets") -> "Admission":
+def _admission(arguments: argparse.Namespace, targets: "Targets") -> "PatientRequest":
     from gpudoctor.model.signs.job import Profile
-    from gpudoctor.vitals.build_patient import DRIVER_LIMIT, Admission
+    from gpudoctor.vitals.build_patient import DRIVER_LIMIT, PatientRequest
 
     if arguments.script_arguments and not targets.items:
         raise UsageError(
             "arguments after -- belong to a script, and none was named: gpudoctor check train.py -- --lr 3e-4"
         )
-    return Admission(
+    return PatientRequest(
         targets=targets,
         arguments=arguments.script_arguments,
         profile=None if arguments.profile == "auto" else Profile(arguments.profile),

@@ -322,7 +322,7 @@ def _advised(answer: "Answer", arguments: argparse.Namespace) -> "Answer":
 
     shown, card = answer.shown, answer.device
     if arguments.compare:
-        from gpudoctor.estimate.rivals import rivals
+        from gpudoctor.estimate.other_estimators import rivals
 
         answer = replace(answer, rivals=rivals(shown))
     if card is None:

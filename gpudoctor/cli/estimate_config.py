@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
-from gpudoctor.vitals.memory.declared_job import Told, settle
+from gpudoctor.vitals.memory.declared_job import DeclaredJob, settle
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import ConfigFile
 
-__all__ = ["Told", "read_job", "settle"]
+__all__ = ["DeclaredJob", "read_job", "settle"]
 
 
-def read_job(targets: Sequence[str]) -> Told:
+def read_job(targets: Sequence[str]) -> DeclaredJob:
     """The job that training configs describe together; a later one wins. `UsageError` for what is none."""
-    told = Told()
+    told = DeclaredJob()
     for target in targets:
         if target.endswith((".py", ".ipynb")):
             raise UsageError(
@@ -29,7 +29,7 @@ def read_job(targets: Sequence[str]) -> Told:
     return told
 
 
-def _add(path: str, told: Told) -> "ConfigFile":
+def _add(path: str, told: DeclaredJob) -> "ConfigFile":
     from gpudoctor.vitals.configs import Unread, parse
     from gpudoctor.vitals.configs.text import read_text
     from gpudoctor.vitals.memory.from_config import read_config
@@ -43,7 +43,7 @@ def _add(path: str, told: Told) -> "ConfigFile":
     return file
 
 
-def _follow_deepspeed(file: "ConfigFile", target: str, told: Told) -> None:
+def _follow_deepspeed(file: "ConfigFile", target: str, told: DeclaredJob) -> None:
     """A DeepSpeed config that the file names and that is there."""
     said = file.meaning("deepspeed_config")
     named = said[-1].value if said else None

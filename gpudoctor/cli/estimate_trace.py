@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.commanded import say
+from gpudoctor.cli.run_common import say
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer, label

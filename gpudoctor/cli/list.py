@@ -46,7 +46,7 @@ def listed_overrides() -> "list[Override]":
     """Every override by name."""
     from gpudoctor.model import Applicability
     from gpudoctor.report.pages import Override
-    from gpudoctor.trial.known import AT_PLACES, OVERRIDES
+    from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
 
     return [
         Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=name not in AT_PLACES)

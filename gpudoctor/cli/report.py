@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.alarms import add_tensorboard_flag, write_events
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
 from gpudoctor.errors import IncompleteError
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.alarms import Alarm, add_alarm_flags, hang_text, write_events
-from gpudoctor.cli.commanded import (
+from gpudoctor.cli.interrupts import Interrupts
+from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
+from gpudoctor.cli.run_common import (
     FAILED,
     add_command,
     add_within,
@@ -19,9 +20,8 @@ from gpudoctor.cli.commanded import (
     say,
     short_report,
 )
-from gpudoctor.cli.interrupts import Interrupts
-from gpudoctor.cli.limited import Expired, Fault, limited
-from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
+from gpudoctor.cli.run_hooks import Alarm, add_alarm_flags, hang_text, write_events
+from gpudoctor.cli.time_limited import Expired, Fault, limited
 from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import DoctorError
 

@@ -66,7 +66,7 @@ def _given(arguments: argparse.Namespace) -> list[str]:
 
 def here() -> "Place":
     """Where it would run. Raises `IncompleteError` without torch, or where the driver does not answer."""
-    from gpudoctor.estimate.synthetic.here import here as look
+    from gpudoctor.estimate.synthetic.local_device import here as look
     from gpudoctor.estimate.synthetic.plan import need_torch
 
     need_torch()

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.commanded import FAILED, add_command, add_within, command_of, request_of, say
-from gpudoctor.cli.limited import limited
 from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
+from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, request_of, say
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
+from gpudoctor.cli.time_limited import limited
 from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_session import Result
     from gpudoctor.engine.examination import Request
+    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.unchanged import Unchanged
-    from gpudoctor.trial.warden import Warden
 
 EPILOG = """\
 examples:
@@ -120,15 +120,15 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
     if command is None:
         from gpudoctor.cli.verify_synthetic import examine_synthetic
 
-        with _scratch() as (scratch, warden), _ending_by_signals():
-            return examine_synthetic(scratch, warden, request, arguments)
+        with _scratch() as (scratch, watchdog), _ending_by_signals():
+            return examine_synthetic(scratch, watchdog, request, arguments)
     folder, remark = new_folder(arguments.recording)
     say(remark)
     files = None
     try:
-        with _scratch() as (scratch, warden), _ending_by_signals():
+        with _scratch() as (scratch, watchdog), _ending_by_signals():
             files = Unchanged(command, without=(str(folder), str(scratch)))
-            result = examine_and_try(command, folder, scratch, warden, request, arguments)
+            result = examine_and_try(command, folder, scratch, watchdog, request, arguments)
     except Interrupted as error:
         raise Interrupted(error.number, f"; {files.look().words}" if files is not None else "") from None
     except KeyboardInterrupt:
@@ -149,18 +149,18 @@ def _compared(result: "Result", files: "Unchanged") -> "Result":
 
 
 @contextmanager
-def _scratch() -> "Iterator[tuple[Path, Warden]]":
+def _scratch() -> "Iterator[tuple[Path, CleanupWatchdog]]":
     """A folder for everything that the runs write, gone afterwards, and who sees to it where we cannot."""
+    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.scratch import remove_scratch, scratch_folder
-    from gpudoctor.trial.warden import Warden
 
     folder = scratch_folder()
-    warden = Warden(folder)
+    watchdog = CleanupWatchdog(folder)
     try:
-        yield folder, warden
+        yield folder, watchdog
     finally:
         remove_scratch(folder)
-        warden.dismiss()
+        watchdog.dismiss()
 
 
 @contextmanager

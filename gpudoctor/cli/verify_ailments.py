@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.commanded import recorded_patient
+from gpudoctor.cli.run_common import recorded_patient
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request

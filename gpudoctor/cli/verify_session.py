@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.commanded import examine_recorded
-from gpudoctor.cli.limited import Expired, limited
+from gpudoctor.cli.run_common import examine_recorded
+from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.cli.verify_ailments import Ailments
 from gpudoctor.errors import UsageError
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gpudoctor.model.proof import TrialSummary
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.arm import Arm
-    from gpudoctor.trial.bounded import Finished
+    from gpudoctor.trial.bounded_run import RunOutcome
+    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.session import Session
-    from gpudoctor.trial.warden import Warden
 
 _BATCH = "DataLoader.batch_size"
 
@@ -33,7 +33,7 @@ class Result:
     """What came of it."""
 
     report: "Report"
-    finished: "Finished"
+    finished: "RunOutcome"
     """The command's first run."""
     interrupted: bool = False
     """Whether Ctrl-C ended the trials."""
@@ -64,7 +64,7 @@ def examine_and_try(
     command: tuple[str, ...],
     folder: Path,
     scratch: Path,
-    warden: "Warden",
+    watchdog: "CleanupWatchdog",
     request: "Request",
     arguments: argparse.Namespace,
     job: "SyntheticRun | None" = None,
@@ -73,11 +73,11 @@ def examine_and_try(
 
     A synthetic job is measured first; what it prints goes to standard error.
     """
-    from gpudoctor.trial.bench import Bench
     from gpudoctor.trial.processes import adopt_orphans
     from gpudoctor.trial.protection import Guard
     from gpudoctor.trial.session import Session
     from gpudoctor.trial.summary import summarise_trials
+    from gpudoctor.trial.trial_runner import TrialRunner
     from gpudoctor.trial.verdict import proven_report
     from gpudoctor.ui.status_line import StatusLine
     from gpudoctor.vitals.recording import read_recording
@@ -85,7 +85,7 @@ def examine_and_try(
     adopt_orphans()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
     guard = Guard(scratch, command)
-    bench = Bench(command, scratch, guard.protect, warden.watching)
+    bench = TrialRunner(command, scratch, guard.protect, watchdog.watching)
     session = Session(
         bench=bench,
         budget=arguments.budget,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.commanded import say
+from gpudoctor.cli.run_common import say
 from gpudoctor.cli.synthetic_flags import here, plan_of
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.text import duration
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.synthetic.write import Written
     from gpudoctor.model import Report
     from gpudoctor.trial.arm import Arm
+    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.protection import Guard
-    from gpudoctor.trial.warden import Warden
     from gpudoctor.ui.status_line import StatusLine
 
 _SHARE = 0.5
@@ -123,7 +123,7 @@ class SyntheticRun:
 
 
 def examine_synthetic(
-    scratch: Path, warden: "Warden", request: "Request", arguments: argparse.Namespace
+    scratch: Path, watchdog: "CleanupWatchdog", request: "Request", arguments: argparse.Namespace
 ) -> "Result":
     """Write the job, measure it, try it. What can be refused is, before anything runs."""
     from gpudoctor.cli.verify_session import examine_and_try
@@ -149,7 +149,7 @@ def examine_synthetic(
     say(remark)
     job.write(folder)
     with _surrounded():
-        result = examine_and_try(job.command, folder, scratch, warden, _silenced(request), arguments, job)
+        result = examine_and_try(job.command, folder, scratch, watchdog, _silenced(request), arguments, job)
     return replace(result, report=job.report(result.report))
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.fit import Cut, Fit, Room, Search
+from gpudoctor.estimate.other_estimators import Rival
 from gpudoctor.estimate.result import Device, Estimate, Verdict
-from gpudoctor.estimate.rivals import Rival
 from gpudoctor.estimate.shapes import ModelShape
 
 if TYPE_CHECKING:

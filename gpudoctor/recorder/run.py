@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.recorder.aftermath import kernel_lines, memory_kills
 from gpudoctor.recorder.folder import Ending, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
 from gpudoctor.recorder.machine import Sampler
-from gpudoctor.recorder.signals import Post, stop_like
+from gpudoctor.recorder.oom_evidence import kernel_lines, memory_kills
+from gpudoctor.recorder.signal_forwarder import SignalForwarder, stop_like
 from gpudoctor.recorder.start import probed, start
 from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
 from gpudoctor.recorder.watch import STOP, Now, look
@@ -80,24 +80,24 @@ def record(
     write_manifest(plan.folder, plan.command, plan.settings)
     kills = memory_kills()
     started = time.monotonic()
-    post = Post()
+    post = SignalForwarder()
     with post.open(dict.fromkeys(_ENDS, afterwards) if afterwards is not None else {}):
         child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
-        vigil = _Vigil(plan, child, post, observe, before_stop, tell)
-        with _beside(plan.folder, child.pid, started, vigil) as samples:
-            code = vigil.keep(started)
+        watchdog = _Watchdog(plan, child, post, observe, before_stop, tell)
+        with _beside(plan.folder, child.pid, started, watchdog) as samples:
+            code = watchdog.keep(started)
             seconds = time.monotonic() - started
     signalled = -code if code < 0 else None
     ending = Ending(
         exit_code=128 + signalled if signalled else code,
         signal=_name(signalled) if signalled else None,
         seconds=round(seconds, 3),
-        stopped_by=vigil.stopped_by if code else vigil.stopped_by_us,
+        stopped_by=watchdog.stopped_by if code else watchdog.stopped_by_us,
         oom_kills=max(0, memory_kills() - kills),
-        kernel=kernel_lines(seconds) if code and vigil.stopped_by is None else (),
+        kernel=kernel_lines(seconds) if code and watchdog.stopped_by is None else (),
         lost_bytes=samples.lost_bytes,
-        problems=tuple(vigil.problems),
-        signals=tuple(vigil.sent),
+        problems=tuple(watchdog.problems),
+        signals=tuple(watchdog.sent),
     )
     write_end(plan.folder, ending)
     return ending
@@ -109,22 +109,22 @@ class _Samples:
 
 
 @contextlib.contextmanager
-def _beside(folder: Path, root: int, started: float, vigil: "_Vigil") -> Iterator[_Samples]:
+def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> Iterator[_Samples]:
     """Sample the machine while the body runs; what fails here is a problem, and the run goes on."""
     samples = _Samples()
     gpus: GpuFeed | None = None
     sampler: Sampler | None = None
-    with vigil.unharmed("sampling of the machine"):
+    with watchdog.unharmed("sampling of the machine"):
         gpus = GpuFeed(os.environ)
         sampler = Sampler(folder, root, gpus, started)
     try:
         yield samples
     finally:
-        with vigil.unharmed("sampling of the machine"):
+        with watchdog.unharmed("sampling of the machine"):
             if sampler is not None:
                 sampler.close()
                 samples.lost_bytes = sampler.lost_bytes
-                vigil.problems += [sampler.error] if sampler.error else []
+                watchdog.problems += [sampler.error] if sampler.error else []
             if gpus is not None:
                 gpus.close()
 
@@ -142,14 +142,14 @@ def _variables(plan: Plan) -> dict[str, str]:
     return variables
 
 
-class _Vigil:
+class _Watchdog:
     """Waits for the command's end and does what is to be done meanwhile."""
 
     def __init__(
         self,
         plan: Plan,
         child: "subprocess.Popen[bytes]",
-        post: Post,
+        post: SignalForwarder,
         observe: Observer,
         before_stop: Callable[[], None] | None,
         tell: Tell,

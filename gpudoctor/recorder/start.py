@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gpudoctor.errors import DoctorError
-from gpudoctor.recorder.signals import held
+from gpudoctor.recorder.signal_forwarder import held
 
 SITE = Path(__file__).resolve().parents[1] / "probe" / "site"
 """The folder that goes first on PYTHONPATH; it holds nothing but a sitecustomize."""

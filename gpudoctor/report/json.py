@@ -29,7 +29,7 @@ from gpudoctor.model import (
     Subject,
     Summary,
 )
-from gpudoctor.report.closed import assert_never
+from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.run_json import run_object
 from gpudoctor.report.synthetic_json import synthetic_object
 from gpudoctor.report.trial_json import proof_object, trial_object

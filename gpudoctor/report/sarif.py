@@ -26,7 +26,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model import Found as FoundOutcome
-from gpudoctor.report.closed import assert_never
+from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.json import JsonObject, evidence_object, finite
 from gpudoctor.report.units import remedy_facts
 

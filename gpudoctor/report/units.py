@@ -15,7 +15,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.report.closed import assert_never
+from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.text import duration, interval, percent, quantity, size
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpudoctor.mend.plan import Plan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.known import AT_PLACES, OVERRIDES
+from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
 
 _PYTHON = {".py", ".pyw"}
 _PLACED = set(AT_PLACES.values())

@@ -16,7 +16,7 @@ from gpudoctor.model.proof import Cure
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.bench import Bench, Lap
+from gpudoctor.trial.trial_runner import TrialRun, TrialRunner
 from gpudoctor.trial.window import steps_made
 
 Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
@@ -45,7 +45,12 @@ class Cures:
     """Runs arms again and looks whether the baseline's ailments are gone."""
 
     def __init__(
-        self, bench: Bench, diagnose: Diagnose, ranked: Sequence[Ranked], recording: Recording, seconds: float
+        self,
+        bench: TrialRunner,
+        diagnose: Diagnose,
+        ranked: Sequence[Ranked],
+        recording: Recording,
+        seconds: float,
     ) -> None:
         """`seconds` is how long the baseline took."""
         self._bench = bench
@@ -75,7 +80,7 @@ class Cures:
         step = item.finding.fact("step")
         return min(made, int(step) + _AFTER) if isinstance(step, int) else made
 
-    def judge(self, item: Ranked, arm: Arm, lap: Lap) -> Cure:
+    def judge(self, item: Ranked, arm: Arm, lap: TrialRun) -> Cure:
         """What a run of the arm shows of the finding."""
         codes = frozenset(str(sign.finding.code) for sign in self._signs)
         report = self._diagnose(Path(lap.recording.path), arm, codes)
@@ -103,7 +108,7 @@ class Cures:
             unit="B" if before is not None else "",
         )
 
-    def _too_short(self, item: Ranked, lap: Lap) -> str:
+    def _too_short(self, item: Ranked, lap: TrialRun) -> str:
         """Why a run in which nothing is found proves nothing; "" where it went far enough.
 
         A run that came to its own end may have made fewer steps: a larger batch does that.

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from gpudoctor.trial.pairs import Pair, stalled
-from gpudoctor.trial.student import student_quantile
+from gpudoctor.trial.t_distribution import student_quantile
 
 Verdict = Literal["faster", "slower", "no clear difference"]
 

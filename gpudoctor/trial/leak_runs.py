@@ -12,9 +12,9 @@ from gpudoctor.model.leak import LeakTry
 from gpudoctor.model.remedy import Applicability, Effort, TextEdit
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.bench import Bench, Lap
 from gpudoctor.trial.candidates import edited_arm
 from gpudoctor.trial.cure import growth_rate
+from gpudoctor.trial.trial_runner import TrialRun, TrialRunner
 
 _GONE, _LESS = 0.2, 0.7
 """Growth as a share of the baseline's, up to which it is gone, and up to which it is less."""
@@ -25,7 +25,7 @@ _SLOWER, _SPARE = 2.5, 20.0
 class LeakRuns:
     """Runs changes of one leaking command, as many steps each as its baseline made."""
 
-    bench: Bench
+    bench: TrialRunner
     code: str
     """Of the finding: it says which memory grows."""
     rate: float
@@ -58,7 +58,7 @@ class LeakRuns:
         self.tries.append(made)
         return made
 
-    def _judged(self, change: str, place: SourceSpan | None, lap: Lap) -> LeakTry:
+    def _judged(self, change: str, place: SourceSpan | None, lap: TrialRun) -> LeakTry:
         """The growth of a run beside the baseline's."""
         if lap.problem:
             return LeakTry(change=change, place=place, outcome="failed", reason=lap.problem)

@@ -18,9 +18,9 @@ from gpudoctor.model.leak import LeakSearch, LeakTry
 from gpudoctor.model.proof import Cure
 from gpudoctor.model.remedy import Edit
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.bench import Bench
 from gpudoctor.trial.cure import growth_rate, rate_text
 from gpudoctor.trial.leak_runs import LeakRuns, edited, without
+from gpudoctor.trial.trial_runner import TrialRunner
 from gpudoctor.trial.window import steps_made
 
 CODES = ("MEM001", "MEM002", "MEM003")
@@ -35,7 +35,7 @@ _Known = dict[tuple[Edit, ...], Cure]
 
 
 def search(
-    bench: Bench,
+    bench: TrialRunner,
     patient: Patient,
     ranked: Sequence[Ranked],
     *,

@@ -9,10 +9,10 @@ from statistics import median
 from gpudoctor.errors import IncompleteError
 from gpudoctor.model.proof import Conclusion, Cure, Proof
 from gpudoctor.trial.arm import BASELINE, Arm
-from gpudoctor.trial.bench import Bench, Lap
 from gpudoctor.trial.decision import LOOKS, Decision, decide
 from gpudoctor.trial.losses import Loss, judge_losses
 from gpudoctor.trial.pairs import Pair, candidate_goes_first
+from gpudoctor.trial.trial_runner import TrialRun, TrialRunner
 from gpudoctor.trial.window import Window
 
 SAME_BATCH = 0.02
@@ -120,7 +120,7 @@ def _unmeasured(cure: Cure) -> Proof:
 
 
 def try_arm(
-    bench: Bench,
+    bench: TrialRunner,
     tried: Tried,
     *,
     deadline: float,
@@ -153,10 +153,10 @@ def try_arm(
     return tried
 
 
-def _pair(bench: Bench, tried: Tried, against: Arm, candidate_first: bool) -> bool:
+def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool) -> bool:
     """Run one pair; False where the candidate did not make it."""
     order = (tried.arm, against) if candidate_first else (against, tried.arm)
-    laps: dict[str, Lap] = {}
+    laps: dict[str, TrialRun] = {}
     for arm in order:
         lap = bench.lap(arm)
         if lap.problem and time.monotonic() < bench.deadline and arm is against:

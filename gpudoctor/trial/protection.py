@@ -18,10 +18,10 @@ from enum import Enum
 from pathlib import Path
 
 import gpudoctor
-from gpudoctor.trial.bench import Protection
 from gpudoctor.trial.caches import cache_folders, link_entries, linked_caches
-from gpudoctor.trial.places import Places, inside
 from gpudoctor.trial.scratch import remove_scratch
+from gpudoctor.trial.trial_runner import Protection
+from gpudoctor.trial.trial_sites import Places, inside
 
 _NOISE = {"__pycache__", ".cache", ".triton", ".nv", "torchinductor", ".config"}
 """Caches that any program leaves: kept out like everything, and not worth a line."""

@@ -14,9 +14,9 @@ from gpudoctor.model.replay import Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.bench import Bench
 from gpudoctor.trial.replay_cause import cause_of, grown
 from gpudoctor.trial.replay_words import Story
+from gpudoctor.trial.trial_runner import TrialRunner
 
 CODES = ("NUM002", "NUM001")
 """Findings that a replay explains."""
@@ -50,7 +50,7 @@ def bad_step(findings: Sequence[Ranked], recording: Recording) -> BadStep | None
 
 
 def replay(
-    bench: Bench, bad: BadStep, recording: Recording, seconds: float, doing: Callable[[str], None]
+    bench: TrialRunner, bad: BadStep, recording: Recording, seconds: float, doing: Callable[[str], None]
 ) -> Replay:
     """Replay it within so many seconds."""
     began = time.monotonic()
@@ -77,7 +77,7 @@ def replay(
 
 
 def _watched(
-    bench: Bench, bad: BadStep, limit: float, deadline: float
+    bench: TrialRunner, bad: BadStep, limit: float, deadline: float
 ) -> "tuple[Process, Mapping[str, Any]] | str":
     """The record of the replay that saw the root of it, or why there is none."""
     step, last = bad.step, None
@@ -105,7 +105,7 @@ def _earlier(record: Mapping[str, Any]) -> int | None:
 
 
 def _record(
-    bench: Bench, table: Mapping[str, Any], step: int, limit: float
+    bench: TrialRunner, table: Mapping[str, Any], step: int, limit: float
 ) -> "tuple[Process, Mapping[str, Any]] | str":
     """One run; of several ranks the one that saw where it came from."""
     arm = Arm(name="replay", overrides={"replay.nan": dict(table), "profiler.enabled": False})
@@ -124,7 +124,7 @@ def _place(told: "tuple[Process, Mapping[str, Any]]") -> tuple[int, int]:
     return (1 if borrowed else 0) if origin else 2, process.rank
 
 
-def _with_digits(bench: Bench, story: Story, step: int, limit: float) -> Story:
+def _with_digits(bench: TrialRunner, story: Story, step: int, limit: float) -> Story:
     """The step again in float32 where half precision failed, else in float64."""
     origin: Mapping[str, Any] = story.record.get("origin") or {}
     half = origin.get("dtype") in ("float16", "bfloat16")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from gpudoctor.trial.places import inside, mounts
+from gpudoctor.trial.trial_sites import inside, mounts
 
 _STACKED = {"overlay", "nfs", "nfs4", "fuse", "lustre", "beegfs", "gpfs", "cifs", "smb3", "9p", "virtiofs",
             "ceph"}  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gpudoctor.trial.places import inside
+from gpudoctor.trial.trial_sites import inside
 
 FILES, SECONDS = 50_000, 3.0
 """The most files that are compared, and seconds that a walk over them may take."""

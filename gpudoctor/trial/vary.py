@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from gpudoctor.errors import UsageError
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.known import AT_PLACES, OVERRIDES, is_known
+from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES, is_known
 from gpudoctor.trial.values import value_of
 from gpudoctor.trial.vary_config import split_key, with_setting
 

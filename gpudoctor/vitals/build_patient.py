@@ -1,4 +1,4 @@
-"""Admission: from what the user named to a patient whose signs are read when first asked for."""
+"""From what the user named to a patient whose signs are read when first asked for."""
 
 import os
 import re
@@ -39,7 +39,7 @@ FILES_LIMIT = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class PatientRequest:
     """How a patient is to be examined."""
 
     targets: Targets
@@ -67,7 +67,7 @@ class Admission:
     """Texts that stand for Python files, by real path: what a trial ran in their place."""
 
 
-def admit(admission: Admission) -> Patient:
+def admit(admission: PatientRequest) -> Patient:
     """A patient made of this machine and the targets; nothing is read yet but the job scripts' own lines."""
     targets = admission.targets
     readers = _Readers(admission)
@@ -96,7 +96,7 @@ def admit(admission: Admission) -> Patient:
     return patient
 
 
-def _memory(patient: Patient, admission: Admission) -> "MemoryForecast":
+def _memory(patient: Patient, admission: PatientRequest) -> "MemoryForecast":
     """The forecast; the estimator is not even loaded where no card is known."""
     if not admission.targets.items and not admission.command:
         raise Unavailable("no config or script says what is trained")
@@ -140,7 +140,7 @@ def _title(targets: Targets) -> str:
 class _Readers:
     """The readers of one patient; each imports what it needs when it is called."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: PatientRequest) -> None:
         self._admission = admission
         self._targets = admission.targets
         self._base = Sign("the environment", self._own_environment)

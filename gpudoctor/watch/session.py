@@ -10,7 +10,7 @@ from gpudoctor.model import Patient, PatientKind, Report, Sign
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.watch import Tick
-from gpudoctor.vitals.build_patient import Admission, admit
+from gpudoctor.vitals.build_patient import PatientRequest, admit
 from gpudoctor.vitals.process.watcher import WINDOW, Watcher
 from gpudoctor.vitals.targets import Targets
 from gpudoctor.watch.summary import summarise
@@ -63,7 +63,7 @@ class Session:
         rank = window.ranks[0]
         if self._base is None:
             self._base = admit(
-                Admission(
+                PatientRequest(
                     targets=Targets(items=()), command=absolute(rank), pid=rank.pid, python=rank.python or None
                 )
             )

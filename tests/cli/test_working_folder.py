@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "start", [["-m", "gpudoctor"], ["-m", "gpudoctor.cli"], ["-c", child_code("gpudoctor.cli.quietly")]]
+    "start", [["-m", "gpudoctor"], ["-m", "gpudoctor.cli"], ["-c", child_code("gpudoctor.cli.low_priority")]]
 )
 def test_nothing_of_the_working_folder_is_imported(folder, start):
     environment = {

@@ -19,7 +19,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined, plan_of
-from gpudoctor.trial.known import AT_PLACES, OVERRIDES, applicability, is_known
+from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES, applicability, is_known
 
 TEXT = "loader = DataLoader(data, batch_size=4)\nfor x in loader:\n    gc.collect()\n    log(x)\n"
 

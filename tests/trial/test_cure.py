@@ -8,8 +8,8 @@ from recordings import make_process, make_recording, make_steps
 from gpudoctor.model import Code, Confidence, Finding, Found, Measurement, Passed, Ranked, Severity, Skipped
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.bench import Lap
 from gpudoctor.trial.cure import Cures, growth_rate
+from gpudoctor.trial.trial_runner import TrialRun
 
 KIB, MIB = 1 << 10, 1 << 20
 ARM = Arm(name="mended")
@@ -32,7 +32,7 @@ class OneRun:
     """A bench whose re-run came out so."""
 
     def __init__(self, recording, problem: str = "", failed: bool = False):
-        self.lap = Lap(
+        self.lap = TrialRun(
             finished=SimpleNamespace(failed=failed), window=None, problem=problem, recording=recording
         )
         self.asked = None

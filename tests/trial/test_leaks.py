@@ -31,11 +31,11 @@ from gpudoctor.model import (
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.report.trial_json import trial_object
 from gpudoctor.testing import make_patient, prescribe
-from gpudoctor.trial.bench import Lap
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.leaks import held, search
 from gpudoctor.trial.session import Session
 from gpudoctor.trial.summary import summarise_trials
+from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.verdict import verdict_words
 from gpudoctor.trial.window import Window
 from gpudoctor.vitals.source import read_source
@@ -105,7 +105,7 @@ class FakeBench:
         self.seen.append(arm)
         value = self.rate(arm)
         failed = isinstance(value, str)
-        return Lap(
+        return TrialRun(
             finished=SimpleNamespace(failed=failed), window=None, problem=value if failed else "",
             recording=growing(0.0 if failed else value, reached=bool(arm.overrides), names=self.names),
         )  # fmt: skip
@@ -120,7 +120,7 @@ class TimedBench(FakeBench):
         more = 1.0 if self.moves and arm.name != "baseline" else 0.0
         found = Window(first=1, steps=20, seconds=1.0, samples=None, memory=None,
                        losses=dict.fromkeys(range(20), 2.0 + more))  # fmt: skip
-        return Lap(finished=SimpleNamespace(), recording=None, window=found)
+        return TrialRun(finished=SimpleNamespace(), recording=None, window=found)
 
 
 def leak(code: str = "MEM002", *lines: int, **fields) -> Ranked:

@@ -8,9 +8,9 @@ import pytest
 
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.arm import BASELINE, Arm
-from gpudoctor.trial.bench import Lap
 from gpudoctor.trial.measure import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.summary import reason_of
+from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.window import Window
 
 CURVE = {step: 2.0 / (1 + step) for step in range(20)}
@@ -26,17 +26,17 @@ class FakeBench:
         self.deadline = math.inf
         self.order: list[str] = []
 
-    def lap(self, arm: Arm) -> Lap:
+    def lap(self, arm: Arm) -> TrialRun:
         value = self.seconds(arm.name, len(self.order))
         self.order.append(arm.name)
         if isinstance(value, str):
-            return Lap(finished=SimpleNamespace(), recording=None, window=None, problem=value)
+            return TrialRun(finished=SimpleNamespace(), recording=None, window=None, problem=value)
         found = Window(
             first=1, steps=20, seconds=value, reached=self.reached,
             samples=self.samples if arm.name == "baseline" else self.samples * (2 if arm.name == "batch" else 1),
             losses=self.losses.get(arm.name, CURVE), memory=1000 if arm.name == "baseline" else 800,
         )  # fmt: skip
-        return Lap(finished=SimpleNamespace(), recording=None, window=found)
+        return TrialRun(finished=SimpleNamespace(), recording=None, window=found)
 
 
 def trial(bench, arm=CHANGE, left=60.0) -> Tried:

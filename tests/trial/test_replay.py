@@ -7,11 +7,11 @@ import pytest
 from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Severity
 from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
-from gpudoctor.trial.bench import Lap
 from gpudoctor.trial.replay import BadStep, bad_step, replay
 from gpudoctor.trial.replay_cause import cause_of
 from gpudoctor.trial.replay_finding import explained
 from gpudoctor.trial.replay_words import Story
+from gpudoctor.trial.trial_runner import TrialRun
 
 PLACE = {"path": "/job/train.py", "line": 41, "function": "step", "text": "loss = p.log().mean()"}
 LOG = {
@@ -97,7 +97,9 @@ class FakeBench:
     def look(self, arm, *, steps, seconds):
         self.asked.append((arm.overrides["replay.nan"], steps))
         found = [self.records.pop(0)] if self.records else []
-        return Lap(finished=SimpleNamespace(), recording=recording(found), window=None, problem=self.problem)
+        return TrialRun(
+            finished=SimpleNamespace(), recording=recording(found), window=None, problem=self.problem
+        )
 
 
 def played(bench, seconds=600.0, at=3.0):

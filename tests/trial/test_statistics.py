@@ -8,7 +8,7 @@ import pytest
 from gpudoctor.trial.decision import LOOKS, decide, next_look
 from gpudoctor.trial.losses import judge_losses
 from gpudoctor.trial.pairs import Pair, candidate_goes_first, stalled
-from gpudoctor.trial.student import student_cdf, student_quantile
+from gpudoctor.trial.t_distribution import student_cdf, student_quantile
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.batch import find_batch
-from gpudoctor.trial.bench import Lap
 from gpudoctor.trial.session import Session
 from gpudoctor.trial.summary import summarise_trials
+from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.vary import against, varied, with_value
 from gpudoctor.trial.verdict import verdict_words
 from gpudoctor.trial.window import Window
@@ -148,17 +148,17 @@ class Machine:
         self.batch, self.most, self.rows, self.fixed = batch, most, rows, fixed
         self.skip, self.steps, self.deadline, self.runs = 1, 21, float("inf"), []
 
-    def lap(self, arm: Arm) -> Lap:
+    def lap(self, arm: Arm) -> TrialRun:
         batch = int(arm.overrides.get("DataLoader.batch_size", self.batch))
         self.runs.append(batch)
         if batch > self.most:
-            return Lap(finished=ENDED, recording=None, window=None, problem="CUDA out of memory")
+            return TrialRun(finished=ENDED, recording=None, window=None, problem="CUDA out of memory")
         size = min(batch, self.rows)
         found = Window(
             first=1, steps=20, seconds=self.fixed + 1e-4 * size, samples=float(size), losses={},
             memory=1000 + 10 * size,
         )  # fmt: skip
-        return Lap(finished=ENDED, recording=None, window=found)
+        return TrialRun(finished=ENDED, recording=None, window=found)
 
 
 def arm_of(batch: int) -> Arm:
@@ -202,7 +202,7 @@ def test_a_command_that_does_not_run_ends_the_search():
 
 def test_a_try_that_our_time_cut_says_nothing_of_its_batch():
     class Slow(Machine):
-        def lap(self, arm: Arm) -> Lap:
+        def lap(self, arm: Arm) -> TrialRun:
             made = super().lap(arm)
             if made.problem:  # the time went by
                 session.budget = 0.0

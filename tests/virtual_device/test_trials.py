@@ -8,7 +8,7 @@ import pytest
 from virtual import FOLDER, HEAD, extension
 
 from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.bench import Bench, Protection
+from gpudoctor.trial.trial_runner import Protection, TrialRunner
 from gpudoctor.trial.window import fences
 
 DEVICE = 6e-3
@@ -32,7 +32,7 @@ def test_an_arm_without_syncs_is_no_faster_than_its_device(tmp_path, last):
     script = tmp_path / "main.py"
     script.write_text(HEAD + LOOP)
     shutil.copy(FOLDER / "vgpu.py", tmp_path)
-    bench = Bench((sys.executable, str(script)), tmp_path, lambda _folder: nullcontext(Protection()))
+    bench = TrialRunner((sys.executable, str(script)), tmp_path, lambda _folder: nullcontext(Protection()))
     bench.skip, bench.steps = 10, last
     environment = {"GPUDOCTOR_VIRTUAL_DEVICE": str(extension())}
     cured = script.read_text().replace("total = loss.item()", "total = 0.0")

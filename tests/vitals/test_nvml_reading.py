@@ -16,7 +16,7 @@ from gpudoctor.model import Absent, Unavailable
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.vitals.nvml import bus, decode, survey, survey_gpus
 from gpudoctor.vitals.nvml.bus import Roots
-from gpudoctor.vitals.nvml.client import Funnel, Gone, Missing
+from gpudoctor.vitals.nvml.client import GpuLost, NotSupported, NvmlClient
 from gpudoctor.vitals.nvml.reading import read_gpu
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
@@ -24,7 +24,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to
 
 def read(answers, index=0, own_pids=frozenset(), name=lambda pid: None):
     with fake_binding(answers) as nvml:
-        record = read_gpu(Funnel(nvml), nvml.nvmlDeviceGetHandleByIndex(index), index)
+        record = read_gpu(NvmlClient(nvml), nvml.nvmlDeviceGetHandleByIndex(index), index)
     return decode.gpu(json.loads(json.dumps(record)), name, own_pids)
 
 
@@ -65,10 +65,10 @@ def test_a_consumer_card_has_reasons_where_it_has_no_readings():
 
 @pytest.mark.parametrize("code", [15, 16])
 def test_a_card_that_is_lost_on_the_way_is_gone(code):
-    with pytest.raises(Gone) as gone:
+    with pytest.raises(GpuLost) as gone:
         read([*h100(1), f"0 CurrPcieLinkWidth {code}"])
     assert gone.value.code == code
-    with pytest.raises(Gone):
+    with pytest.raises(GpuLost):
         read([*h100(1), f"0 FieldValues:230 {code}"])
 
 
@@ -87,7 +87,7 @@ def test_a_binding_without_a_function_is_a_reason():
         class NVMLError(Exception):
             pass
 
-    assert "nvidia-ml-py is too old" in Funnel(Old).read("nvmlDeviceGetMarginTemperature", None).reason
+    assert "nvidia-ml-py is too old" in NvmlClient(Old).read("nvmlDeviceGetMarginTemperature", None).reason
 
 
 def test_names_that_are_no_text_are_a_reason():
@@ -98,7 +98,7 @@ def test_names_that_are_no_text_are_a_reason():
         def nvmlDeviceGetName(handle):
             return b"\xff".decode()
 
-    assert isinstance(Funnel(Garbled).read("nvmlDeviceGetName", None), Missing)
+    assert isinstance(NvmlClient(Garbled).read("nvmlDeviceGetName", None), NotSupported)
 
 
 def test_inforom_is_invalid_only_when_the_driver_says_so():
@@ -118,8 +118,8 @@ def test_a_batch_of_fields_that_is_refused_is_read_one_by_one():
             value = type("Value", (), {"uiVal": 7})
             return [type("Field", (), {"fieldId": ids[0], "nvmlReturn": 0, "valueType": 1, "value": value})]
 
-    fields = Funnel(Batch()).fields(None, (82, 999))
-    assert fields[82] == 7 and isinstance(fields[999], Missing)
+    fields = NvmlClient(Batch()).fields(None, (82, 999))
+    assert fields[82] == 7 and isinstance(fields[999], NotSupported)
 
 
 def test_own_processes_are_marked():
@@ -249,7 +249,7 @@ def test_output_of_the_drivers_library_does_not_reach_the_records(tmp_path):
 
 
 def test_a_fault_of_ours_is_no_verdict_on_the_driver():
-    said = survey.Testimony(
+    said = survey.ChildOutput(
         records=[{"record": "stage", "stage": "x"}, {"record": "fault", "error": "KeyError: 1"}]
     )
     with pytest.raises(RuntimeError, match="KeyError"):
@@ -257,7 +257,7 @@ def test_a_fault_of_ours_is_no_verdict_on_the_driver():
 
 
 def test_a_missing_binding_is_unavailable_not_a_broken_driver():
-    said = survey.Testimony(
+    said = survey.ChildOutput(
         records=[{"record": "failed", "state": "BINDING", "error": "nvidia-ml-py is missing"}]
     )
     with pytest.raises(Unavailable, match="nvidia-ml-py"):

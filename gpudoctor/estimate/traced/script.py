@@ -192,7 +192,7 @@ def _parameters(run: Run) -> list[Any]:
 
 def _execute(run: Run, path: str, arguments: list[str]) -> BaseException | None:
     """Run the script; what ended it early, if anything did."""
-    from gpudoctor.estimate.traced.script_world import script_world
+    from gpudoctor.estimate.traced.fake_gpu import script_world
 
     folder = os.path.dirname(os.path.abspath(path))
     argv, sys.argv = sys.argv, [path, *arguments]

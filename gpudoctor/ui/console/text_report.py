@@ -21,7 +21,7 @@ from gpudoctor.model import (
     Severity,
     Skipped,
 )
-from gpudoctor.report.closed import assert_never
+from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Told:
+class DeclaredJob:
     """What configs and scripts say of a job."""
 
     model: str | None = None
@@ -31,7 +31,7 @@ class Told:
             self.places[name] = place
 
 
-def settle(fields: Mapping[str, Any], told: Told) -> dict[str, Any]:
+def settle(fields: Mapping[str, Any], told: DeclaredJob) -> dict[str, Any]:
     """Fields of configs with those of the command line over them, made to agree where configs leave gaps."""
     settled = {**told.fields, **fields}
     world = settled.get("gpus", 1) * settled.get("nodes", 1)

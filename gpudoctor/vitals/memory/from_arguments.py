@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.vitals.memory.declared_job import Told
+from gpudoctor.vitals.memory.declared_job import DeclaredJob
 from gpudoctor.vitals.memory.from_config import ATTENTION, LIGER, known_optimizer
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ SPEAKS = frozenset({*_COUNTS, "gradient_checkpointing", "bf16", "fp16", "optim",
 """Arguments that this reader knows."""
 
 
-def read_arguments(setup: "Setup", told: Told) -> None:
+def read_arguments(setup: "Setup", told: DeclaredJob) -> None:
     """Add what training arguments say; where nothing else can be set, transformers' default holds."""
     for key, name in _COUNTS.items():
         item = setup.get(key)
@@ -44,20 +44,20 @@ def _written_unknown(setup: "Setup", name: str) -> bool:
     return any(key in setup.items for key in keys)
 
 
-def _checkpointing(setup: "Setup", told: Told) -> None:
+def _checkpointing(setup: "Setup", told: DeclaredJob) -> None:
     item = setup.get("gradient_checkpointing", "activation_checkpointing")
     if item is not None and (item.on or item.off):
         told.tell("checkpointing", "layer" if item.on else "none", item.place)
 
 
-def _mixed(setup: "Setup", told: Told) -> None:
+def _mixed(setup: "Setup", told: DeclaredJob) -> None:
     for name in ("bf16", "fp16"):
         item = setup.get(name)
         if item is not None and item.on:
             told.tell("mixed_precision", name, item.place)
 
 
-def _words(setup: "Setup", told: Told) -> None:
+def _words(setup: "Setup", told: DeclaredJob) -> None:
     """Optimizer, attention, sharding, fused kernels."""
     optimizer = setup.get("optim")
     if optimizer is not None and optimizer.word:

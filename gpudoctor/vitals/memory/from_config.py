@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.vitals.memory.declared_job import Told
+from gpudoctor.vitals.memory.declared_job import DeclaredJob
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import ConfigFile
@@ -45,7 +45,7 @@ _PLACES = {
 LIGER = ("use_liger_kernel", "enable_liger_kernel", "liger_fused_linear_cross_entropy", "use_liger")
 
 
-def read_config(file: "ConfigFile", told: Told, *, placed: bool = True) -> None:
+def read_config(file: "ConfigFile", told: DeclaredJob, *, placed: bool = True) -> None:
     """Add what a file says; a later file wins. `UsageError` for one that is no training config.
 
     Without `placed`, `told.places` stays as it is: evidence is for findings, and costs its imports.
@@ -94,7 +94,7 @@ def _last(file: "ConfigFile", name: str) -> Any:
     return found[-1].value if found else None
 
 
-def _numbers(file: "ConfigFile", told: Told) -> None:
+def _numbers(file: "ConfigFile", told: DeclaredJob) -> None:
     """Counts whose meaning is the same in every tool. 0 and less mean "not set" in most of them."""
     for name, field_name in (
         ("sequence_length", "seq"), ("micro_batch", "batch"), ("batch", "batch"),
@@ -111,7 +111,7 @@ def _numbers(file: "ConfigFile", told: Told) -> None:
         told.fields["lora_targets"] = targets_of(targets, told)
 
 
-def targets_of(names: tuple[Any, ...], told: Told) -> tuple[str, ...]:
+def targets_of(names: tuple[Any, ...], told: DeclaredJob) -> tuple[str, ...]:
     """Adapted modules by names that the job knows; others are left out with a word."""
     from gpudoctor.estimate.job import roles
 
@@ -126,7 +126,7 @@ def targets_of(names: tuple[Any, ...], told: Told) -> tuple[str, ...]:
     return tuple(dict.fromkeys(known)) or ("all-linear",)
 
 
-def _method(file: "ConfigFile", told: Told) -> None:
+def _method(file: "ConfigFile", told: DeclaredJob) -> None:
     """Full, adapters or part of the layers; on which base."""
     from gpudoctor.model.signs.configs import ConfigKind
 
@@ -162,7 +162,7 @@ def _method(file: "ConfigFile", told: Told) -> None:
         told.fields["double_quant"] = double
 
 
-def _types(file: "ConfigFile", told: Told) -> None:
+def _types(file: "ConfigFile", told: DeclaredJob) -> None:
     """Types of the weights and of the arithmetic, as the file's tool reads them."""
     from gpudoctor.model.signs.configs import ConfigKind
 
@@ -192,7 +192,7 @@ def _types(file: "ConfigFile", told: Told) -> None:
         told.assumptions.append(f"{file.path} asks for neither bf16 nor fp16: weights and arithmetic in fp32")
 
 
-def _step(file: "ConfigFile", told: Told) -> None:
+def _step(file: "ConfigFile", told: DeclaredJob) -> None:
     """Checkpointing, attention, loss, optimizer."""
     from gpudoctor.model.signs.configs import ConfigKind
 
@@ -226,7 +226,7 @@ def known_optimizer(name: str) -> str | None:
     return _OPTIMIZERS.get(name.rsplit(".", 1)[-1].lower().replace("-", "_"))
 
 
-def _optimizer(name: str, file: "ConfigFile", told: Told) -> None:
+def _optimizer(name: str, file: "ConfigFile", told: DeclaredJob) -> None:
     found = known_optimizer(name)
     if found is None:
         told.guessed.add("optimizer")
@@ -235,7 +235,7 @@ def _optimizer(name: str, file: "ConfigFile", told: Told) -> None:
         told.fields["optimizer"] = found
 
 
-def _several_gpus(file: "ConfigFile", told: Told) -> None:
+def _several_gpus(file: "ConfigFile", told: DeclaredJob) -> None:
     """Processes, nodes, ZeRO and FSDP."""
     processes, nodes = _last(file, "processes"), _last(file, "nodes")
     if isinstance(nodes, int) and 1 <= nodes <= _MOST:

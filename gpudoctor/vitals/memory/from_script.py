@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.model.signs.source import Known, LoopRole
-from gpudoctor.vitals.memory.declared_job import Told
+from gpudoctor.vitals.memory.declared_job import DeclaredJob
 from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, known_optimizer, targets_of
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ _OTHER_TRAINERS = frozenset(
 """Trainers with pairs of rows, a second model, or generation between steps."""
 
 
-class Untold(Exception):
+class Undeclared(Exception):
     """Why a script's memory cannot be told, as a clause."""
 
 
-def read_script(source: "Source", told: Told) -> None:
-    """Add what the scripts say of model, adapters, quantisation and loop. Raises `Untold`."""
+def read_script(source: "Source", told: DeclaredJob) -> None:
+    """Add what the scripts say of model, adapters, quantisation and loop. Raises `Undeclared`."""
     if not any(loop.role is LoopRole.TRAINING for script in source.scripts for loop in script.loops):
-        raise Untold("no script trains")
+        raise Undeclared("no script trains")
     script, load = _the_model(source)
     _refuse_the_unknown(source)
     _model(script, load, told)
@@ -59,16 +59,16 @@ def _loads(source: "Source") -> Iterator[tuple["Script", "Call"]]:
             loads = call.method in {"from_pretrained", "from_config"} and call.name.startswith("transformers.")
             if loads and not call.name.split(".")[-2].endswith(_NO_MODELS) and not switched_off(source, call):
                 if not call.name.split(".")[-2].endswith(_HEADS):
-                    raise Untold(f"{call.name} has another head than the models that estimate knows")
+                    raise Undeclared(f"{call.name} has another head than the models that estimate knows")
                 yield script, call
 
 
 def _the_model(source: "Source") -> tuple["Script", "Call"]:
     found = list(_loads(source))
     if not found:
-        raise Untold("no script loads a model of transformers")
+        raise Undeclared("no script loads a model of transformers")
     if len(found) > 1:
-        raise Untold(f"{len(found)} models are loaded, and which is trained cannot be told")
+        raise Undeclared(f"{len(found)} models are loaded, and which is trained cannot be told")
     return found[0]
 
 
@@ -76,18 +76,18 @@ def _refuse_the_unknown(source: "Source") -> None:
     for script in source.scripts:
         for call in script.calls:
             if call.method in _OTHER_TUNERS or call.method in _OTHER_TRAINERS:
-                raise Untold(f"{call.method} is not among the methods that estimate knows")
+                raise Undeclared(f"{call.method} is not among the methods that estimate knows")
             if call.method in _FREEZERS and not switched_off(source, call):
-                raise Untold(f"{script.path}:{call.span.line} freezes a part of the model")
+                raise Undeclared(f"{script.path}:{call.span.line} freezes a part of the model")
         if ".requires_grad = False" in script.text or "requires_grad=False" in script.text:
-            raise Untold(f"{script.path} freezes a part of the model")
+            raise Undeclared(f"{script.path} freezes a part of the model")
 
 
-def _model(script: "Script", load: "Call", told: Told) -> None:
+def _model(script: "Script", load: "Call", told: DeclaredJob) -> None:
     name = load.argument("pretrained_model_name_or_path", 0)
     if not isinstance(name, Known) or not isinstance(name.value, str):
         if told.model is None:
-            raise Untold(f"which model {script.path}:{load.span.line} loads is known at the run only")
+            raise Undeclared(f"which model {script.path}:{load.span.line} loads is known at the run only")
     else:
         told.model = name.value
         told.places["model"] = load.span
@@ -115,7 +115,7 @@ def _on(value: "Value | None") -> bool:
     return isinstance(value, Known) and value.value is True
 
 
-def _bits(source: "Source", load: "Call", told: Told) -> int | None:
+def _bits(source: "Source", load: "Call", told: DeclaredJob) -> int | None:
     """4 or 8 where the base is quantized by bitsandbytes."""
     configs = [
         call for script in source.scripts for call in script.calls
@@ -123,9 +123,9 @@ def _bits(source: "Source", load: "Call", told: Told) -> int | None:
     ]  # fmt: skip
     given = load.keywords.get("quantization_config")
     if given is not None and not configs:
-        raise Untold("how the model is quantized cannot be told")
+        raise Undeclared("how the model is quantized cannot be told")
     if len(configs) > 1:
-        raise Untold("several quantisation configs")
+        raise Undeclared("several quantisation configs")
     calls = [load, *(configs if given is not None or load.open_ended else [])]
     for call in calls:
         if _on(call.keywords.get("load_in_4bit")):
@@ -138,7 +138,7 @@ def _bits(source: "Source", load: "Call", told: Told) -> int | None:
     return None
 
 
-def _adapters(source: "Source", bits: int | None, told: Told) -> None:
+def _adapters(source: "Source", bits: int | None, told: DeclaredJob) -> None:
     """Full, LoRA, QLoRA."""
     configs = [
         call for script in source.scripts for call in script.calls
@@ -146,7 +146,7 @@ def _adapters(source: "Source", bits: int | None, told: Told) -> None:
     ]  # fmt: skip
     if not configs:
         if bits is not None:
-            raise Untold("a quantized base without adapters that can be read")
+            raise Undeclared("a quantized base without adapters that can be read")
         told.tell("method", "full", None)
         return
     call = configs[0]
@@ -173,7 +173,7 @@ def _adapters(source: "Source", bits: int | None, told: Told) -> None:
         told.fields["kbit_prepare"] = bool({"prepare_model_for_kbit_training", "SFTTrainer"} & called)
 
 
-def _calls(source: "Source", told: Told) -> None:
+def _calls(source: "Source", told: DeclaredJob) -> None:
     """A plain loop's own settings: checkpointing, autocast, optimizer, loader, tokenizer."""
     lengths: list[int] = []
     for script in source.scripts:
@@ -207,7 +207,7 @@ def _own_loop(source: "Source") -> bool:
     )  # fmt: skip
 
 
-def _loop(source: "Source", told: Told) -> None:
+def _loop(source: "Source", told: DeclaredJob) -> None:
     """Batch and optimizer of a loop of one's own."""
     batches, optimizers = [], []
     for script in source.scripts:

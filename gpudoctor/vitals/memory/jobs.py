@@ -11,10 +11,10 @@ from gpudoctor.analysis.workload import optional
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.vitals.memory.declared_job import Told
+from gpudoctor.vitals.memory.declared_job import DeclaredJob
 from gpudoctor.vitals.memory.from_arguments import SPEAKS, read_arguments
 from gpudoctor.vitals.memory.from_config import read_config
-from gpudoctor.vitals.memory.from_script import Untold, read_script
+from gpudoctor.vitals.memory.from_script import Undeclared, read_script
 
 if TYPE_CHECKING:
     from gpudoctor.analysis.source.declared_settings import Setup
@@ -48,7 +48,7 @@ class ToldJob:
 
     title: str
     path: str
-    told: Told
+    told: DeclaredJob
     engine: bool = False
     """Whether a DeepSpeed or accelerate config is part of it."""
 
@@ -65,14 +65,14 @@ def jobs_of(patient: Patient) -> Jobs:
     """Every run that can be told: one for each training config that names a model, one for the scripts."""
     jobs = Jobs()
     for file in _main_configs(patient):
-        told = Told()
+        told = DeclaredJob()
         try:
             if not _is_training(file):
-                raise Untold(f"{file.path} trains nothing")
+                raise Undeclared(f"{file.path} trains nothing")
             read_config(file, told)
             engine = _engines(patient, told, file=file)
             _refuse_unknown(file, told)
-        except (Untold, UsageError) as error:
+        except (Undeclared, UsageError) as error:
             jobs.reasons.append(str(error))
             continue
         if told.model is None:
@@ -96,25 +96,25 @@ def _is_training(file: ConfigFile) -> bool:
     return any(file.meaning(name) for name in _STEPS) and file.value("do_train") is not False
 
 
-def _refuse_unknown(file: ConfigFile, told: Told) -> None:
-    """Raise `Untold` for what the estimator has no formula for, or that another file decides."""
+def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:
+    """Raise `Undeclared` for what the estimator has no formula for, or that another file decides."""
     objective = next((str(file.value(key)) for key in ("stage", "rl") if file.value(key)), "sft")
     if objective not in _OBJECTIVES:
-        raise Untold(
+        raise Undeclared(
             f"{file.path}: {objective} trains on pairs or with a second model, which estimate does not know"
         )
     if {"method", "optimizer"} & told.guessed:
-        raise Untold(told.assumptions[-1])
+        raise Undeclared(told.assumptions[-1])
     other = next((entry for entry in file.entries.values() if entry.last in _OTHERS and entry.value), None)
     if other is not None:
-        raise Untold(f"{file.path}: {other.key} is not among what estimate knows")
+        raise Undeclared(f"{file.path}: {other.key} is not among what estimate knows")
     engine = [item.value for item in file.meaning("deepspeed_config")]
     if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
-        raise Untold(f"{file.path} speaks of sharding or offloading, and no config that was given says how")
+        raise Undeclared(f"{file.path} speaks of sharding or offloading, and no config that was given says how")
 
 
 def _engines(
-    patient: Patient, told: Told, *, file: ConfigFile | None = None, setup: "Setup | None" = None
+    patient: Patient, told: DeclaredJob, *, file: ConfigFile | None = None, setup: "Setup | None" = None
 ) -> bool:
     """Add the DeepSpeed and accelerate configs that belong to training arguments."""
     found = False
@@ -142,7 +142,7 @@ def _scripted(patient: Patient, jobs: Jobs) -> None:
     if len(setups) > 2:
         jobs.reasons.append(f"{len(setups)} sets of training arguments, and which one counts cannot be told")
         return
-    told = Told()
+    told = DeclaredJob()
     for setup in setups:  # a launch line stands after a call
         model = setup.get("model_name_or_path")
         if model is not None and model.known and isinstance(model.value, str):
@@ -152,7 +152,7 @@ def _scripted(patient: Patient, jobs: Jobs) -> None:
         for setup in setups:
             read_arguments(setup, told)
         engines = [_engines(patient, told, setup=setup) for setup in setups]
-    except (Untold, UsageError) as reason:
+    except (Undeclared, UsageError) as reason:
         jobs.reasons.append(str(reason))
         return
     script = source.scripts[0]

@@ -75,8 +75,8 @@ def _examine(nvml: Any, emit: Emit) -> None:
         LIBRARY_NOT_FOUND,
         NO_PERMISSION,
         VERSION_MISMATCH,
-        Funnel,
-        Missing,
+        NotSupported,
+        NvmlClient,
     )
     from gpudoctor.vitals.nvml.reading import plain, text
 
@@ -92,7 +92,7 @@ def _examine(nvml: Any, emit: Emit) -> None:
         }.get(getattr(error, "value", 0), "FAILED")
         emit("failed", state=state, error=_words(error), library_version=_library_version())
         return
-    funnel = Funnel(nvml)
+    funnel = NvmlClient(nvml)
     cuda = funnel.first(("nvmlSystemGetCudaDriverVersion_v2",), ("nvmlSystemGetCudaDriverVersion",))
     count = funnel.read("nvmlDeviceGetCount")
     emit(
@@ -101,13 +101,13 @@ def _examine(nvml: Any, emit: Emit) -> None:
         cuda=plain(cuda, lambda number: [number // 1000, number % 1000 // 10]),
         count=plain(count),
     )
-    if not isinstance(count, Missing):
+    if not isinstance(count, NotSupported):
         _walk(nvml, funnel, count, emit)
     emit("done")
 
 
 def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
-    from gpudoctor.vitals.nvml.client import NO_PERMISSION, Gone
+    from gpudoctor.vitals.nvml.client import NO_PERMISSION, GpuLost
     from gpudoctor.vitals.nvml.reading import read_gpu
 
     handles: list[tuple[int, Any]] = []
@@ -117,7 +117,7 @@ def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             emit("gpu", **read_gpu(funnel, handle, index))
             handles.append((index, handle))
-        except Gone as error:
+        except GpuLost as error:
             emit("lost", index=index, error=str(error), cause="reset required" if error.code == 16 else "lost")
         except nvml.NVMLError as error:
             code = getattr(error, "value", 999)
@@ -130,16 +130,16 @@ def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
 
 def _blocked_pairs(funnel: Any, handles: list[tuple[int, Any]]) -> Any:
     """Pairs of indices whose P2P status for reads is not OK; absent when the driver does not say."""
-    from gpudoctor.vitals.nvml.client import Gone, Missing
+    from gpudoctor.vitals.nvml.client import GpuLost, NotSupported
 
     blocked: list[list[int]] = []
     for place, (first, one) in enumerate(handles):
         for second, other in handles[place + 1 :]:
             try:
                 status = funnel.read("nvmlDeviceGetP2PStatus", one, other, 0)  # 0: reads
-            except Gone:
+            except GpuLost:
                 continue
-            if isinstance(status, Missing):
+            if isinstance(status, NotSupported):
                 return {"absent": status.reason}
             if status != 0:
                 blocked.append([first, second])

@@ -33,7 +33,7 @@ _REASONS = {
 _OLD_BINDING = "this nvidia-ml-py is too old"
 
 
-class Gone(Exception):
+class GpuLost(Exception):
     """The GPU does not answer any more: lost, or waiting for a reset."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -41,7 +41,7 @@ class Gone(Exception):
         self.code = code
 
 
-class Missing:
+class NotSupported:
     """One reading that is not there."""
 
     __slots__ = ("reason",)
@@ -50,49 +50,49 @@ class Missing:
         self.reason = reason
 
 
-class Funnel:
+class NvmlClient:
     """Calls functions of the binding by name."""
 
     def __init__(self, nvml: Any) -> None:
         self.nvml = nvml
 
     def read(self, name: str, *arguments: Any) -> Any:
-        """The call's value, or `Missing`; raises `Gone` when the GPU is lost or must be reset."""
+        """The call's value, or `NotSupported`; raises `GpuLost` when the GPU is lost or must be reset."""
         function: Callable[..., Any] | None = getattr(self.nvml, name, None)
         if function is None:
-            return Missing(_OLD_BINDING)
+            return NotSupported(_OLD_BINDING)
         try:
             return function(*arguments)
         except self.nvml.NVMLError as error:
             code = getattr(error, "value", 999)
             if code in (GPU_IS_LOST, RESET_REQUIRED):
-                raise Gone(code, str(error)) from None
-            return Missing(_REASONS.get(code) or str(error))
+                raise GpuLost(code, str(error)) from None
+            return NotSupported(_REASONS.get(code) or str(error))
         except TypeError:  # an older binding's function has fewer parameters
-            return Missing(_OLD_BINDING)
+            return NotSupported(_OLD_BINDING)
         except UnicodeDecodeError:
-            return Missing("the driver answered with unreadable text")
+            return NotSupported("the driver answered with unreadable text")
         except getattr(self.nvml, "NVMLLibraryMismatchError", self.nvml.NVMLError):
-            return Missing(_REASONS[FUNCTION_NOT_FOUND])
+            return NotSupported(_REASONS[FUNCTION_NOT_FOUND])
 
     def first(self, *calls: tuple[Any, ...]) -> Any:
         """The first of several calls (name, then arguments) that has a value; a reason otherwise.
 
         The driver's reason comes before the binding's: where it was asked, a newer binding would not help.
         """
-        reason = Missing("not asked")
+        reason = NotSupported("not asked")
         for call in calls:
             value = self.read(*call)
-            if not isinstance(value, Missing):
+            if not isinstance(value, NotSupported):
                 return value
             if reason.reason in ("not asked", _OLD_BINDING) or value.reason != _OLD_BINDING:
                 reason = value
         return reason
 
     def fields(self, handle: Any, ids: tuple[int, ...]) -> dict[int, Any]:
-        """Values of NVML fields by id, each a number or `Missing`."""
+        """Values of NVML fields by id, each a number or `NotSupported`."""
         values = self.read("nvmlDeviceGetFieldValues", handle, list(ids))
-        if isinstance(values, Missing):
+        if isinstance(values, NotSupported):
             if len(ids) == 1:
                 return {ids[0]: values}
             # Some drivers refuse the whole batch for one field that they do not know.
@@ -102,10 +102,12 @@ class Funnel:
 
 def _field_value(item: Any) -> Any:
     if item.nvmlReturn in (GPU_IS_LOST, RESET_REQUIRED):
-        raise Gone(item.nvmlReturn, "GPU is lost" if item.nvmlReturn == GPU_IS_LOST else "GPU requires restart")
+        raise GpuLost(
+            item.nvmlReturn, "GPU is lost" if item.nvmlReturn == GPU_IS_LOST else "GPU requires restart"
+        )
     if item.nvmlReturn:
-        return Missing(_REASONS.get(item.nvmlReturn, f"NVML error {item.nvmlReturn}"))
+        return NotSupported(_REASONS.get(item.nvmlReturn, f"NVML error {item.nvmlReturn}"))
     slot = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
     if item.valueType >= len(slot) or not hasattr(item.value, slot[item.valueType]):
-        return Missing("a value of an unknown type")
+        return NotSupported("a value of an unknown type")
     return getattr(item.value, slot[item.valueType])

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, Funnel, Missing
+from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, NotSupported, NvmlClient
 
 Json = Any
 
@@ -31,13 +31,13 @@ _LARGEST_PID = (1 << 32) - 2 if sys.platform == "win32" else 1 << 22
 nvidia-ml-py 12.535.77 have 32 bytes a process, all others 24."""
 _FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230
-_NO_FIELD = Missing("the driver did not answer this field")
+_NO_FIELD = NotSupported("the driver did not answer this field")
 _FIELDS_THROTTLE = {74: "power", 269: "thermal", 270: "hw_thermal", 271: "power_brake"}  # nanoseconds
 
 
 def plain(value: Any, convert: Callable[[Any], Json] | None = None) -> Json:
     """The value, converted, as JSON; the reason of a missing one."""
-    if isinstance(value, Missing):
+    if isinstance(value, NotSupported):
         return {"absent": value.reason}
     return convert(value) if convert else value
 
@@ -51,7 +51,7 @@ def _watts(milliwatts: int) -> float:
     return milliwatts / 1000.0
 
 
-def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
+def read_gpu(funnel: NvmlClient, handle: Any, index: int) -> dict[str, Json]:
     """All readings of one GPU; raises `Gone` when it is lost on the way."""
     record: dict[str, Json] = {"index": index}
     for part in (_identity, _memory_errors, _recovery, _clocks, _power, heat, link, _links, _fabric, _use):
@@ -59,12 +59,12 @@ def read_gpu(funnel: Funnel, handle: Any, index: int) -> dict[str, Json]:
     return record
 
 
-def uuid(funnel: Funnel, gpu: Any) -> Json:
+def uuid(funnel: NvmlClient, gpu: Any) -> Json:
     """The UUID of a GPU or MIG device, or why it is not told."""
     return plain(funnel.read("nvmlDeviceGetUUID", gpu), text)
 
 
-def memory_info(funnel: Funnel, gpu: Any) -> Any:
+def memory_info(funnel: NvmlClient, gpu: Any) -> Any:
     """`total` and `used` bytes of a GPU's memory, or `Missing`."""
     return funnel.first(
         # Version 2 keeps the driver's own reserve out of "used"; version 1 charges it to nobody.
@@ -73,13 +73,13 @@ def memory_info(funnel: Funnel, gpu: Any) -> Any:
     )
 
 
-def name(funnel: Funnel, gpu: Any) -> str:
+def name(funnel: NvmlClient, gpu: Any) -> str:
     """A GPU's name as the driver has it."""
     answer = plain(funnel.read("nvmlDeviceGetName", gpu), text)
     return answer if isinstance(answer, str) else "NVIDIA GPU"
 
 
-def _identity(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _identity(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     read = funnel.read
     memory = memory_info(funnel, gpu)
     return {
@@ -102,7 +102,7 @@ def short_address(bus_id: str) -> str:
     return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id.lower()
 
 
-def _memory_errors(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _memory_errors(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     read = funnel.read
     mode = read("nvmlDeviceGetEccMode", gpu)
     remap = plain(read("nvmlDeviceGetRemappedRows", gpu), list)
@@ -122,7 +122,7 @@ def _memory_errors(funnel: Funnel, gpu: Any) -> dict[str, Json]:
         "row_remap": remap,
         "row_remap_exhausted_banks": plain(read("nvmlDeviceGetRowRemapperHistogram", gpu), lambda h: h.none),
         "retired_pages": plain(
-            next((pages for pages in retired if isinstance(pages, Missing)), retired),
+            next((pages for pages in retired if isinstance(pages, NotSupported)), retired),
             lambda lists: sum(len(pages) for pages in lists),
         ),
         "retired_pages_pending": plain(read("nvmlDeviceGetRetiredPagesPendingStatus", gpu), bool),
@@ -130,7 +130,7 @@ def _memory_errors(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _inforom(funnel: Funnel, gpu: Any) -> Json:
+def _inforom(funnel: NvmlClient, gpu: Any) -> Json:
     """True, False when NVML calls it corrupted, or absent."""
     try:
         funnel.nvml.nvmlDeviceValidateInforom(gpu)
@@ -143,20 +143,20 @@ def _inforom(funnel: Funnel, gpu: Any) -> Json:
     return True
 
 
-def _fill(funnel: Funnel, call: str, gpu: Any, *empty: ctypes.Structure | None) -> Any:
+def _fill(funnel: NvmlClient, call: str, gpu: Any, *empty: ctypes.Structure | None) -> Any:
     """The structure that a call fills in, in the first of several versions that the driver speaks."""
-    value: Any = Missing("this nvidia-ml-py is too old")
+    value: Any = NotSupported("this nvidia-ml-py is too old")
     for structure in empty:
         if structure is None:
             continue
         answer = funnel.read(call, gpu, ctypes.byref(structure))
-        value = answer if isinstance(answer, Missing) else structure
+        value = answer if isinstance(answer, NotSupported) else structure
         if value is structure:
             break
     return value
 
 
-def _recovery(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _recovery(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     ids = (_FIELD_RECOVERY_ACTION, _FIELD_MEMORY_TEMPERATURE, *_FIELDS_THROTTLE)
     fields = funnel.fields(gpu, ids)
     times = {name: fields.get(key) for key, name in _FIELDS_THROTTLE.items()}
@@ -168,7 +168,7 @@ def _recovery(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _clocks(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _clocks(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     reasons = funnel.first(
         ("nvmlDeviceGetCurrentClocksEventReasons", gpu),  # drivers from r535 on
         ("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),
@@ -183,7 +183,7 @@ def _clocks(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _power(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _power(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     read = funnel.read
     return {
         "power": plain(read("nvmlDeviceGetPowerUsage", gpu), _watts),
@@ -193,12 +193,12 @@ def _power(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def degrees(funnel: Funnel, gpu: Any) -> Any:
+def degrees(funnel: NvmlClient, gpu: Any) -> Any:
     """Temperature of the GPU in degrees Celsius, or `Missing`; drivers after r565 drop the older call."""
     return funnel.first(("nvmlDeviceGetTemperatureV", gpu, 0), ("nvmlDeviceGetTemperature", gpu, 0))
 
 
-def heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def heat(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     """Temperature of the GPU in degrees Celsius, its thresholds, and the margin to its slowdown."""
     read = funnel.read
     return {
@@ -210,17 +210,17 @@ def heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def memory_heat(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def memory_heat(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     """Temperature of the memory in degrees Celsius; one without a sensor answers 0."""
     return {"temperature_memory": _memory_degrees(funnel.fields(gpu, (_FIELD_MEMORY_TEMPERATURE,)))}
 
 
 def _memory_degrees(fields: Mapping[int, Any]) -> Json:
     answer = fields.get(_FIELD_MEMORY_TEMPERATURE, _NO_FIELD)
-    return plain(answer if answer != 0 else Missing("not supported by this card"))
+    return plain(answer if answer != 0 else NotSupported("not supported by this card"))
 
 
-def link(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def link(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     """Width and generation of the PCIe link, now and at most, and its replays since the driver was loaded."""
     read = funnel.read
     return {
@@ -232,12 +232,12 @@ def link(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _links(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _links(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     """NVLink ports up to the first that the card does not have; "not supported" is not "down"."""
     links: list[Json] = []
     for port in range(_MAX_LINKS):
         state = funnel.read("nvmlDeviceGetNvLinkState", gpu, port)
-        if isinstance(state, Missing):
+        if isinstance(state, NotSupported):
             if not links:
                 return {"nvlinks": plain(state)}
             break
@@ -245,7 +245,7 @@ def _links(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     return {"nvlinks": links}
 
 
-def _link_errors(funnel: Funnel, gpu: Any, port: int, active: bool) -> dict[str, Json]:
+def _link_errors(funnel: NvmlClient, gpu: Any, port: int, active: bool) -> dict[str, Json]:
     names = {"replay_errors": 0, "recovery_errors": 1, "crc_errors": 2}
     if not active:
         return {name: {"absent": "the link is off"} for name in names}
@@ -274,7 +274,7 @@ class _FabricV3(ctypes.Structure):
     _fields_ = [*_FabricV2._fields_, ("healthSummary", ctypes.c_uint8)]
 
 
-def _fabric(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _fabric(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     # The version word holds the number in its top byte and the structure's size below.
     newest = _FabricV3(version=3 << 24 | ctypes.sizeof(_FabricV3))
     older = _FabricV2(version=2 << 24 | ctypes.sizeof(_FabricV2))
@@ -287,7 +287,7 @@ def _fabric_unhealthy(info: Any) -> bool:
     return (info.state == 3 and info.status != 0) or getattr(info, "healthSummary", 0) == 2
 
 
-def _use(funnel: Funnel, gpu: Any) -> dict[str, Json]:
+def _use(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     mode = plain(funnel.read("nvmlDeviceGetMigMode", gpu), lambda modes: bool(modes[0]))
     return {
         "compute_mode": plain(funnel.read("nvmlDeviceGetComputeMode", gpu)),
@@ -297,25 +297,25 @@ def _use(funnel: Funnel, gpu: Any) -> dict[str, Json]:
     }
 
 
-def _mig_instances(funnel: Funnel, gpu: Any) -> Json:
+def _mig_instances(funnel: NvmlClient, gpu: Any) -> Json:
     count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu)
-    return plain(count) if isinstance(count, Missing) else list(mig_devices(funnel, gpu))
+    return plain(count) if isinstance(count, NotSupported) else list(mig_devices(funnel, gpu))
 
 
-def mig_devices(funnel: Funnel, gpu: Any) -> dict[str, Any]:
+def mig_devices(funnel: NvmlClient, gpu: Any) -> dict[str, Any]:
     """The handles of a GPU's MIG devices by UUID; none where it is not cut."""
     count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu)
     found: dict[str, Any] = {}
-    for slot in range(0 if isinstance(count, Missing) else count):
+    for slot in range(0 if isinstance(count, NotSupported) else count):
         device = funnel.read("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot)
-        if not isinstance(device, Missing):  # else an empty slot
+        if not isinstance(device, NotSupported):  # else an empty slot
             named = uuid(funnel, device)
             if isinstance(named, str):
                 found[named] = device
     return found
 
 
-def processes(funnel: Funnel, gpu: Any) -> Json:
+def processes(funnel: NvmlClient, gpu: Any) -> Json:
     """Pid, kind and bytes of every process on the GPU."""
     found: list[Json] = []
     missing: Json = None
@@ -323,7 +323,7 @@ def processes(funnel: Funnel, gpu: Any) -> Json:
         name = f"nvmlDeviceGet{call}RunningProcesses"
         # Drivers before r510 know version 2 only; the name without a version is the newest, and raises oddly.
         listed = funnel.first((f"{name}_v3", gpu), (f"{name}_v2", gpu))
-        if isinstance(listed, Missing):
+        if isinstance(listed, NotSupported):
             missing = missing or plain(listed)
             continue
         if any(not 0 < process.pid <= _LARGEST_PID for process in listed):

@@ -60,11 +60,11 @@ class Meter:
     """Readings of one GPU; what the card or the driver does not tell is left out."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
-        from gpudoctor.vitals.nvml.client import Funnel
+        from gpudoctor.vitals.nvml.client import NvmlClient
 
         self._nvml = nvml
         self._gpu = handle
-        self._funnel = Funnel(nvml)
+        self._funnel = NvmlClient(nvml)
         self._gpm = _Gpm(nvml, handle)
 
     def facts(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Meter:
 
     def sample(self, turn: int) -> dict[str, float]:
         """One reading of everything."""
-        from gpudoctor.vitals.nvml.client import Missing
+        from gpudoctor.vitals.nvml.client import NotSupported
         from gpudoctor.vitals.nvml.reading import degrees, memory_info
 
         readings: dict[str, tuple[Any, Callable[[Any], float]]] = {
@@ -96,7 +96,7 @@ class Meter:
         taken = {
             key: float(convert(value))
             for key, (value, convert) in readings.items()
-            if not isinstance(value, Missing)
+            if not isinstance(value, NotSupported)
         }
         taken |= self._gpm.sample()
         if "pcie_rx" not in taken and turn % _PCIE_EVERY == 0:
@@ -125,10 +125,10 @@ class Meter:
         return {key: found[key] for key in _LIMITS if isinstance(found.get(key), int | float)}
 
     def _reasons(self) -> Any:
-        from gpudoctor.vitals.nvml.client import Missing
+        from gpudoctor.vitals.nvml.client import NotSupported
 
         value = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        old = isinstance(value, Missing)
+        old = isinstance(value, NotSupported)
         return self._read("nvmlDeviceGetCurrentClocksThrottleReasons") if old else value
 
     def _read(self, call: str, *arguments: Any) -> Any:
@@ -136,12 +136,12 @@ class Meter:
 
     def _safely(self, read: Any) -> Any:
         """The value, or `Missing` once the GPU is lost: the others are sampled on."""
-        from gpudoctor.vitals.nvml.client import Gone, Missing
+        from gpudoctor.vitals.nvml.client import GpuLost, NotSupported
 
         try:
             return read()
-        except Gone:
-            return Missing("the GPU is lost")
+        except GpuLost:
+            return NotSupported("the GPU is lost")
 
 
 class _Gpm:
@@ -187,10 +187,10 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
     All GPUs where it is not known which ones those are.
     """
     from gpudoctor.model.visible_devices import Card, UnknownCards, visible
-    from gpudoctor.vitals.nvml.client import Funnel, Gone
+    from gpudoctor.vitals.nvml.client import GpuLost, NvmlClient
     from gpudoctor.vitals.nvml.reading import mig_devices, name, uuid
 
-    funnel = Funnel(nvml)
+    funnel = NvmlClient(nvml)
     handles: dict[int, Any] = {}
     slices: dict[str, Any] = {}
     cards = []
@@ -202,7 +202,7 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
             told = uuid(funnel, gpu)
             known = told if isinstance(told, str) else None
             cards.append(Card(index=index, name=name(funnel, gpu), uuid=known, mig=tuple(mig)))
-        except (nvml.NVMLError, Gone):
+        except (nvml.NVMLError, GpuLost):
             handles.pop(index, None)
             cards.append(Card(index=index))  # a lost card keeps its place
     try:

@@ -24,7 +24,7 @@ _LARGEST = 64 << 20
 
 
 @dataclass(slots=True)
-class Testimony:
+class ChildOutput:
     """What the child said, and how it ended."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -100,10 +100,10 @@ def _start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         raise Unavailable(f"the process that asks the driver cannot be started ({error})") from None
 
 
-def _listen(child: "subprocess.Popen[bytes]", limit: float) -> Testimony:
+def _listen(child: "subprocess.Popen[bytes]", limit: float) -> ChildOutput:
     """Read records until the end, or until none came for `limit` seconds."""
     assert child.stdout is not None
-    said = Testimony()
+    said = ChildOutput()
     buffer = b""
     received = 0
     deadline = time.monotonic() + limit
@@ -137,7 +137,7 @@ def _end(child: "subprocess.Popen[bytes]", hung: bool) -> int | None:
         return None
 
 
-def _verdict(said: Testimony, limit: float) -> tuple[DriverState, str]:
+def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
     if fault := said.last("fault"):
         raise RuntimeError(f"{fault['error']}, while {said.last('stage').get('stage')}")
     failed = said.last("failed")
@@ -163,7 +163,7 @@ def _death(exit_code: int | None) -> str:
 
 
 def _gpus(
-    said: Testimony, roots: Roots, own_pids: frozenset[int]
+    said: ChildOutput, roots: Roots, own_pids: frozenset[int]
 ) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
     def name(pid: int) -> str | None:
         return bus.process_name(roots, pid)
@@ -183,7 +183,7 @@ def _gpus(
     return tuple(gpus), tuple(lost)
 
 
-def _driver_version(said: Testimony) -> Any:
+def _driver_version(said: ChildOutput) -> Any:
     """NVML's word; before NVML can speak, the version in the name of its library's file."""
     driver = said.last("driver")
     if driver:

@@ -29,12 +29,12 @@ def main(interval: float, slow_every: int, search_path: list[str]) -> int:
     pynvml = binding(emit)
     if pynvml is None:
         return 0
-    from gpudoctor.vitals.nvml.client import Funnel
+    from gpudoctor.vitals.nvml.client import NvmlClient
     from gpudoctor.vitals.nvml.reading import plain, text
 
     try:
         pynvml.nvmlInit()
-        emit("driver", version=plain(Funnel(pynvml).read("nvmlSystemGetDriverVersion"), text))
+        emit("driver", version=plain(NvmlClient(pynvml).read("nvmlSystemGetDriverVersion"), text))
         gpus = [Watched(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))
@@ -68,13 +68,13 @@ class Watched:
     """One GPU, also one that is lost: it keeps its number."""
 
     def __init__(self, nvml: Any, index: int) -> None:
-        from gpudoctor.vitals.nvml.client import Funnel
+        from gpudoctor.vitals.nvml.client import NvmlClient
         from gpudoctor.vitals.nvml.sampling import Meter
 
         self.index = index
         self.handle: Any = None
         self.lost = ""
-        self._funnel = Funnel(nvml)
+        self._funnel = NvmlClient(nvml)
         try:
             self.handle = nvml.nvmlDeviceGetHandleByIndex(index)
             self._meter = Meter(nvml, self.handle)
@@ -83,7 +83,7 @@ class Watched:
 
     def survey(self, emit: Emit) -> None:
         """Everything that a check of the hardware reads."""
-        from gpudoctor.vitals.nvml.client import Gone
+        from gpudoctor.vitals.nvml.client import GpuLost
         from gpudoctor.vitals.nvml.reading import read_gpu
 
         if self.lost:
@@ -91,12 +91,12 @@ class Watched:
             return
         try:
             emit("survey", **read_gpu(self._funnel, self.handle, self.index))
-        except Gone as error:
+        except GpuLost as error:
             self.lost = str(error)
 
     def sample(self, turn: int) -> dict[str, Any]:
         """What changes from second to second; what the card or the driver does not tell is left out."""
-        from gpudoctor.vitals.nvml.client import Gone
+        from gpudoctor.vitals.nvml.client import GpuLost
         from gpudoctor.vitals.nvml.reading import processes
 
         taken: dict[str, Any] = {"index": self.index}
@@ -104,7 +104,7 @@ class Watched:
             try:
                 taken |= self._meter.sample(turn)
                 taken["processes"] = processes(self._funnel, self.handle)
-            except Gone as error:
+            except GpuLost as error:
                 self.lost = str(error)
         return taken | {"lost": self.lost}
 

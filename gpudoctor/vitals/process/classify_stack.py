@@ -23,7 +23,7 @@ _OTHER = StackClass("other", "other", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ClassifiedStack:
     """What one stack says."""
 
     phase: str
@@ -52,7 +52,7 @@ def is_worker(frames: Sequence[Frame]) -> bool:
     return any(last_part(frame.name) == name and path in frame.path for frame in frames)
 
 
-def classify(frames: Sequence[Frame], lines: Lines, device: bool) -> Look:
+def classify(frames: Sequence[Frame], lines: Lines, device: bool) -> ClassifiedStack:
     """Judge one stack, innermost frame first. `device`: whether the process uses a GPU.
 
     The innermost row that matches wins, unless an outer one keeps its phase (`StackClass.keeps`).
@@ -70,11 +70,13 @@ def classify(frames: Sequence[Frame], lines: Lines, device: bool) -> Look:
     if user is not None and frames[0] is user and not _kept(row, "sync"):
         said = line_class(text, device)
         if said is not None and not _kept(row, said.phase):
-            return Look(phase=said.phase, kind=said.kind, via="", user=user, text=text)
+            return ClassifiedStack(phase=said.phase, kind=said.kind, via="", user=user, text=text)
     if row is _OTHER:
-        return Look(phase="other", kind=_other_kind(frames, user), via=_via(frames, user), user=user, text=text)
+        return ClassifiedStack(
+            phase="other", kind=_other_kind(frames, user), via=_via(frames, user), user=user, text=text
+        )
     via = "" if frame is None or frame is user else _name(frame)
-    return Look(phase=row.phase, kind=row.kind, via=via, user=user, text=text)
+    return ClassifiedStack(phase=row.phase, kind=row.kind, via=via, user=user, text=text)
 
 
 def _kept(row: StackClass, phase: str) -> bool:

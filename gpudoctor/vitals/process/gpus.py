@@ -13,7 +13,7 @@ from gpudoctor.text import duration
 from gpudoctor.vitals.nvml import bus, decode, watching
 from gpudoctor.vitals.nvml.bus import Roots
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
-from gpudoctor.vitals.process.time_series import Recent
+from gpudoctor.vitals.process.time_series import RollingSeries
 
 INTERVAL = 1.0
 SURVEY_EVERY = 30
@@ -34,7 +34,7 @@ class _Card:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.histories = {name: Recent() for name in _HISTORIES}
+        self.histories = {name: RollingSeries() for name in _HISTORIES}
         self.reasons: deque[int] = deque(maxlen=120)
         self.processes: list[dict[str, Any]] = []
         self.static: Gpu | None = None

@@ -8,7 +8,7 @@ from gpudoctor.model.signs.process import NAN, HostWindow
 from gpudoctor.vitals.host.cgroup import ControlGroup, read_group
 from gpudoctor.vitals.host.mounts import read_mounts
 from gpudoctor.vitals.host.proc_tree import Tree
-from gpudoctor.vitals.process.time_series import Recent, Thinned
+from gpudoctor.vitals.process.time_series import DownsampledSeries, RollingSeries
 
 SHORTEST = 0.25
 """Seconds between two looks below which a rate would be noise: CPU time is counted in hundredths."""
@@ -23,8 +23,8 @@ class HostMeter:
     def __init__(self, pid: int) -> None:
         tree = Tree(process=str(pid))
         self._group: ControlGroup = read_group(tree, read_mounts(tree))
-        self._recent = {name: Recent() for name in (*_RATES, "swap")}
-        self._memory = Thinned()
+        self._recent = {name: RollingSeries() for name in (*_RATES, "swap")}
+        self._memory = DownsampledSeries()
         self._before: dict[str, float] = {}
         self._known: dict[str, float] = {}
         self._at = 0.0

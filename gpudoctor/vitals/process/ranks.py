@@ -15,7 +15,7 @@ from gpudoctor.vitals.process.process_tree import Member, variables, workers_of
 from gpudoctor.vitals.process.procfs import Usage
 from gpudoctor.vitals.process.sampler import Target
 from gpudoctor.vitals.process.source_lines import SourceLines
-from gpudoctor.vitals.process.time_series import Thinned
+from gpudoctor.vitals.process.time_series import DownsampledSeries
 
 FAMILY_EVERY = 3.0
 """Seconds between two looks at who the workers are."""
@@ -74,7 +74,7 @@ class WatchedRank:
         self._files: int | None = None
         self._family_at = -FAMILY_EVERY
         self._device_at = 0.0
-        self._memory, self._device, self._steps = Thinned(), Thinned(), Thinned()
+        self._memory, self._device, self._steps = DownsampledSeries(), DownsampledSeries(), DownsampledSeries()
         self._step, self._stepped = -1, 0.0
         self._work: tuple[float, procfs.Work] | None = None
         self._worked = 0.0

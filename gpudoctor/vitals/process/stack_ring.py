@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpudoctor.model.signs.process import Frame, Place
-from gpudoctor.vitals.process.classify_stack import Look
+from gpudoctor.vitals.process.classify_stack import ClassifiedStack
 
 _MOST = 600
 """Samples that are kept: two minutes at the highest rate."""
@@ -21,13 +21,13 @@ class StackRing:
 
     length: float
     """Seconds of the window."""
-    looks: "deque[tuple[float, Look]]" = field(default_factory=lambda: deque(maxlen=_MOST))
+    looks: "deque[tuple[float, ClassifiedStack]]" = field(default_factory=lambda: deque(maxlen=_MOST))
     failures: "deque[float]" = field(default_factory=lambda: deque(maxlen=_MOST))
     stack: tuple[Frame, ...] = ()
     since: float = 0.0
     """When the newest stack was first seen, unchanged since."""
 
-    def add(self, t: float, look: Look, frames: Sequence[Frame]) -> None:
+    def add(self, t: float, look: ClassifiedStack, frames: Sequence[Frame]) -> None:
         """A good sample; frames innermost first."""
         stack = tuple(reversed(frames))
         if stack != self.stack:
@@ -77,7 +77,7 @@ class StackRing:
         """Where the samples found it, most counted first."""
         counts: dict[tuple[str, str, str, str, int], int] = {}
         episodes: dict[tuple[str, str, str, str, int], int] = {}
-        first: dict[tuple[str, str, str, str, int], Look] = {}
+        first: dict[tuple[str, str, str, str, int], ClassifiedStack] = {}
         before: tuple[str, str, str, str, int] | None = None
         for _, look in self.looks:
             user = look.user
@@ -91,7 +91,7 @@ class StackRing:
         return tuple(_place(first[key], counts[key], episodes[key]) for key in ordered)
 
 
-def _place(look: Look, count: int, episodes: int) -> Place:
+def _place(look: ClassifiedStack, count: int, episodes: int) -> Place:
     user = look.user
     return Place(
         phase=look.phase,

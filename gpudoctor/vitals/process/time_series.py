@@ -5,7 +5,7 @@ from collections import deque
 from gpudoctor.model.signs.process import NAN, Series
 
 
-class Recent:
+class RollingSeries:
     """The last values, one a tick."""
 
     def __init__(self, length: int = 120) -> None:
@@ -22,7 +22,7 @@ class Recent:
         return Series(t=tuple(t for t, _ in self._rows), values=tuple(value for _, value in self._rows))
 
 
-class Thinned:
+class DownsampledSeries:
     """A whole watch in at most `limit` points: when they are used up every second one goes, and later ones are
     taken half as often."""
 

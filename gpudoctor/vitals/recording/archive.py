@@ -27,7 +27,7 @@ _TAIL = (1 << 16) + 200
 """Bytes at the end of a zip file that hold its end records: a comment has 64 KiB at most."""
 
 
-class Place(ABC):
+class Archive(ABC):
     """Files of one recording."""
 
     name: str
@@ -55,7 +55,7 @@ class Place(ABC):
         """A file's bytes. Raises `OSError`."""
 
 
-class _Folder(Place):
+class _Folder(Archive):
     def __init__(self, name: str, path: Path) -> None:
         super().__init__()
         self.name, self._path = name, path
@@ -77,7 +77,7 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-class _Zip(Place):
+class _Zip(Archive):
     def __init__(self, name: str, path: Path, archive: zipfile.ZipFile, inside: str) -> None:
         super().__init__()
         self.name, self._archive = name, archive
@@ -115,7 +115,7 @@ def _few(name: str, names: list[str]) -> list[str]:
     return names
 
 
-def find_place(name: str) -> Place:
+def find_place(name: str) -> Archive:
     """The recording at a path: the folder, the zip file, or the only recording right inside one of them.
 
     Raises `UsageError` for what is no recording, `Unavailable` for what may not be read.
@@ -133,7 +133,7 @@ def find_place(name: str) -> Place:
     raise UsageError(f"{name}: no such recording; name the folder that `gpudoctor run` wrote, or its zip file")
 
 
-def _in_folder(name: str, path: Path) -> Place:
+def _in_folder(name: str, path: Path) -> Archive:
     if _holds(_few(name, _entries(path))):
         return _Folder(name, path)
     with os.scandir(path) as entries:
@@ -153,7 +153,7 @@ def _entries(path: str | Path) -> list[str]:
         return []
 
 
-def _in_file(name: str, path: Path) -> Place:
+def _in_file(name: str, path: Path) -> Archive:
     try:
         if _contents(path) > ARCHIVE_CONTENTS.most:
             raise Unavailable(

@@ -12,7 +12,7 @@ from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
-from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, Place
+from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, Archive
 from gpudoctor.vitals.recording.fault_handler import read_fault
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.process import Contents, ForeignFile, Reported, as_process, read_frames
@@ -31,7 +31,7 @@ _GPU = re.compile(r"gpu([0-9]+)_")
 class Node:
     """What one folder holds, before ranks are put in order."""
 
-    place: Place
+    place: Archive
     manifest: Mapping[str, Any]
     reported: list[Reported] = field(default_factory=list)
     """Processes of ranks."""
@@ -48,7 +48,7 @@ class Node:
         return value if isinstance(value, str) else ""
 
 
-def read_node(place: Place) -> Node:
+def read_node(place: Archive) -> Node:
     """Read all files of a folder. Raises `Unavailable` when it was written in a format of the future."""
     problems: list[str] = []
     manifest = _object(place, MANIFEST, problems)
@@ -172,7 +172,7 @@ def _number(word: str) -> int | None:
     return None if word == "x" else int(word)
 
 
-def _object(place: Place, name: str, problems: list[str]) -> dict[str, Any]:
+def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
     """A JSON file of the folder; what is missing or broken is an empty object and a problem."""
     try:
         value = load_json(place.read(name, MANIFEST_LIMIT).decode("utf-8-sig"))

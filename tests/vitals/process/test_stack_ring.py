@@ -1,13 +1,13 @@
 """What a window of looks keeps."""
 
-from gpudoctor.vitals.process.classify_stack import Look
+from gpudoctor.vitals.process.classify_stack import ClassifiedStack
 from gpudoctor.vitals.process.stack_ring import StackRing
 
 
 def ring_of(*phases: str) -> StackRing:
     ring = StackRing(length=120.0)
     for t, phase in enumerate(phases):
-        ring.add(float(t), Look(phase=phase, kind="", via="", user=None, text=""), ())
+        ring.add(float(t), ClassifiedStack(phase=phase, kind="", via="", user=None, text=""), ())
     ring.fail(0.5)
     ring.forget(float(len(phases)))
     return ring

@@ -29,7 +29,7 @@ def here() -> Place:
 
 def _ask() -> dict[str, Any]:
     """A child's answer: a driver that hangs or crashes does so there."""
-    words = [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.here")]
+    words = [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.local_device")]
     try:
         done = subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False

@@ -42,7 +42,7 @@ _FLUSH = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class RunSpec:
     """What to run, and where it ends."""
 
     command: tuple[str, ...]
@@ -65,7 +65,7 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class RunOutcome:
     """How it ended."""
 
     folder: Path
@@ -105,12 +105,12 @@ def unwatched(_pid: int, _folder: Path) -> AbstractContextManager[None]:
 
 
 def run_bounded(
-    plan: Bounded,
+    plan: RunSpec,
     *,
     enough: Enough | None = None,
     watch: Watch = lambda _seconds: None,
     watching: Watching = unwatched,
-) -> Finished:
+) -> RunOutcome:
     """Run it, end it, return how it ended. Raises `CommandError` when it cannot be started."""
     write_manifest(plan.folder, plan.command, {"trial": dict(plan.overrides)})
     started = time.monotonic()
@@ -127,7 +127,7 @@ def run_bounded(
     with watching(child.pid, plan.folder):
         try:
             held.release()
-            stopped_by = _Vigil(plan, child, started, enough, watch).keep()
+            stopped_by = _Watchdog(plan, child, started, enough, watch).keep()
         finally:
             left = end_all(child.pid, str(plan.folder))
             _reap(child)
@@ -150,7 +150,7 @@ def _reap(child: "subprocess.Popen[bytes]") -> None:
             child.returncode = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
 
-def _start(plan: Bounded, held: Held) -> "subprocess.Popen[bytes]":
+def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
     overrides = {"trial.steps": plan.steps, **plan.overrides}
     _must_exist(plan.command)
     variables = probed(os.environ, plan.folder, {"GPUDOCTOR_OVERRIDES": json.dumps(overrides)})
@@ -193,12 +193,12 @@ def _must_exist(command: tuple[str, ...]) -> None:
         raise CommandError(f"{command[0]}: command not found", 127)
 
 
-class _Vigil:
+class _Watchdog:
     """Waits for the end of the window."""
 
     def __init__(
         self,
-        plan: Bounded,
+        plan: RunSpec,
         child: "subprocess.Popen[bytes]",
         started: float,
         enough: Enough | None,
@@ -243,12 +243,12 @@ class _Vigil:
         return self._enough(self._plan.folder, now - self._started)
 
 
-def _finished(plan: Bounded, code: int, stopped_by: str | None, seconds: float, left: list[int]) -> Finished:
+def _finished(plan: RunSpec, code: int, stopped_by: str | None, seconds: float, left: list[int]) -> RunOutcome:
     exit_code = None if stopped_by else 128 - code if code < 0 else code
     name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
     ending = Ending(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
     write_end(plan.folder, ending)
-    return Finished(
+    return RunOutcome(
         folder=plan.folder,
         stopped_by=stopped_by,
         exit_code=exit_code,

@@ -61,11 +61,11 @@ def recorded_patient(
     command: tuple[str, ...], folder: Path, sources: Mapping[str, str] | None = None
 ) -> "Patient":
     """The patient of a command that was run and recorded in the folder; `sources` ran in place of files."""
-    from gpudoctor.vitals.build_patient import Admission, admit
+    from gpudoctor.vitals.build_patient import PatientRequest, admit
     from gpudoctor.vitals.targets import Targets
 
     return admit(
-        Admission(
+        PatientRequest(
             targets=Targets(items=()), command=command, recording=(str(folder),), sources=dict(sources or {})
         )
     )

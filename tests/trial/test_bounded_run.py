@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.recorder.start import CommandError
-from gpudoctor.trial.bounded import Bounded, run_bounded
+from gpudoctor.trial.bounded_run import RunSpec, run_bounded
 from gpudoctor.trial.processes import adopt_orphans
 from gpudoctor.trial.window import steps_made, warm_up, window
 from gpudoctor.vitals.recording import read_recording
@@ -78,7 +78,7 @@ def test_at_the_end_of_the_time_the_whole_tree_is_gone(folder):
         while not Path("pids").exists():
             time.sleep(0.01)
 
-    plan = Bounded(command=(sys.executable, "run.py"), folder=folder, seconds=0.5)
+    plan = RunSpec(command=(sys.executable, "run.py"), folder=folder, seconds=0.5)
     done = run_bounded(plan, watch=started)
     assert (done.stopped_by, done.exit_code, done.failed, done.left) == ("seconds", None, False, ())
     pids = [int(word) for word in Path("pids").read_text().split()]
@@ -87,13 +87,13 @@ def test_at_the_end_of_the_time_the_whole_tree_is_gone(folder):
 
 
 def test_a_command_that_ends_by_itself_dies_or_does_not_exist(folder):
-    plan = Bounded(command=(sys.executable, "-c", "import sys; print('a'); sys.exit('boom')"), folder=folder)
+    plan = RunSpec(command=(sys.executable, "-c", "import sys; print('a'); sys.exit('boom')"), folder=folder)
     done = run_bounded(plan)
     assert (done.stopped_by, done.exit_code, done.failed, done.last_words()) == (None, 1, True, "boom")
-    killed = run_bounded(Bounded(command=(sys.executable, "-c", "import os; os.abort()"), folder=folder))
+    killed = run_bounded(RunSpec(command=(sys.executable, "-c", "import os; os.abort()"), folder=folder))
     assert (killed.exit_code, killed.failed) == (134, True)
     with pytest.raises(CommandError, match="command not found"):
-        run_bounded(Bounded(command=("no-such-command",), folder=folder))
+        run_bounded(RunSpec(command=("no-such-command",), folder=folder))
 
 
 def test_an_interrupt_leaves_nothing(folder):
@@ -106,7 +106,7 @@ def test_an_interrupt_leaves_nothing(folder):
 
     adopt_orphans()
     with pytest.raises(KeyboardInterrupt):
-        run_bounded(Bounded(command=(sys.executable, "run.py"), folder=folder), watch=interrupt)
+        run_bounded(RunSpec(command=(sys.executable, "run.py"), folder=folder), watch=interrupt)
     assert all(gone(int(word)) for word in Path("pids").read_text().split())
 
 
@@ -114,7 +114,7 @@ def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(fold
     pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)
     command = ("bash", "-c", f"{shlex.quote(sys.executable)} train.py; touch after")
-    done = run_bounded(Bounded(command=command, folder=folder, steps=40, overrides={"trial.seed": 3}))
+    done = run_bounded(RunSpec(command=command, folder=folder, steps=40, overrides={"trial.seed": 3}))
     assert (done.stopped_by, done.left) == ("steps", ())
     assert not Path("after").exists()
     recording = read_recording(str(folder))
@@ -137,7 +137,7 @@ def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder):
         asked.append(seconds)
         return steps_made(read_recording(str(place))) >= 5
 
-    done = run_bounded(Bounded(command=(sys.executable, "train.py"), folder=folder), enough=enough)
+    done = run_bounded(RunSpec(command=(sys.executable, "train.py"), folder=folder), enough=enough)
     assert done.stopped_by == "steps" and asked
     recording = read_recording(str(folder))
     assert recording.ranks[0].clean and steps_made(recording) >= 5
@@ -146,8 +146,8 @@ def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder):
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-from gpudoctor.trial.bounded import Bounded, run_bounded
-from gpudoctor.trial.warden import Warden
+from gpudoctor.trial.bounded_run import RunSpec, run_bounded
+from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
 scratch, folder = Path(sys.argv[1]), Path(sys.argv[2])
 
 def die(_seconds):
@@ -155,12 +155,12 @@ def die(_seconds):
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
-run_bounded(Bounded(command=(sys.executable, "run.py"), folder=folder), watch=die, watching=Warden(scratch).watching)
+run_bounded(RunSpec(command=(sys.executable, "run.py"), folder=folder), watch=die, watching=CleanupWatchdog(scratch).watching)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_when_we_are_killed_the_warden_ends_the_run_and_deletes_the_scratch_place(folder):
+def test_when_we_are_killed_the_watchdog_ends_the_run_and_deletes_the_scratch_place(folder):
     Path("run.py").write_text(CHILDREN.replace('env={"PATH": os.environ["PATH"]}', "env=os.environ"))
     scratch = folder.parent / "scratch"
     (scratch / "closed").mkdir(parents=True)
@@ -177,11 +177,11 @@ def test_when_we_are_killed_the_warden_ends_the_run_and_deletes_the_scratch_plac
 FORKS = """
 import os, signal, sys
 from pathlib import Path
-from gpudoctor.trial.bounded import Bounded, run_bounded
+from gpudoctor.trial.bounded_run import RunSpec, run_bounded
 once = [True]
 os.register_at_fork(before=lambda: once and once.pop() and os.kill(os.getpid(), signal.SIGINT))
 try:
-    run_bounded(Bounded(command=(sys.executable, "-c", "import time; time.sleep(60)"), folder=Path(sys.argv[1]), seconds=30))
+    run_bounded(RunSpec(command=(sys.executable, "-c", "import time; time.sleep(60)"), folder=Path(sys.argv[1]), seconds=30))
 except KeyboardInterrupt:
     print("interrupted")
 """

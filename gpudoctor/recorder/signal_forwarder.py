@@ -34,7 +34,7 @@ def forwarded() -> list[int]:
     return sorted(int(number) for number in valid if signal.getsignal(number) is not signal.SIG_IGN)
 
 
-class Post:
+class SignalForwarder:
     """Receives signals for the command and tells which of them it has had. For the main thread only."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Post:
         self._witness = None if _WINDOWS else _Witness(self.numbers)
 
     @contextmanager
-    def open(self, afterwards: Mapping[int, Handler] | None = None) -> Iterator["Post"]:
+    def open(self, afterwards: Mapping[int, Handler] | None = None) -> Iterator["SignalForwarder"]:
         """Handlers are ours while the body runs; then some are given to others, the rest is as it was."""
         before = {}
         for number in [*self.numbers, *([] if _WINDOWS else [int(signal.SIGCHLD)])]:

@@ -117,7 +117,7 @@ class Alarm:
         out = self._folder / ".findings.json"
         words = ["report", str(self._folder), "--format", "json", "--fail-on", "never", "--output", str(out)]
         return subprocess.Popen(
-            [sys.executable, "-c", child_code("gpudoctor.cli.quietly"), *words],
+            [sys.executable, "-c", child_code("gpudoctor.cli.low_priority"), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -14,11 +14,11 @@ from pathlib import Path
 import gpudoctor
 
 _START = f"import sys; sys.path.insert(0, {str(Path(gpudoctor.__file__).parents[1])!r}); "
-_START += "from gpudoctor.trial.warden import stand; stand(sys.argv[1])"
+_START += "from gpudoctor.trial.cleanup_watchdog import stand; stand(sys.argv[1])"
 _PATIENCE = 2.0
 
 
-class Warden:
+class CleanupWatchdog:
     """Our end of the pipe. Where no process can be had, nothing is watched."""
 
     def __init__(self, scratch: Path) -> None:

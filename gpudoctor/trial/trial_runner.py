@@ -11,7 +11,7 @@ from typing import Any
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.arm import BASELINE, Arm
-from gpudoctor.trial.bounded import Bounded, Enough, Finished, Watching, run_bounded, unwatched
+from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, run_bounded, unwatched
 from gpudoctor.trial.window import FENCES, Window, fences, first_step, window
 from gpudoctor.vitals.recording import read_recording
 
@@ -36,10 +36,10 @@ class Protection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lap:
+class TrialRun:
     """One run of an arm."""
 
-    finished: Finished
+    finished: RunOutcome
     recording: Recording
     window: Window | None
     """None where it made too few steps."""
@@ -47,7 +47,7 @@ class Lap:
     """Why it cannot be used: one clause."""
 
 
-class Bench:
+class TrialRunner:
     """Runs arms one after the other in folders of the scratch place."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Bench:
         self._watching = watching
         self._laps = 0
 
-    def explore(self, folder: Path, *, enough: Enough, to_stderr: bool, seconds: float) -> Finished:
+    def explore(self, folder: Path, *, enough: Enough, to_stderr: bool, seconds: float) -> RunOutcome:
         """The first run: shown to the user, as long as `enough` says that more is needed."""
         with self._protect(folder) as protection:
             plan = replace(
@@ -90,14 +90,16 @@ class Bench:
                 watching=self._watching,
             )
 
-    def lap(self, arm: Arm) -> Lap:
+    def lap(self, arm: Arm) -> TrialRun:
         """One run of an arm over the window."""
         finished, recording, hint = self._run(arm, self.steps, self._limit())
         found = self._window(recording)
         problem = _problem(finished, found)
-        return Lap(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
+        return TrialRun(
+            finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem)
+        )
 
-    def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> Lap:
+    def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> TrialRun:
         """One run of an arm for what it shows, not for its time: so many steps (None: to its end).
 
         `machine`: with the machine beside it sampled, as in the first run.
@@ -105,11 +107,13 @@ class Bench:
         limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
         finished, recording, hint = self._run(arm, steps, limit, machine)
         problem = _ended(finished)
-        return Lap(finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem))
+        return TrialRun(
+            finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem)
+        )
 
     def _run(
         self, arm: Arm, steps: int | None, seconds: float, machine: bool = False
-    ) -> tuple[Finished, Recording, str]:
+    ) -> tuple[RunOutcome, Recording, str]:
         """One protected run, and what to know where it was refused something, as a clause to add."""
         self._laps += 1
         folder = self.scratch / f"lap-{self._laps}"
@@ -130,7 +134,7 @@ class Bench:
         """The window; a change that warms up longer (compiling) sets more aside, up to a half."""
         return window(recording, first_step(recording, self.skip, self.steps), self.steps)
 
-    def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> Bounded:
+    def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> RunSpec:
         overrides: dict[str, Any] = {
             "trial.seed": SEED,
             "trial.isolate": True,
@@ -140,7 +144,7 @@ class Bench:
         }
         overrides |= _texts(folder, "source.files", arm.sources)
         overrides |= _texts(folder, "files.replaced", arm.configs)
-        return Bounded(
+        return RunSpec(
             command=arm.words(self.command),
             folder=folder,
             overrides=overrides,
@@ -163,7 +167,7 @@ def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[
     return {name: table}
 
 
-def _ended(finished: Finished) -> str:
+def _ended(finished: RunOutcome) -> str:
     """Why a run did not end as it should."""
     if finished.stopped_by == "seconds":
         return f"no end within {duration(finished.seconds)}"
@@ -173,7 +177,7 @@ def _ended(finished: Finished) -> str:
     return ""
 
 
-def _problem(finished: Finished, found: Window | None) -> str:
+def _problem(finished: RunOutcome, found: Window | None) -> str:
     ended = _ended(finished)
     if ended:
         return ended

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.cli.limited import Expired, Fault, limited
+from gpudoctor.cli.time_limited import Expired, Fault, limited
 from gpudoctor.errors import UsageError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
