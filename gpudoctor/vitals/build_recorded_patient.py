@@ -1,4 +1,4 @@
-"""From a recording to a patient: a run of another day, maybe of another machine; its script if it is unchanged."""
+"""From a recording to a patient: a run of another day, maybe another machine; its script if unchanged."""
 
 import os
 from collections.abc import Sequence
