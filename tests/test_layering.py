@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,19 @@ def modules(folder: str) -> Iterator[Path]:
     yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
     """Imported module, line, and whether the import is at module level."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    tree = parsed(path)
     top = set(map(id, tree.body))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -117,7 +128,7 @@ def test_the_probe_imports_the_standard_library_and_its_own_modules_only():
 def test_the_masker_is_one_module_and_needs_no_other_of_the_probe():
     names = {
         name for path in modules("gpudoctor/probe/masking")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom)
         for name in [f"{'.' * node.level}{node.module or ''}"] if node.level
     }  # fmt: skip

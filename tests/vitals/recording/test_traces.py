@@ -359,12 +359,12 @@ def test_traces_of_other_formats_get_a_sentence_that_says_what_to_do(tmp_path, n
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and its meaning")
 def test_a_large_trace_is_read_in_little_memory(tmp_path):
-    path, many = tmp_path / "big.json", 400_000
+    path, many = tmp_path / "big.json", 100_000
     with path.open("w") as file:
         file.write('{"schemaVersion": 1, "traceEvents": [')
         for number in range(many):
             begin = number * 4.0
-            row = event("aten::add", begin, 3.9, "cpu_op", shapes="[[1024, 1024], [1024]]" * 4)
+            row = event("aten::add", begin, 3.9, "cpu_op", shapes="[[1024, 1024], [1024]]" * 36)
             file.write(json.dumps(row) + ",\n")
         file.write(json.dumps(event("ProfilerStep#1", 0, many * 4.0, "user_annotation")) + "]}")
     code = (
@@ -375,7 +375,7 @@ def test_a_large_trace_is_read_in_little_memory(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert path.stat().st_size > 80 << 20
-    assert int(done.stdout) * 1024 < 80 << 20
+    assert int(done.stdout) * 1024 < 40 << 20
 
 
 def test_passes_of_steps_that_are_close_to_each_other_are_two(tmp_path):
