@@ -1,8 +1,10 @@
 """Finds checks and rules through the entry-point groups; the engine knows none of them by name."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import TypeVar
 
 from gpudoctor.errors import IncompleteError
@@ -73,13 +75,20 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
 def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T], str]]:
     """Classes of a group with their plugin's name, our own plugin first."""
     found: list[tuple[type[T], str]] = []
-    for entry in sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name)):
+    entries = _entries(group, tuple(sys.path))
+    for entry in sorted(entries, key=lambda item: (item.name != "builtin", item.name)):
         plugin = _plugin(entry)
         try:
             found += [(item, plugin) for item in _collect(entry, kind)]
         except Exception as error:  # noqa: BLE001  # somebody else's code: one bad plugin must not stop the rest
             problems.append(f"plugin {plugin} could not be loaded: {type(error).__name__}: {error}")
     return found
+
+
+@lru_cache(maxsize=4)
+def _entries(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    """A group's entry points on a search path; finding them reads every distribution's metadata."""
+    return entry_points(group=group)
 
 
 def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
