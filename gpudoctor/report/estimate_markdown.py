@@ -6,6 +6,7 @@ from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.markdown import escape
+from gpudoctor.text import size
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.traced.compare import TraceComparison
@@ -19,7 +20,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     rows += ["| method | allocated | the card shows | verdict | peak in |", "|---|--:|--:|---|---|"]
     for each in answer.estimates:
         row = (
-            label(each), words.gib(each.total_bytes), words.interval(each),
+            label(each), size(each.total_bytes), words.interval(each),
             words.verdict_text(each.card.verdict) or "no card named", each.peak.title,
         )  # fmt: skip
         rows.append(f"| {' | '.join(row)} |")
@@ -27,7 +28,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     rows += ["| line | bytes | share |" + (" formula | source |" if explain else "")]
     rows += ["|---|--:|--:|" + ("---|---|" if explain else "")]
     for line in shown.peak.lines:
-        cells = [line.kind, words.gib(line.bytes), f"{line.bytes / max(shown.peak.bytes, 1):.0%}"]
+        cells = [line.kind, size(line.bytes), f"{line.bytes / max(shown.peak.bytes, 1):.0%}"]
         if explain:
             cells += [escape(line.formula), escape(f"{line.source} ({line.provenance.value})")]
         rows.append(f"| {' | '.join(cells)} |")
@@ -44,22 +45,22 @@ def _more(answer: Answer) -> list[str]:
     if answer.found is not None and answer.found.best:
         rows += ["", "| what fits | allocated | gives back | speed |", "|---|--:|--:|--:|"]
         for fit in answer.found.best:
-            peak, back = words.gib(fit.estimate.total_bytes), words.gib(fit.gives_back)
+            peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append(f"| `{words.flags_text(fit.changes)}` | {peak} | {back} | {step_of(fit.speed):.2f} |")
     if answer.varied is not None:
         key, variations = answer.varied
         names = [label(each) for each in variations[0].estimates] if key != "method" else ["allocated"]
         rows += ["", f"| {key} | {' | '.join(names)} |", "|--:|" + "--:|" * len(names)]
         for row in variations:
-            cells = " | ".join(words.gib(each.total_bytes) for each in row.estimates)
+            cells = " | ".join(size(each.total_bytes) for each in row.estimates)
             rows.append(f"| {escape(row.value)} | {cells} |")
     for traced in answer.traced:
         rows += _traced(traced)
     if answer.rivals:
         rows += ["", "| formula of | answer | why it differs |", "|---|--:|---|"]
         for rival in answer.rivals:
-            size = "none" if rival.bytes is None else words.gib(rival.bytes)
-            rows.append(f"| {rival.name} | {size} | {escape(rival.why)} |")
+            said = "none" if rival.bytes is None else size(rival.bytes)
+            rows.append(f"| {rival.name} | {said} | {escape(rival.why)} |")
     if answer.measured is not None:
         rows += ["", *(escape(text) + "  " for text in words.measured_text(answer.measured))]
         rows += ["", "| instant | predicted | measured | difference |", "|---|--:|--:|--:|"]
@@ -70,7 +71,7 @@ def _more(answer: Answer) -> list[str]:
     if answer.cuts:
         rows += ["", "| change | gives back | then |", "|---|--:|---|"]
         for cut in answer.cuts:
-            change, back = words.flags_text(cut.changes), words.gib(cut.gives_back)
+            change, back = words.flags_text(cut.changes), size(cut.gives_back)
             rows.append(f"| `{change}` | {back} | {words.verdict_text(cut.verdict)} |")
     return rows
 
@@ -82,9 +83,9 @@ def _traced(each: "TraceComparison") -> list[str]:
     rows = ["", f"{each.method} traced, {words.traced_text(each.traced)}:", ""]
     rows += ["| instant | formula | traced | differs |", "|---|--:|--:|--:|"]
     for one in each.instants:
-        sizes = ["" if size is None else words.gib(size) for size in (one.analytic, one.traced)]
+        sizes = ["" if known is None else size(known) for known in (one.analytic, one.traced)]
         share = "" if one.share is None else f"{one.share:+.1%}"
         rows.append(f"| {one.title} | {' | '.join(sizes)} | {share} |")
-    allocated, reserved = words.gib(each.traced.allocated), words.gib(each.traced.reserved)
+    allocated, reserved = size(each.traced.allocated), size(each.traced.reserved)
     rows += ["", f"- allocator on paper: {allocated} allocated, {reserved} reserved"]
     return rows + [f"- note: {escape(text)}" for text in (*each.notes, *each.traced.notes)]

@@ -12,7 +12,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.stack import stack
-from gpudoctor.text import capitalised, duration, joined
+from gpudoctor.text import capitalised, duration, joined, size
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -22,29 +22,19 @@ GIB = 1 << 30
 _CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
 
 
-def gib(count: float) -> str:
-    """Bytes as GiB with three digits: 6.43 GiB, 62.8 GiB, 1,240 GiB; small amounts in MiB or KiB."""
-    size = abs(count) / GIB
-    if 0 < size < 0.1:
-        step, unit = (1 << 20, "MiB") if abs(count) >= 1 << 20 else (1 << 10, "KiB")
-        return f"{count / step:,.1f} {unit}" if abs(count) >= 1 << 10 else f"{count:,} B"
-    digits = 2 if size < 10 else 1 if size < 1000 else 0
-    return f"{count / GIB:,.{digits}f} GiB"
-
-
 def parameters_text(shape: ModelShape) -> str:
     """`6.74 B parameters`."""
     count = shape.parameters.total
-    for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
-        if count >= size:
-            return f"{count / size:.3g} {unit} parameters"
+    for step, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if count >= step:
+            return f"{count / step:.3g} {unit} parameters"
     return f"{count:,} parameters"
 
 
 def card_text(card: Device) -> str:
-    """`RTX 4090, 24.0 GiB`; a size alone is not said twice."""
-    size = gib(card.bytes)
-    return size if size.replace(" ", "") == card.name.replace("GiB", ".0GiB") else f"{card.name}, {size}"
+    """`RTX 4090, 24 GiB`; a size alone is not said twice."""
+    memory = size(card.bytes)
+    return memory if memory.replace(" ", "") == card.name else f"{card.name}, {memory}"
 
 
 def job_text(job: TrainingJob) -> str:
@@ -113,7 +103,7 @@ def traced_text(traced: "Traced") -> str:
         return f"followed whole in {duration(traced.seconds)}"
     check = ""
     if traced.residue is not None:
-        check = "; the third depth is on the line" if not traced.residue else f"; off by {gib(traced.residue)}"
+        check = "; the third depth is on the line" if not traced.residue else f"; off by {size(traced.residue)}"
     return f"followed at {joined(depths)} of {traced.layers:,} blocks in {duration(traced.seconds)}{check}"
 
 
@@ -126,7 +116,7 @@ def headline(answer: Answer) -> str:
     """The answer in a sentence."""
     estimates, card = answer.estimates, answer.device
     if card is None:
-        needs = ", ".join(f"{label(each)} {gib(each.total_bytes)}" for each in estimates)
+        needs = ", ".join(f"{label(each)} {size(each.total_bytes)}" for each in estimates)
         return f"Allocated at the peak, on one GPU: {needs}."
     if len(estimates) == 1:
         reading = estimates[0].card
@@ -172,21 +162,21 @@ def flags_text(changes: Mapping[str, Any]) -> str:
 
 def interval(estimate: Estimate) -> str:
     """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
-    low, high = map(gib, estimate.card.used)
+    low, high = map(size, estimate.card.used)
     return low if low == high else f"{low.removesuffix(' GiB')} to {high}"
 
 
 def apart(one: int, other: int) -> tuple[str, str]:
     """Two amounts with as many digits as it takes to tell them apart, in one unit."""
-    size, unit = next(
-        ((size, unit) for size, unit in ((GIB, "GiB"), (1 << 20, "MiB")) if other >= size), (1, "B")
+    step, unit = next(
+        ((step, unit) for step, unit in ((GIB, "GiB"), (1 << 20, "MiB")) if other >= step), (1, "B")
     )
-    if size == 1:
+    if step == 1:
         return f"{one:,} B", f"{other:,} B"
     digits = next(
-        (places for places in (1, 2, 3) if f"{one / size:.{places}f}" != f"{other / size:.{places}f}"), 2
+        (places for places in (1, 2, 3) if f"{one / step:.{places}f}" != f"{other / step:.{places}f}"), 2
     )
-    return f"{one / size:,.{digits}f} {unit}", f"{other / size:,.{digits}f} {unit}"
+    return f"{one / step:,.{digits}f} {unit}", f"{other / step:,.{digits}f} {unit}"
 
 
 def measured_text(compared: "Comparison") -> list[str]:
@@ -215,14 +205,14 @@ def measured_notes(compared: "Comparison") -> list[str]:
     found, card = compared.measurement, compared.estimate.card
     rows = []
     if found.reserved is not None:
-        low, high = map(gib, card.reserved)
-        rows.append(f"torch's allocator reserved {gib(found.reserved)} at most (predicted {low} to {high})")
+        low, high = map(size, card.reserved)
+        rows.append(f"torch's allocator reserved {size(found.reserved)} at most (predicted {low} to {high})")
     if found.used is not None:
-        low, high = map(gib, card.used)
-        rows.append(f"the driver counts {gib(found.used)} ({found.used_how}; predicted {low} to {high})")
+        low, high = map(size, card.used)
+        rows.append(f"the driver counts {size(found.used)} ({found.used_how}; predicted {low} to {high})")
     if found.context is not None:
         rows.append(
-            f"context, kernels and libraries {gib(found.context)} (taken as {gib(card.lines[0].bytes)})"
+            f"context, kernels and libraries {size(found.context)} (taken as {size(card.lines[0].bytes)})"
         )
     if found.last is not None and found.last.scratch:
         name, most = max(found.last.scratch.items(), key=lambda item: item[1])

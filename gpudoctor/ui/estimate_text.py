@@ -12,7 +12,7 @@ from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
-from gpudoctor.text import joined
+from gpudoctor.text import joined, percent, size
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import Comparison
@@ -74,8 +74,8 @@ class Page:
         sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             cells = [
-                cell.rjust(size) if at in right else cell.ljust(size)
-                for at, (cell, size) in enumerate(zip(row, sizes, strict=True))
+                cell.rjust(wide) if at in right else cell.ljust(wide)
+                for at, (cell, wide) in enumerate(zip(row, sizes, strict=True))
             ]
             head = "  " + "  ".join(cells[:-1])
             last = cells[-1].rstrip() if len(rows[0]) - 1 not in right else cells[-1]
@@ -111,7 +111,7 @@ def _methods(page: Page, answer: Answer) -> None:
         rows.append(
             (
                 label(each),
-                words.gib(each.total_bytes),
+                size(each.total_bytes),
                 words.interval(each),
                 words.verdict_text(each.card.verdict),
                 each.peak.title,
@@ -128,7 +128,7 @@ def _common(page: Page, answer: Answer) -> None:
     page.blank()
     rows = [("card", "memory", *map(label, answer.estimates))]
     for card, verdicts in answer.common:
-        rows.append((card.name, words.gib(card.bytes), *map(words.verdict_text, verdicts)))
+        rows.append((card.name, size(card.bytes), *map(words.verdict_text, verdicts)))
     page.table(rows, right=(1,))
 
 
@@ -137,33 +137,33 @@ def _breakdown(page: Page, answer: Answer) -> None:
     shown = answer.shown
     page.blank()
     page.say(f"{label(shown)} by line, at {shown.peak.title}")
-    size = max(page.width - 46, 10)
+    width = max(page.width - 46, 10)
     most = max((line.bytes for line in shown.peak.lines), default=1) or 1
     rows = []
     for line in shown.peak.lines:
         share = line.bytes / max(shown.peak.bytes, 1)
-        rows.append((line.kind, words.gib(line.bytes), f"{share:.0%}", _FULL * round(size * line.bytes / most)))
-    rows.append(("allocated", words.gib(shown.peak.bytes), "", _against(shown, size)))
+        rows.append((line.kind, size(line.bytes), percent(share), _FULL * round(width * line.bytes / most)))
+    rows.append(("allocated", size(shown.peak.bytes), "", _against(shown, width)))
     page.table(rows, right=(1, 2))
     beside = joined([line.kind for line in shown.card.lines if line.bytes])
-    of = f" of {words.gib(answer.device.bytes)}" if answer.device is not None else ""
+    of = f" of {size(answer.device.bytes)}" if answer.device is not None else ""
     page.say(f"the card will show {words.interval(shown)}{of} (with {beside})", indent=2, hang=2)
     page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)
 
 
 def _instant(instant: Instant, shown: Estimate) -> str:
     peak = " (the peak)" if instant is shown.peak else ""
-    return f"{instant.name} {words.gib(instant.bytes).removesuffix(' GiB')}{peak}"
+    return f"{instant.name} {size(instant.bytes).removesuffix(' GiB')}{peak}"
 
 
-def _against(shown: Estimate, size: int) -> str:
+def _against(shown: Estimate, width: int) -> str:
     """The peak as a bar over the card, with a mark where the card ends; empty without a card."""
     card = shown.card.device
     if card is None:
         return ""
     scale = max(card.bytes, shown.peak.bytes)
-    filled, end = round(size * shown.peak.bytes / scale), round(size * card.bytes / scale)
-    bar = _FULL * filled + _EMPTY * (size - filled)
+    filled, end = round(width * shown.peak.bytes / scale), round(width * card.bytes / scale)
+    bar = _FULL * filled + _EMPTY * (width - filled)
     return f"{bar[:end]}|{bar[end:]}"
 
 
@@ -178,7 +178,7 @@ def _varied(page: Page, answer: Answer) -> None:
         cells = []
         for each in row.estimates:
             verdict = words.verdict_text(each.card.verdict)
-            cells.append(words.gib(each.total_bytes) + (f" {verdict}" if verdict else ""))
+            cells.append(size(each.total_bytes) + (f" {verdict}" if verdict else ""))
         table.append((row.value, *cells))
     page.table(table, right=(0,))
 
@@ -194,7 +194,7 @@ def _found(page: Page, answer: Answer) -> None:
         page.say("What fits, fastest first (speed by operation counts: an order, no promise)")
         rows = [("speed", "allocated", "gives back", "changes")]
         for fit in answer.found.best:
-            peak, back = words.gib(fit.estimate.total_bytes), words.gib(fit.gives_back)
+            peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append((f"{step_of(fit.speed):.2f}", peak, back, words.flags_text(fit.changes)))
         page.table(rows, right=(0, 1, 2))
     page.blank()
@@ -216,7 +216,7 @@ def _next(page: Page, answer: Answer) -> None:
         page.blank()
         page.say(f"What changes give back to {label(shown)}")
         rows = [
-            (words.gib(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
+            (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
         ]
         page.table(rows, right=(0,))
@@ -225,14 +225,14 @@ def _next(page: Page, answer: Answer) -> None:
 def _rivals(page: Page, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
-    page.say(f"What other formulas say of {label(shown)} (ours: {words.gib(shown.total_bytes)})")
+    page.say(f"What other formulas say of {label(shown)} (ours: {size(shown.total_bytes)})")
     rows = [("", "answer", "over ours", "formula, and why it differs")]
     for rival in answer.rivals:
         if rival.bytes is None:
             rows.append((rival.name, "none", "", rival.why))
         else:
             ratio = f"{rival.bytes / max(shown.total_bytes, 1):.2f}"
-            rows.append((rival.name, words.gib(rival.bytes), ratio, f"{rival.formula}: {rival.why}"))
+            rows.append((rival.name, size(rival.bytes), ratio, f"{rival.formula}: {rival.why}"))
     page.table(rows, right=(1, 2))
 
 
@@ -260,7 +260,7 @@ def _explained(page: Page, shown: Estimate) -> None:
         also = (
             "" if len(fresh) == len(instant.lines) else f", of it {len(instant.lines) - len(fresh)} lines above"
         )
-        page.say(f"{instant.title}: {words.gib(instant.bytes)}{also}", hang=2)
+        page.say(f"{instant.title}: {size(instant.bytes)}{also}", hang=2)
         for line in fresh:
             _formula(page, line)
         seen |= set(fresh)
@@ -271,7 +271,7 @@ def _explained(page: Page, shown: Estimate) -> None:
 
 
 def _formula(page: Page, line: Line) -> None:
-    page.say(f"{line.kind} {words.gib(line.bytes)} = {line.formula}", indent=2, hang=4)
+    page.say(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
     page.say(f"from: {line.source} ({line.provenance.value})", indent=6, hang=2)
 
 

@@ -3,6 +3,7 @@
 from gpudoctor.estimate.answer import Answer
 from gpudoctor.estimate.traced.compare import TraceComparison, at_peak
 from gpudoctor.report import estimate_words as words
+from gpudoctor.text import size
 from gpudoctor.ui.estimate_text import Page
 
 _NONE = "-"
@@ -20,7 +21,7 @@ def show_traced(page: Page, answer: Answer) -> None:
             _beside(page, each)
         for text in (*each.notes, *each.traced.notes):
             page.say(f"note: {text}", indent=2, hang=2)
-        sizes = words.gib(each.traced.allocated), words.gib(each.traced.reserved)
+        sizes = size(each.traced.allocated), size(each.traced.reserved)
         page.say(f"allocator on paper: {sizes[0]} allocated, {sizes[1]} reserved", indent=2, hang=2)
 
 
@@ -34,9 +35,9 @@ def _beside(page: Page, each: TraceComparison) -> None:
         rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
     page.table(rows, right=(1, 2, 3))
     page.say(f"at {each.traced.peak.title}", indent=2)
-    lines = [(f"  {name}", words.gib(mine), words.gib(theirs)) for name, mine, theirs in at_peak(each)]
+    lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
     page.table(lines, right=(1, 2))
 
 
 def _size(count: int | None) -> str:
-    return _NONE if count is None else words.gib(count)
+    return _NONE if count is None else size(count)

@@ -61,7 +61,7 @@ def test_a_size_says_what_it_assumed_and_shows_three_methods(ask):
 def test_the_verdict_comes_first(ask):
     code, out, _ = ask("--model", "7b", "--gpu", "24GiB")
     assert code == 0
-    assert out.splitlines()[2] == "LoRA r16 and QLoRA r16 fit; full does not fit (24.0 GiB)."
+    assert out.splitlines()[2] == "LoRA r16 and QLoRA r16 fit; full does not fit (24 GiB)."
     assert "room for batch 6 or sequence" in out
     assert "the card will show" in out
     assert "(the peak)" in out
@@ -299,7 +299,7 @@ def test_plot(ask, tmp_path):
     assert code == 0
     drawing = ElementTree.fromstring(target.read_text("utf-8"))
     said = " ".join(drawing.itertext())
-    assert "24.0 GiB: the card ends here" in said
+    assert "24 GiB: the card ends here" in said
     assert "QLoRA r16" in said
     assert "1k" in said
     code, _, _ = ask("--model", "7b", "--plot", str(tmp_path / "batch.svg"))
