@@ -9,9 +9,9 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .beyond import beyond
+from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
 from .masking import mask_cut
-from .places import PROBE, stack_of, where
 from .stacks import phase_of_error
 from .table import OTHER
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .places import Place
+from .call_sites import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable

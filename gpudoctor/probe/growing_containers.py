@@ -14,10 +14,10 @@ from inspect import CO_OPTIMIZED
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .census import held
+from .call_sites import Place
 from .interrupts import interrupts
 from .models import parts
-from .places import Place
+from .object_counts import held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

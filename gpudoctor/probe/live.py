@@ -7,9 +7,9 @@ import os
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .call_sites import rows_of
 from .clock import NAMES
 from .frames import private
-from .places import rows_of
 from .stacks import phase_of, stack_of_thread
 from .table import AT, OTHER, PHASES
 

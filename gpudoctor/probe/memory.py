@@ -8,10 +8,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
-from .census import Census, growth
 from .clock import PROBE
 from .devices import capturing
-from .holders import HOOKS, Holder, Holders, grown, row
+from .growing_containers import HOOKS, Holder, Holders, grown, row
+from .object_counts import Census, growth
 from .table import AT
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import weakref
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .places import Place, where
+from .call_sites import Place, where
 
 if TYPE_CHECKING:
     from .probe import Probe

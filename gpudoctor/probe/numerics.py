@@ -14,16 +14,16 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .async_reads import PATIENCE, Late
 from .budget import Budget
-from .clearing import Clearing
+from .call_sites import Place, where
 from .clock import PROBE
 from .devices import capturing, keep
+from .grad_clearing import Clearing
 from .graphs import Graphs
 from .idle import Idle
-from .late import PATIENCE, Late
 from .losses import Losses
 from .parameters import Parameters
-from .places import Place, where
 from .readings import Readings
 from .table import AT
 

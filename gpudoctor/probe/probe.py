@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from .call_sites import Places, Sites
 from .clock import Clock
 from .compiling import Compiling
 from .deaths import Deaths
@@ -19,9 +20,8 @@ from .masking import mask_cut
 from .memory import Memory
 from .models import Models
 from .numerics import Numerics
-from .pace import Pace
-from .places import Places, Sites
 from .sampler import Sampler
+from .sampling_policy import Pace
 from .steps import Steps
 from .table import COLUMNS, StepTable
 

@@ -12,10 +12,10 @@ import sys
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
+from .call_sites import PROBE, Place
 from .clock import DATA_WAIT, NAMES
-from .draws import Draws
+from .generator_waits import Draws
 from .live import Heart, Live
-from .places import PROBE, Place
 from .stacks import line_of, phase_of, stack_of_thread
 from .table import OTHER
 

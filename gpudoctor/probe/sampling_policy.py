@@ -13,8 +13,8 @@ import sys
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from .gaps import Gaps
 from .table import OTHER
+from .untimed_steps import Gaps
 
 if TYPE_CHECKING:
     from .probe import Probe

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from .call_sites import PROBE
 from .compiling import DYNAMO, leave_us_out
 from .hooks import (
     backward,
@@ -25,7 +26,6 @@ from .hooks import (
 )
 from .instrument import forget_sources
 from .permit import permit
-from .places import PROBE
 from .probe import Probe
 
 HOOKS = (

@@ -14,10 +14,10 @@ from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .call_sites import where
 from .clock import BACKWARD, DATA_WAIT, EVALUATION
-from .cycles import Cycles
 from .frames import private
-from .places import where
+from .multi_optimizer import Cycles
 from .table import AT, EMPTY, NAN, OTHER, merge
 
 if TYPE_CHECKING:

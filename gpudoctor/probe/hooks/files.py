@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ..places import PROBE
+from ..call_sites import PROBE
 from ..table import OTHER
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import weakref
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..call_sites import FRAMEWORKS, Place
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..guard import CALLER
 from ..instrument import MISSING
 from ..interrupts import interrupts
 from ..models import maker
-from ..places import FRAMEWORKS, Place
 from ..table import AT, OTHER
 from .batches import Measure
 

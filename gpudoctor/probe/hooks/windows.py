@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..call_sites import Place, where
 from ..guard import CALLER
-from ..places import Place, where
 
 if TYPE_CHECKING:
     from ..probe import Probe

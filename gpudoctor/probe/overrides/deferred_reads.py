@@ -12,8 +12,8 @@ import ast
 import builtins
 from typing import Any
 
-from .periods import DUE, PERIODS, called
-from .places import innermost, last_name, only_watched, scope, shows, targets, trains
+from .override_sites import innermost, last_name, only_watched, scope, shows, targets, trains
+from .run_every import DUE, PERIODS, called
 from .sums import added
 
 READ, SUMMAND, ADDED = "__gpudoctor_read__", "__gpudoctor_summand__", "__gpudoctor_added__"

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from . import wanted
-from .periods import PERIODS, Change, rewrite
+from .run_every import PERIODS, Change, rewrite
 
 
 class Edited:
@@ -61,9 +61,9 @@ def begin() -> None:
 
         files.install(table["files.replaced"])
     if table.get("writes.moves"):
-        from . import moves
+        from . import cross_mount_rename
 
-        moves.install()
+        cross_mount_rename.install()
     if table.get("writes.redirected"):
         from . import writers, writes
 

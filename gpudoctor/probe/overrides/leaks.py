@@ -10,7 +10,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..holders import CONTAINERS, Holders, grown
+from ..growing_containers import CONTAINERS, Holders, grown
 
 if TYPE_CHECKING:
     from . import Trial

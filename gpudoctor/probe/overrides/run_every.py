@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .places import innermost, last_name, made_of, scope, steers, targets
+from .override_sites import innermost, last_name, made_of, scope, steers, targets
 
 DUE, KEPT = "__gpudoctor_due__", "__gpudoctor_kept__"
 Change = tuple[int, int, str]
@@ -68,7 +68,7 @@ def rewrite(text: str, name: str, changes: Sequence[Change], main: bool = False)
     A change is a line, a period and its kind: `every` (any statement), `calls` (what meets the other ranks:
     never a loop, and nothing that decides how a rank goes on), `reads` (reads.py).
     """
-    from .reads import defer
+    from .deferred_reads import defer
 
     tree = ast.parse(text, name)
     for line, period, kind in sorted(changes, reverse=True):

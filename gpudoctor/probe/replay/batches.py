@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..masking import mask_cut
 from ..overrides.patching import wrap
-from .nests import bad_count, badness, named_tensors
 from .origins import Origin
+from .pytree import bad_count, badness, named_tensors
 from .stack import here
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .nests import key_of
+from .pytree import key_of
 
 
 class Origin:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..overrides.patching import wrap
 from .batches import Batches
-from .nests import badness, tensors_in
 from .origins import Origin
+from .pytree import badness, tensors_in
+from .upcast import Wide
 from .watch import Watch
-from .wide import Wide
 
 if TYPE_CHECKING:
     from ..overrides import Trial

@@ -9,9 +9,9 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..call_sites import PROBE
 from ..masking import mask_cut
 from ..models import class_name, unwrapped
-from ..places import PROBE
 
 if TYPE_CHECKING:
     from ..probe import Probe

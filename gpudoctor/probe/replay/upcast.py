@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .edges import base_name
-from .nests import mapped, tensors_in
+from .op_domains import base_name
+from .pytree import mapped, tensors_in
 
 
 class Wide:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, DATA_WAIT, OPTIMIZER
 from ..masking import mask_cut
-from .edges import Edge, base_name, derivative, node_operation, operation_name
-from .nests import bad_count, badness, key_of, numbers_in, tensors_in
+from .op_domains import Edge, base_name, derivative, node_operation, operation_name
 from .origins import Labels, Origin
+from .pytree import bad_count, badness, key_of, numbers_in, tensors_in
 from .stack import Modules, Spots, here
 
 if TYPE_CHECKING:
