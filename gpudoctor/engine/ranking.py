@@ -132,8 +132,10 @@ def _priced(case: Case) -> bool:
     return (
         cost.share is not None
         or any(remedy.effect and expected_share(remedy.effect) > 0 for remedy in case.remedies)
-        or case.finding.confidence is Confidence.CONFIRMED
-        and any(isinstance(item, Measurement) and _recorded(item) for item in case.finding.evidence)
+        or (
+            case.finding.confidence is Confidence.CONFIRMED
+            and any(isinstance(item, Measurement) and _recorded(item) for item in case.finding.evidence)
+        )
     )
 
 

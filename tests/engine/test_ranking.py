@@ -89,9 +89,7 @@ def test_a_note_that_the_run_measured_comes_before_one_of_the_machine():
         Case(finding=finding("SYNC001", Severity.NOTE, evidence=(shown,)), remedies=()),
         Case(finding=finding("OBS002", Severity.NOTE, cost=Cost(step_share=0.003)), remedies=()),
     ]
-    installed = Case(
-        finding=finding("ENV005", Severity.NOTE), remedies=(remedy(effort=Effort.ONE_LINE),)
-    )
+    installed = Case(finding=finding("ENV005", Severity.NOTE), remedies=(remedy(effort=Effort.ONE_LINE),))
     assert order(installed, *measured) == ["SYNC001", "OBS002", "ENV005"]
     warned = Case(finding=finding("ENV004", Severity.WARNING), remedies=())
     assert order(*measured, installed, warned)[0] == "ENV004"  # among notes only
