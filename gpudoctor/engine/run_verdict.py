@@ -85,7 +85,7 @@ def pronounce_run(
 
 
 def _suspected(recording: Recording, ranked: Sequence[Ranked]) -> str:
-    """Of a run without a step: that nothing bears out what its source suspects; "" where it suspects nothing."""
+    """Of a run without a step: that nothing bears out what its source suspects; else ""."""
     if not without_steps(recording) or not any(is_suspicion(item.finding) for item in ranked):
         return ""
     return " Nothing was measured: what only the source suspects is a note."

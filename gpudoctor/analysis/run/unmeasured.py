@@ -1,4 +1,4 @@
-"""A run that made no step: nothing that the source suspects was measured, so it stays a suspicion and a note."""
+"""A run that made no step: what the source suspects of it was not measured, and is a note."""
 
 from collections.abc import Iterable
 from dataclasses import replace
