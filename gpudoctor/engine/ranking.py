@@ -4,8 +4,8 @@ The order: what breaks the run first, notes last (nobody has to act on one), amo
 expected gain times confidence, then severity, then effort, then what uses a resource up before what says that
 it is short. Notes that a run measured come before notes that neither a run nor a remedy prices: those are of
 the machine or of the text, whatever happened. What a finding calls its cause comes before it, in its place. Two
-remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told apart
-here and nowhere else: the lower one is set aside with the reason.
+remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
+apart here and nowhere else: the lower one is set aside with the reason.
 """
 
 from collections.abc import Iterable, Sequence
