@@ -283,10 +283,30 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
                 arms.setdefault((arm.place, event.via), ([], []))[arm.second].append(read)
             else:
                 found.append(read)
+    found += _behind_backward(source, loop) if not drained else ()
     for first, second in arms.values():
         for read in min(first, second, key=lambda reads: sum(item.weight for item in reads)):
             found.append(read)  # one of the two is executed on every pass
     return found
+
+
+def _behind_backward(source: Source, loop: Loop) -> Iterator[_Read]:
+    """Reads in the `backward` of the autograd functions that a pass applies, one wait for each of these.
+
+    What they are given are gradients and saved tensors, on the device; autograd calls them, no line does.
+    """
+    applied = {
+        event.call.name
+        for event in loop.events
+        if event.call is not None and event.call.method == "apply" and _rate(event, loop) >= 1
+    }
+    for place, name in enumerate(sorted(applied), start=1):
+        wanted = f"{name.removesuffix('.apply').rpartition('.')[2]}.backward"
+        for script in source.scripts:
+            for call in script.calls:
+                if call.function == wanted and call.method in _READS and not call.guards and call.receiver:
+                    yield _Read(span=call.span, word=f".{call.method}()", rate=1.0, repeated=False, weight=1.0,
+                                waits=1.0, filling=-place)  # fmt: skip
 
 
 def _key(read: _Read) -> tuple[str, int, int]:
