@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable
+from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
 from gpudoctor.analysis.source.name_availability import too_old
 from gpudoctor.engine.claims import Examined, Ran, unexamined
 from gpudoctor.engine.manual import named
@@ -70,7 +71,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     outcomes = run_checks(patient, chosen, request.settings.thresholds)
     outcomes += [Skipped(code=check.code, reason="not selected", deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
-    outcomes = [_claimed(item, patient) for item in outcomes]
+    outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]
     trouble = [*problems, *_unread(patient), *registry.problems]
     cases = [Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, trouble))
@@ -179,6 +180,13 @@ def _claimed(outcome: Outcome, patient: Patient) -> Outcome:
     if not isinstance(outcome, Found):
         return outcome
     return replace(outcome, findings=tuple(claimed(finding, patient) for finding in outcome.findings))
+
+
+def _unmeasured(outcome: Outcome, patient: Patient) -> Outcome:
+    """The outcome of a run without a step: what only the source suspects is a note, once for each ailment."""
+    if not isinstance(outcome, Found) or not unmeasured(patient):
+        return outcome
+    return replace(outcome, findings=as_notes(outcome.findings))
 
 
 def _prescribe(

@@ -2,9 +2,10 @@
 
 The order: what breaks the run first, notes last (nobody has to act on one), among the rest and among notes
 expected gain times confidence, then severity, then effort, then what uses a resource up before what says that
-it is short. What a finding calls its cause comes before it, in its place. Two remedies that turn the same knob
-differently, or one that uses what another finding says is scarce, are told apart here and nowhere else: the
-lower one is set aside with the reason.
+it is short. Notes that a run measured come before notes that neither a run nor a remedy prices: those are of
+the machine or of the text, whatever happened. What a finding calls its cause comes before it, in its place. Two
+remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
+apart here and nowhere else: the lower one is set aside with the reason.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +13,11 @@ from dataclasses import dataclass
 
 from gpudoctor.model import (
     Applicability,
+    Confidence,
     Effect,
     Finding,
+    Measurement,
+    Provenance,
     Ranked,
     Remedy,
     Resource,
@@ -28,6 +32,10 @@ UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.10, Severity.NOTE: 0.
 A convention, not a measurement: a warning is by definition worth acting on, and the catalogue's thresholds call
 5 to 20 % of a step a warning. It is never shown as a number.
 """
+
+
+_REPORT = "gpudoctor report "
+"""What shows a number of a recording again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +107,14 @@ def _gain(case: Case) -> _Gain:
     return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
 
 
-def _place(case: Case) -> tuple[bool, bool, float, int, int, bool, str, str, str, int, str]:
+def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, str, str, int, str]:
     """Where a case stands; the finding's whole text comes last, so that no two different ones are equal."""
     finding = case.finding
     span = finding.span
     return (
         finding.cost.breaks is None,
         finding.severity is Severity.NOTE,
+        finding.severity is Severity.NOTE and not _priced(case),
         -_gain(case).share * finding.confidence.weight,
         -finding.severity.rank,
         min((remedy.effort.rank for remedy in case.remedies), default=99),
@@ -116,6 +125,24 @@ def _place(case: Case) -> tuple[bool, bool, float, int, int, bool, str, str, str
         span.line if span else 0,
         repr(finding),
     )
+
+
+def _priced(case: Case) -> bool:
+    """Whether a run or a remedy says what the finding is worth: a share, or a number read from a recording."""
+    cost = case.finding.cost
+    return (
+        cost.share is not None
+        or any(remedy.effect and expected_share(remedy.effect) > 0 for remedy in case.remedies)
+        or (
+            case.finding.confidence is Confidence.CONFIRMED
+            and any(isinstance(item, Measurement) and _recorded(item) for item in case.finding.evidence)
+        )
+    )
+
+
+def _recorded(measurement: Measurement) -> bool:
+    """Whether a number was read from a recording of the run: `gpudoctor report` shows it again."""
+    return measurement.provenance is Provenance.MEASURED and (measurement.reproduce or "").startswith(_REPORT)
 
 
 def _causes_first(ordered: Sequence[Case]) -> list[Case]:

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.deaths import EXIT, Told
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.speedup_bounds import speedup
 from gpudoctor.analysis.run.steady_run import TRACED
+from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
 from gpudoctor.engine.claims import (
     FEWEST_STEPS,
     MUCH,
@@ -72,15 +73,22 @@ def pronounce_run(
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     told = cause_of_death(recording)
     if told is not None:
-        return _dead(title, recording, run, told)
+        return _dead(title, recording, run, told) + _suspected(recording, ranked)
     if not run.steps and not any(item.finding.code == _HANG for item in errors):
         said = f"{title} made no training step that could be seen, so nothing can be said about its speed."
-        return said + _interrupted(recording.end)
+        return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
     case = _ran(recording, run, ranked, outcomes)
     said = _slow(case, warnings) if warnings else _well(case)
     return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
+
+
+def _suspected(recording: Recording, ranked: Sequence[Ranked]) -> str:
+    """Of a run without a step: that nothing bears out what its source suspects; else ""."""
+    if not without_steps(recording) or not any(is_suspicion(item.finding) for item in ranked):
+        return ""
+    return " Nothing was measured: what only the source suspects is a note."
 
 
 def _interrupted(end: RunEnd | None) -> str:

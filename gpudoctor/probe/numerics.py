@@ -160,6 +160,10 @@ class Numerics:
                         "made_by": [list(item) for item in graphs.found.items()],
                     },
                 )
+            if self.graphs.single_due():
+                graphs = self.graphs
+                seen = {"losses": graphs.looks, "closed": graphs.closed}
+                self._tell("single-score", {"step": step, **seen})
             if not self._clock.light:
                 look = self.losses.look
                 look(root) if root.is_cpu else self._as_ours(look, root)

@@ -83,6 +83,18 @@ def test_notes_come_last():
     assert order(note, unpriced) == ["A002", "A001"]
 
 
+def test_a_note_that_the_run_measured_comes_before_one_of_the_machine():
+    shown = Measurement(name="reads", value=1, unit="{reads}", reproduce="gpudoctor report runs/0")
+    measured = [
+        Case(finding=finding("SYNC001", Severity.NOTE, evidence=(shown,)), remedies=()),
+        Case(finding=finding("OBS002", Severity.NOTE, cost=Cost(step_share=0.003)), remedies=()),
+    ]
+    installed = Case(finding=finding("ENV005", Severity.NOTE), remedies=(remedy(effort=Effort.ONE_LINE),))
+    assert order(installed, *measured) == ["SYNC001", "OBS002", "ENV005"]
+    warned = Case(finding=finding("ENV004", Severity.WARNING), remedies=())
+    assert order(*measured, installed, warned)[0] == "ENV004"  # among notes only
+
+
 def test_equal_gain_goes_by_severity_then_effort():
     note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
     hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))

@@ -358,3 +358,46 @@ def test_what_nll_loss_is_given_that_does_not_sum_to_one(tmp_path, loss):
 @pytest.mark.parametrize("loss", PROBABILITIES)
 def test_log_probabilities_sum_to_one(tmp_path, loss):
     assert told(run_script(tmp_path, CLASSES.format(loss)), "unnormalised") == []
+
+
+SINGLE = """
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+rate, top = nn.Linear(4, 1), nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*rate.parameters(), *top.parameters()], 0.01)
+parts = torch.randn(16, 3, 4)
+for step in range(30):
+    scores = rate(parts if (step + 1) % {every} else parts[:, :1])
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "closed"),
+    [
+        ("F.mse_loss(top((scores.softmax(-1) * parts).sum(1)), parts[:, 0, :1])", 0),
+        ("F.mse_loss(F.softmax(scores[:, 0], dim=1), parts[:, 0, :1])", 24),
+        ("F.cross_entropy(scores[:, 0], torch.zeros(16, dtype=torch.long))", 24),
+    ],
+)
+def test_a_softmax_over_one_score(tmp_path, loss, closed):
+    seen = told(run_script(tmp_path, SINGLE.format(loss=loss, every=100)), "single-score")
+    assert [item["losses"] for item in seen] == [8, 24] and seen[-1]["closed"] == closed
+
+
+@pytest.mark.parametrize(
+    ("loss", "every"),
+    [
+        ("F.mse_loss(top((scores.softmax(1) * parts).sum(1)), parts[:, 0, :1])", 100),
+        ("F.mse_loss(top((scores.softmax(1) * parts).sum(1)), parts[:, 0, :1])", 3),  # one part now and then
+        ("F.cross_entropy(scores[..., 0], torch.arange(16) % 3)", 100),
+        ("F.mse_loss(scores.sigmoid().mean(1), parts[:, 0, :1])", 100),
+    ],
+)
+def test_a_softmax_over_several_scores(tmp_path, loss, every):
+    assert told(run_script(tmp_path, SINGLE.format(loss=loss, every=every)), "single-score") == []

@@ -7,22 +7,16 @@ from gpudoctor.analysis.run.recorded_loaders import training_loaders
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.loaders import Loader, trains
 from gpudoctor.analysis.source.origins import construction
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.analysis.source.worker_seeds import same_seeds
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, Script, Source
 
 _GENERATORS = frozenset(
     {"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random"}
 )
 """Makers of generators that keep their state in the object."""
-_SEEDS = {"numpy.random.seed": "numpy.random.", "random.seed": "random."}
-"""Functions that seed a generator of the process, and where its draws are."""
-_NO_DRAWS = frozenset(
-    {"seed", "default_rng", "RandomState", "Generator", "Random", "SystemRandom", "SeedSequence", "get_state",
-     "set_state", "getstate", "setstate", "PCG64"}
-)  # fmt: skip
 _SEVERAL = 2
 _REPEATS = "the augmentations repeat: the model sees fewer different samples"
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class SameSeed(Check):
@@ -31,15 +25,16 @@ class SameSeed(Check):
     What it finds:
         A set of the program's own that makes a generator in `__init__` (`numpy.random.default_rng`,
         `RandomState`, `random.Random`) and draws from it in `__getitem__`, in a training loader with two or
-        more workers; and a `worker_init_fn` that seeds NumPy or `random` with one number for all workers.
+        more workers; and a `worker_init_fn` that seeds NumPy, `random` or torch with one number for all workers
+        whose items (the set, its transforms, the collate function) then draw from that generator.
     Why it hurts:
         Each worker gets a copy of the set, the generator's state included: the same crops, flips and noise in
         each worker. Unless `persistent_workers` is set, new workers start each epoch from the same copy, so
         each epoch repeats the draws of the first.
     How it knows:
         From the source: the class of the loader's set, the attribute that holds the generator, the number
-        of workers, the arguments of the seeding call. Where the source leaves the number of workers open, a
-        recording tells it.
+        of workers, the arguments of the seeding call, through lambdas, partials, methods and functions. Where
+        the source leaves the number of workers open, a recording tells it.
     False alarms:
         torch seeds NumPy's and `random`'s own functions apart in each worker (NumPy since 1.9): they are no
         finding. Nor is a set that asks `get_worker_info`, or makes its generator anew outside of `__init__`,
@@ -72,7 +67,7 @@ class SameSeed(Check):
         homes = [(script, node) for node in own for script in source.scripts if node in _classes(script)]
         start = next((item.value for item in loader.call.node.keywords if item.arg == "worker_init_fn"), None)
         if start is not None and not (isinstance(start, ast.Constant) and start.value is None):
-            yield from self._started(source, loader, start, homes, workers)
+            yield from self._started(source, loader, start, workers)
             return
         if loader.call.open_ended:
             return
@@ -97,29 +92,20 @@ class SameSeed(Check):
         source: Source,
         loader: Loader,
         start: ast.expr,
-        homes: list[tuple[Script, ast.ClassDef]],
         workers: int,
     ) -> Iterator[Finding]:
-        found = _function(source, loader.script, start)
+        found = same_seeds(source, loader, start)
         if found is None:
             return
-        script, function = found
-        for node in ast.walk(function):
-            call = next((item for item in script.calls if item.node is node), None)
-            if call is None or call.name not in _SEEDS or len(call.node.args) != 1 or call.guards:
-                continue
-            draws = [item for home, owner in homes for item in _draws(home, owner, _SEEDS[call.name])]
-            if _same_for_all(function, call.node.args[0]) and draws:
-                yield self.finding(
-                    f"worker_init_fn seeds each of the {workers} workers with "
-                    f"{ast.unparse(call.node.args[0])}: all draw the same random numbers.",
-                    evidence=(call.span, draws[0], loader.call.span),
-                    confidence=Confidence.SUSPECTED,
-                    cost=Cost(breaks=_REPEATS),
-                    subject=f"{script.path}:{call.span.line}",
-                    facts=(("how", "start"), ("seeds", ast.unparse(call.node.func))),
-                )
-                return
+        yield self.finding(
+            f"worker_init_fn seeds each of the {workers} workers with {found.given}: all draw the same random "
+            "numbers.",
+            evidence=(found.call.span, found.draws, loader.call.span),
+            confidence=Confidence.SUSPECTED,
+            cost=Cost(breaks=_REPEATS),
+            subject=f"{found.call.span.path}:{found.call.span.line}",
+            facts=(("how", "start"), ("seeds", ast.unparse(found.call.node.func))),
+        )
 
 
 def _workers(loader: Loader) -> int:
@@ -181,53 +167,3 @@ def _is_held(node: ast.AST, name: str) -> bool:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _function(source: Source, script: Script, node: ast.expr) -> tuple[Script, _Function] | None:
-    """The one function of the program that an expression names, or the lambda that it is."""
-    if isinstance(node, ast.Lambda):
-        return script, node
-    if not isinstance(node, ast.Name):
-        return None
-    found = [
-        (home, item)
-        for home in source.scripts
-        for item in ast.walk(home.tree)
-        if isinstance(item, ast.FunctionDef) and item.name == node.id
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def _same_for_all(function: _Function, seed: ast.expr) -> bool:
-    """Whether a seed depends on nothing that the function is given, makes or calls."""
-    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    own = {item.arg for item in (*parameters, function.args.vararg, function.args.kwarg) if item is not None}
-    own |= {node.id for node in ast.walk(function)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}  # fmt: skip
-    own |= {
-        name
-        for node in ast.walk(function)
-        if isinstance(node, ast.Global | ast.Nonlocal)
-        for name in node.names
-    }
-    return not any(
-        isinstance(node, ast.Call)
-        or (isinstance(node, ast.Constant) and node.value is None)
-        or (isinstance(node, ast.Name) and node.id in own)
-        for node in ast.walk(seed)
-    )
-
-
-def _draws(script: Script, owner: ast.ClassDef, prefix: str) -> list[SourceSpan]:
-    """Draws from a generator of the process for an item: in the methods of a set, `__init__` apart."""
-    inside = {
-        node
-        for method in owner.body
-        if isinstance(method, ast.FunctionDef) and method.name != "__init__"
-        for node in ast.walk(method)
-    }
-    return [
-        call.span
-        for call in script.calls
-        if call.node in inside and call.name.startswith(prefix) and call.method not in _NO_DRAWS
-    ]

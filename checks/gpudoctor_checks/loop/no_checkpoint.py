@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
+from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, resumed_by_weights, saving
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
@@ -52,7 +52,8 @@ class NoCheckpoint(Check):
     What it finds:
         A program whose run is long (the scheduler's time limit or preemption, the steps that a config or the
         script declares) and that saves no checkpoint, saves only after training, or saves only the model's
-        weights: no optimizer, scheduler or step. An engine that was told not to save (`save_strategy="no"`).
+        weights: no optimizer, scheduler or step. A resume that loads the weights and no optimizer. An engine
+        that was told not to save (`save_strategy="no"`).
     Why it hurts:
         A time limit, a preemption, a full disk or one bad node, and all hours since the start are lost. Weights
         alone restart with an empty optimizer, a new warm-up and the same data again.
@@ -62,8 +63,9 @@ class NoCheckpoint(Check):
         given; the length comes from the job script, the configs, loops with a written bound, and the epochs of
         the source, options by their defaults.
     False alarms:
-        Runs whose length nobody declares are no finding. Trainer and Lightning save by themselves. When the
-        model is handed to code that could not be read, an error becomes a warning.
+        Runs whose length nobody declares are no finding, but for their resume. Weights that another program
+        trained, or that are loaded as far as they fit, are a start and no resume. Trainer and Lightning save by
+        themselves. When the model is handed to code that could not be read, an error becomes a warning.
     Remedies:
         Save model, optimizer, scheduler, step and random state every so many minutes; load them at the start.
     References:
@@ -103,12 +105,39 @@ class NoCheckpoint(Check):
         job = optional(lambda: patient.job)
         configs = optional(lambda: patient.configs)
         for program in launched(patient.source, job):
-            length = self._length(program, patient, configs)
-            if length is None or _config_saves(configs):
-                continue
-            saved = saving(program)
-            if saved.how is not Saving.RESUMABLE:
-                yield from self._found(program, saved, length)
+            found = list(self._unsaved(program, patient, configs))
+            yield from found or self._resumed(program)
+
+    def _unsaved(self, program: Program, patient: Patient, configs: Configs | None) -> Iterator[Finding]:
+        length = self._length(program, patient, configs)
+        if length is None or _config_saves(configs):
+            return
+        saved = saving(program)
+        if saved.how is not Saving.RESUMABLE:
+            yield from self._found(program, saved, length)
+
+    def _resumed(self, program: Program) -> Iterator[Finding]:
+        """A resume that loads the weights alone, whatever the length of the run."""
+        resumed = resumed_by_weights(program)
+        if resumed is None:
+            return
+        kept = "; the checkpoint holds the optimizer's state, and nothing loads it" if resumed.kept else ""
+        script, loop = next(iter(program.loops))
+        evidence = [resumed.load.span, resumed.optimizer.span, *([resumed.kept.span] if resumed.kept else [])]
+        yield self.finding(
+            f"A resumed run loads the model's weights only: {resumed.optimizer.method} starts empty{kept}.",
+            evidence=tuple(evidence),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.WARNING if resumed.kept else Severity.NOTE,
+            subject=f"{resumed.load.span.path}:{resumed.load.span.line}",
+            facts=(
+                ("how", "resume"),
+                ("seconds", 0.0),
+                ("engine", ""),
+                ("lightning", bool(loop.engine)),
+                ("script", script.path),
+            ),
+        )
 
     def _length(self, program: Program, patient: Patient, configs: Configs | None) -> _Length | None:
         """What says that the run is long, the strongest first."""

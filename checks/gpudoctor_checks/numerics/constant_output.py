@@ -1,12 +1,17 @@
 """NUM010 constant-output."""
 
+import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, spot
+from gpudoctor.analysis.source.single_scores import single_scores
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+
+_NO_GRADIENT = "what makes the score gets no gradient and never learns"
 
 
 class ConstantOutput(Check):
@@ -15,21 +20,25 @@ class ConstantOutput(Check):
     What it finds:
         Outputs that are equal bit for bit for all samples of a batch, in every loss looked at from some step to
         the end of the recording, while the targets of these samples differ. Cross-entropy, binary
-        cross-entropy, and the losses of squared, Huber and smooth L1 distance.
+        cross-entropy, and the losses of squared, Huber and smooth L1 distance. A softmax over a dimension that
+        holds one score, which is one whatever the score: as the output, or as weights inside of the network.
     Why it hurts:
         The output no longer depends on the input. The usual causes are units that are all dead (ReLU after too
         large a step, inputs that were not scaled), an input that is multiplied by zero or left out, and weights
         that a bad checkpoint set to zero. Only the last bias learns.
     How it knows:
         From a recording: the graph behind the loss keeps its arguments; the first 64 samples of the batch
-        are compared. Each of the first losses is looked at, then as many as their price allows.
+        are compared. Each of the first losses is looked at, then as many as their price allows. The graphs of
+        the first losses show the softmaxes and their sizes; the source, a layer with one output before one.
     False alarms:
         Batches under 8 samples, targets that are all equal, outputs that were expanded from one value on
         purpose, and several losses in one graph are no finding. One batch with different outputs ends the
-        count.
+        count. A softmax that now and then has one score (a sentence of one word) is no finding, nor is one over
+        the parts of a sample that one layer scores.
     Remedies:
         Find the first layer whose output is the same for two samples; scale the inputs, lower the learning
-        rate, use LeakyReLU or GELU, start from other weights.
+        rate, use LeakyReLU or GELU, start from other weights. Of one score take the sigmoid, or give the
+        softmax the dimension of the parts.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
         - https://arxiv.org/abs/1903.06733
@@ -37,7 +46,7 @@ class ConstantOutput(Check):
 
     code = Code("NUM010")
     name = "constant-output"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
         Threshold(
@@ -47,9 +56,69 @@ class ConstantOutput(Check):
             source="convention: longer than a warm-up in which a head that starts at zero has not moved yet",
             meaning="Losses in a row, and steps between the first and the last of them, that show it.",
         ),
+        Threshold(
+            name="graphs",
+            default=8,
+            unit="{steps}",
+            source="LOOP006's threshold: correctness counts in events",
+            meaning="Graphs of losses, all of those looked at, with a softmax over one score.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = recorded(patient)
+        run = run_of(recording) if recording is not None else None
+        suspected = suspicions(lambda: self._suspected(patient), run)
+        if run is None:
+            yield from suspected
+            return
+        single = list(self._single(patient, run, suspected))
+        yield from single or suspected
+        if not single:
+            yield from self._alike(patient)
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+        for script, softmax, layer in single_scores(patient.source):
+            name = ast.unparse(layer.node)
+            yield self.finding(
+                f"This softmax goes over a dimension of size 1, the output of {name}: "
+                "it gives 1 for any score.",
+                evidence=(softmax.span,)
+                if softmax.span.line == layer.span.line
+                else (softmax.span, layer.span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING,
+                cost=Cost(breaks=_NO_GRADIENT),
+                subject=f"{script.path}:{softmax.span.line}",
+                facts=(("how", "single"),),
+            )
+
+    def _single(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        for record in numerics(run.lead.process, "single-score")[-1:]:
+            losses, closed = int(record.get("losses") or 0), int(record.get("closed") or 0)
+            if losses < self.limit("graphs"):
+                return
+            where = place_of(record)
+            places = [item.span for item in suspected if item.span is not None]
+            places += [spot(patient, place) for place in loss_lines(patient)[:2]]
+            places += [spot(patient, where)] if where is not None else []
+            all_of_it = closed == losses
+            yield confirmed(
+                self,
+                suspected,
+                f"A softmax goes over a dimension of size 1 in all {losses} losses that were looked at: it "
+                "gives 1 for any score, and "
+                + ("no parameter gets a gradient." if all_of_it else "what makes the score gets no gradient."),
+                share=None,
+                spans=list({(span.path, span.line): span for span in places[::-1]}.values())[::-1],
+                severity=Severity.ERROR if all_of_it else Severity.WARNING,
+                run=run,
+                numbers=(measured("losses_with_one_score", losses, "{steps}", run.recording),),
+                facts=(("how", "single"),),
+                breaks="the loss does not depend on the model" if all_of_it else _NO_GRADIENT,
+            )
+
+    def _alike(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run
         for process in recording.ranks:
             for record in numerics(process, "alike")[-1:]:

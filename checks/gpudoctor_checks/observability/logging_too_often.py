@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.overheads import logging
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import Owner, flushes, opens_files
 from gpudoctor.analysis.run.recorded_statements import calling
@@ -66,6 +67,8 @@ DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savet
 FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
 
+_BESIDE_OTHERS = "; other processes kept all CPUs busy, and each write gives them its CPU"
+
 
 @dataclass(frozen=True, slots=True)
 class _Write:
@@ -92,9 +95,10 @@ class LoggingTooOften(Check):
         From the source alone the price is not known, so this is a note. A recording tells it: the time of the
         calls, and of the lines that prepare what they write, as a share of the steps.
     False alarms:
-        A step that takes seconds, where a line each step costs nothing. Progress bars and their postfix,
-        `logger.debug`, lines per epoch, in evaluation, or in branches that are seldom taken are no finding,
-        nor are the lines of an example that reads no data.
+        A step that takes seconds, where a line each step costs nothing. A machine whose CPUs other processes
+        keep busy makes each line dearer than it is: below a tenth of the run it is a note then.
+        Progress bars and their postfix, `logger.debug`, lines per epoch, in evaluation, or in branches that are
+        seldom taken are no finding, nor are the lines of an example that reads no data.
     Remedies:
         Write every 50 steps; sum on the device in between when averages are wanted.
     References:
@@ -140,7 +144,8 @@ class LoggingTooOften(Check):
             default=0.10,
             unit="1",
             source="convention: on a busy machine a line costs a switch of processes",
-            meaning="What is written at the norm's period already is a note below this share.",
+            meaning="A note below this share: what is written at the norm's period already, and any writing "
+            "while other processes keep all CPUs busy.",
         ),
     )
 
@@ -163,7 +168,9 @@ class LoggingTooOften(Check):
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
-        if 0 < cost.calls <= 1 / self.limit("log_period") and cost.share < self.limit("share_rare"):
+        crowded = crowd(run.recording) is not None
+        rare = 0 < cost.calls <= 1 / self.limit("log_period")
+        if (rare or crowded) and cost.share < self.limit("share_rare"):
             severity = Severity.NOTE
         spans = [
             *cost.spans,
@@ -176,7 +183,7 @@ class LoggingTooOften(Check):
             suspected,
             f"Logging takes {percent(cost.share)} of the time: {often}{_files(patient, run, cost.spans)}"
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
+            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{_BESIDE_OTHERS if crowded else ''}.",
             share=cost.share,
             spans=list(dict.fromkeys(spans)),
             severity=severity,

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import Owner, waits_otherwise
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_queue import Queue
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
@@ -41,6 +41,8 @@ _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchron
 _SETTERS = frozenset({"set_postfix", "set_description"})
 _LENGTH = re.compile(r"\blen\(|\.size\(|\.shape\b")
 _SHOWN = "of a tensor"
+_FEWER = 0.9
+"""Waits below this share of the reads are told beside them."""
 _SEVERAL = 3.0
 """Passes that a loop over samples or parameters is judged by; how many there are is not known."""
 
@@ -157,10 +159,13 @@ class HostSyncInLoop(Check):
             severity = Severity.NOTE
         if severity is None or not cost.sites:
             return
+        waits = _waits(patient, run, cost.sites)
+        often = "once" if f"{waits:.2g}" == "1" else f"{waits:.2g} times"
+        reads_for = f" for {cost.calls:.2g} reads" if waits < _FEWER * cost.calls else ""
         yield confirmed(
             self,
             suspected,
-            f"The host waits {percent(cost.host)} of the time {_what_for(run)}, {cost.calls:.2g} times a step "
+            f"The host waits {percent(cost.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
             f"({cost.what}){at(cost.spans)}{meanwhile(run, cost)}.",
             share=cost.share,
             spans=cost.spans,
@@ -233,6 +238,27 @@ def _of_each_wait(reads: list[_Read], what: Literal["waits", "weight"]) -> Itera
     yield from most.values()
 
 
+def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
+    """Waits a step of recorded reads: those that the source shows to follow each other with no work for the
+    device between them are one. Reads of places that it does not know are a wait each."""
+    source = source_of(patient)
+    steps = run.lead.steps + run.lead.warm_up_steps
+    groups: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for number, (script, loop) in enumerate(source.training_loops if source is not None and steps else ()):
+        for read in _reads(source, script, loop) if source is not None else ():
+            groups.setdefault((read.span.path, read.span.line), []).append((number, read.filling))
+    alone, together, members = 0, dict[tuple[int, int], int](), dict[tuple[int, int], int]()
+    for site in sites:
+        known = groups.get(_place(patient, site), [])
+        if not known or len(set(known)) > 1:
+            alone += site.calls
+            continue
+        together[known[0]] = together.get(known[0], 0) + site.calls
+        members[known[0]] = members.get(known[0], 0) + len(known)
+    waits = alone + sum(calls / members[group] for group, calls in together.items())
+    return waits / steps if steps else 0.0
+
+
 def _what_for(run: Run) -> str:
     """A trace knows calls: those that copy to the device block, too, from pageable memory."""
     return "in copies to and from the device" if run.share("transfer") and run.traced else "to read values"
@@ -284,10 +310,30 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
                 arms.setdefault((arm.place, event.via), ([], []))[arm.second].append(read)
             else:
                 found.append(read)
+    found += _behind_backward(source, loop) if not drained else ()
     for first, second in arms.values():
         for read in min(first, second, key=lambda reads: sum(item.weight for item in reads)):
             found.append(read)  # one of the two is executed on every pass
     return found
+
+
+def _behind_backward(source: Source, loop: Loop) -> Iterator[_Read]:
+    """Reads in the `backward` of the autograd functions that a pass applies, one wait for each of these.
+
+    What they are given are gradients and saved tensors, on the device; autograd calls them, no line does.
+    """
+    applied = {
+        event.call.name
+        for event in loop.events
+        if event.call is not None and event.call.method == "apply" and _rate(event, loop) >= 1
+    }
+    for place, name in enumerate(sorted(applied), start=1):
+        wanted = f"{name.removesuffix('.apply').rpartition('.')[2]}.backward"
+        for script in source.scripts:
+            for call in script.calls:
+                if call.function == wanted and call.method in _READS and not call.guards and call.receiver:
+                    yield _Read(span=call.span, word=f".{call.method}()", rate=1.0, repeated=False, weight=1.0,
+                                waits=1.0, filling=-place)  # fmt: skip
 
 
 def _key(read: _Read) -> tuple[str, int, int]:

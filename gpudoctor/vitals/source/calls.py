@@ -118,6 +118,7 @@ def _result(
     if found.callee is not None:
         # A static method gets no instance, though it is called on one.
         given = args if found.owner is None or found.callee.static else [found.owner, *args]
+        given = [NOTHING, *given] if found.context else given
         returned = _retold(node, program.invoke(found.callee, given, keywords, open_ended))
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.

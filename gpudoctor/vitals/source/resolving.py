@@ -39,6 +39,9 @@ SAME = frozenset(
 _KNOWN_MODULE = MOVES | SAME
 
 
+_AUTOGRAD = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+
+
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Resolved:
     """What a call calls."""
@@ -53,6 +56,8 @@ class Resolved:
     """The program's own class that is instantiated."""
     called: bool = False
     """Whether the base itself is called (`model(x)`)."""
+    context: bool = False
+    """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
 
 
 def resolve(program: "Program", frame: Frame, node: ast.Call) -> Resolved:
@@ -136,9 +141,17 @@ def _class_method(klass: Klass, base: Thing, method: str) -> Resolved:
     if own is not None:
         owner = None if own.static else (base if own.bound_class else None)
         return Resolved(f"{klass.name}.{method}", callee=own, owner=owner)
+    forward = klass.method("forward") if method == "apply" and _is_autograd(klass) else None
+    if forward is not None:
+        return Resolved(f"{klass.name}.apply", callee=forward, context=klass.method("setup_context") is None)
     if klass.kind and method in ("from_pretrained", "load_from_checkpoint", "from_config"):
         return Resolved(f"{klass.kind}.{method}", base=Thing(type=klass.kind, klass=klass), klass=klass)
     return Resolved(f"{klass.name}.{method}")
+
+
+def _is_autograd(klass: Klass) -> bool:
+    """Whether a class is a function with a backward pass of its own."""
+    return any(base.ref in _AUTOGRAD for part in klass.lineage() for base in part.bases)
 
 
 def _target(frame: Frame, thing: Thing, label: str) -> Resolved:

@@ -23,6 +23,21 @@ class NoCheckpointRule(Rule):
             yield self._engine(finding, patient)
             return
         model, optimizer = _names(patient, str(finding.fact("script")))
+        if finding.fact("how") == "resume":
+            yield Remedy(
+                id="LOOP009-resume",
+                title="load the optimizer, the scheduler and the step with the weights",
+                steps=(
+                    f'save {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '
+                    '"step": step}',
+                    f'load: {optimizer}.load_state_dict(state["optimizer"]); the scheduler alike; '
+                    'go on at state["step"]',
+                ),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.SMALL_EDIT,
+                references=(_TORCH,),
+            )
+            return
         yield Remedy(
             id="LOOP009-save",
             title=f"a checkpoint to resume from, every {minutes} minutes",

@@ -230,3 +230,109 @@ def test_healthy_one_function_makes_loaders_that_only_evaluate():
     text = SHARED.replace("loss.backward()", "pass").replace("self.optimizer.step()", "pass")
     text = text.format(loop="first", other="second", one="test_loader", two="valid_loader")
     assert examine(SameSeed, script_patient(text)) == []
+
+
+STARTS = """
+    import functools, os, random
+    import numpy as np
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    def seed_all(seed=None, fast=True):
+        np.random.seed(seed)
+        random.seed(seed)
+
+    def window(row, width):
+        begin = {random}
+        return row[begin : begin + width]
+
+    class Crop:
+        def __init__(self, width):
+            self.width = width
+        def __call__(self, row):
+            return window(row, self.width)
+
+    class Rows(Dataset):
+        def __init__(self, table, change=None):
+            self.table, self.change = table, change
+        def __len__(self):
+            return len(self.table)
+        def __getitem__(self, index):
+            return self.change(self.table[index]), index % 3
+
+    class Starter:
+        def __init__(self, seed):
+            self.seed = seed
+        def __call__(self, worker):
+            np.random.seed(self.seed{more})
+        def begin(self, worker):
+            np.random.seed(self.seed{more})
+
+    def seeded(seed, worker):
+        np.random.seed(seed{more})
+
+    class Trainer:
+        seed = 3
+        def init_worker(self, worker):
+            seed_all(self.seed{more})
+
+        def fit(self, options):
+            def start(worker):
+                base = int(options.seed)
+                np.random.seed(base{more})
+
+            change = Crop(4)
+            rows = Rows(torch.load("rows.pt"), change)
+            loader = DataLoader(rows, batch_size=8, num_workers=4, worker_init_fn={start})
+            model = torch.nn.Linear(4, 3)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+"""
+WAYS = [
+    "start", "self.init_worker", "Starter(7)", "Starter(7).begin", "functools.partial(seeded, options.seed)",
+    "lambda worker: seed_all(5{more})", "lambda worker: seed_all(seed=options.seed{more}, fast=False)",
+    "functools.partial(lambda worker, base: np.random.seed(base{more}), base=3)",
+]  # fmt: skip
+
+
+def started(start, more="", random="np.random.randint(8)"):
+    return examine(
+        SameSeed, script_patient(STARTS.format(start=start.replace("{more}", more), more=more, random=random))
+    )
+
+
+@pytest.mark.parametrize("start", WAYS)
+def test_sick_however_the_start_is_written(start):
+    [finding] = started(start)
+    assert "worker_init_fn seeds each of the 4 workers with" in finding.message
+    assert any("np.random.randint(8)" in item.text for item in finding.evidence)
+
+
+@pytest.mark.parametrize("start", WAYS)
+def test_healthy_with_the_workers_number(start):
+    assert started(start, more=" + worker") == []
+
+
+@pytest.mark.parametrize(
+    ("start", "random"),
+    [
+        ("start", "int(torch.randint(8, (1,)))"),  # torch is seeded apart in each worker
+        ("lambda worker: seed_all()", "np.random.randint(8)"),
+        ("lambda worker: seed_all(None)", "np.random.randint(8)"),
+        ("lambda worker: np.random.seed(torch.initial_seed() % 2**32)", "np.random.randint(8)"),
+        ("lambda worker: np.random.seed(os.getpid())", "np.random.randint(8)"),
+        ("lambda worker: torch.manual_seed(3)", "np.random.randint(8)"),
+        ("start", "3"),
+    ],
+)
+def test_healthy_starts_that_leave_the_draws_apart(start, random):
+    assert started(start, random=random) == []
+
+
+def test_sick_torch_seeded_alike():
+    [finding] = started("lambda worker: torch.manual_seed(3)", random="int(torch.randint(8, (1,)))")
+    assert "with 3: all draw the same random numbers" in finding.message

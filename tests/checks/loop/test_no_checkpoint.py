@@ -203,3 +203,63 @@ def test_sick_by_epochs_of_known_length():
     [finding] = examine(NoCheckpoint, script_patient(text.format(steps=500)))
     assert finding.message.startswith("The training runs 40 epochs of 500 steps, and nothing")
     assert examine(NoCheckpoint, script_patient(text.format(steps=100))) == []
+
+
+RESUMES = """
+    import argparse, os, torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--resume", default=None)
+    parser.add_argument("--weights", default=None)
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 1)
+    optimizer = {optimizer}
+    begin = 0
+    if {told}:
+        state = torch.load("last.pt")
+        model.load_state_dict(state{more})
+        {loads}
+    for epoch in range(begin, 3):
+        for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        torch.save({saved}, "last.pt")
+"""
+RESUME = {
+    "optimizer": "torch.optim.AdamW(model.parameters())", "told": "args.resume", "more": "['model']", "loads": "pass",
+    "saved": "{'model': model.state_dict(), 'optimizer': optimizer.state_dict()}",
+}  # fmt: skip
+
+
+def resumed(**parts):
+    return examine(NoCheckpoint, script_patient(RESUMES.format(**{**RESUME, **parts})))
+
+
+@pytest.mark.parametrize(
+    ("parts", "severity"),
+    [
+        ({}, Severity.WARNING),
+        ({"told": "os.path.exists('last.pt')"}, Severity.WARNING),
+        ({"more": "", "saved": "model.state_dict()"}, Severity.NOTE),
+        ({"loads": "begin = state['epoch']"}, Severity.WARNING),
+    ],
+)
+def test_sick_a_resume_that_loads_the_weights_alone(parts, severity):
+    [finding] = resumed(**parts)
+    assert finding.severity is severity and "AdamW starts empty" in finding.message
+    patient = script_patient(RESUMES.format(**{**RESUME, **parts}))
+    [remedy] = prescribe(NoCheckpointRule, finding, patient)
+    assert "optimizer.load_state_dict" in " ".join(remedy.steps)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"loads": "optimizer.load_state_dict(state['optimizer'])"},
+        {"told": "args.weights"},  # a start from what another program trained
+        {"optimizer": "torch.optim.SGD(model.parameters(), lr=0.1)"},  # keeps no state
+        {"more": ", strict=False"},
+    ],
+)
+def test_healthy_resumes_and_starts(parts):
+    assert resumed(**parts) == []

@@ -1,11 +1,13 @@
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from edits import apply_edits
+from recordings import make_machine, make_process, make_recording, make_steps, site
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
 from gpudoctor_rules.observability.logging_too_often import LoggingTooOftenRule
 
@@ -235,3 +237,25 @@ NOISE = "torch.randn(64, 8), torch.randn(64, 1)"
 def test_the_lines_of_an_example_that_reads_nothing_are_what_it_is_for(change, found):
     parts = {"more": "", "rows": NOISE, "shows": "print(t, loss)", "after": ""} | change
     assert len(examine(LoggingTooOften, script_patient(EXAMPLE.format(**parts)))) == found
+
+
+@pytest.mark.parametrize(
+    ("share", "others", "severity"),
+    [
+        (0.06, 0.1, Severity.WARNING),  # CPUs are idle: the price is the lines' own
+        (0.06, 2.4, Severity.NOTE),  # each line gives its CPU to somebody else
+        (0.2, 2.4, Severity.WARNING),
+    ],
+)
+def test_the_price_of_lines_beside_other_processes(share, others, severity):
+    steps = make_steps(2500, logging=0.01 * share / (1 - share))
+    process = make_process(steps, records=[site("logging", "print", 25.0 * share, 2500)])
+    recording = make_recording(
+        process,
+        started=datetime.fromtimestamp(process.wall, timezone.utc).isoformat(),
+        machine=make_machine(30, cpu=1.58 + others, tree_cpu=1.5),
+        machine_facts={"cpus": 4, "machine_cpus": 4},
+    )
+    [finding] = examine(LoggingTooOften, make_patient(recording=recording))
+    assert finding.severity is severity
+    assert ("other processes kept all CPUs busy" in finding.message) is (others > 1)

@@ -1,8 +1,9 @@
 import pytest
+from recordings import make_process, make_recording, make_steps, site
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
 from gpudoctor_rules.sync.host_sync_in_loop import HostSyncInLoopRule
 
@@ -420,3 +421,102 @@ ASKED = """
 @pytest.mark.parametrize(("test", "found"), [("extra", 0), ("not extra", 0), ("loss > 3", 1)])
 def test_one_of_several_results_as_a_bare_condition_is_asked_for_itself(test, found):
     assert len(examine(HostSyncInLoop, script_patient(ASKED.format(test=test)))) == found
+
+
+FUNCTION = """
+    import torch
+    from torch import nn
+
+    class Limit(torch.autograd.Function):
+        @staticmethod
+        def forward({first}x, top):
+            {ahead}
+            return x.clamp(max=top)
+        {setup}
+        @staticmethod
+        def backward(ctx, grad):
+            {back}
+            return grad, None
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide = nn.Linear(8, 8)
+        def forward(self, x):
+            return {out}
+
+    net = Net().cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
+        loss = net(x.cuda()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+APPLIED = {
+    "first": "ctx, ", "ahead": "pass", "back": "pass", "setup": "", "out": "Limit.apply(self.wide(x), 3.0)",
+}  # fmt: skip
+SETUP = "@staticmethod\n        def setup_context(ctx, inputs, output): pass"
+
+
+def applied(**parts):
+    return examine(HostSyncInLoop, script_patient(FUNCTION.format(**{**APPLIED, **parts})))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"ahead": "worst = x.abs().max().item()"},
+        {"ahead": "worst = x.abs().max().item()", "first": "", "setup": SETUP},
+        {"back": "worst = grad.norm().item()"},
+    ],
+)
+def test_sick_reads_in_an_autograd_function(parts):
+    [finding] = applied(**parts)
+    assert "waits for the GPU once" in finding.message and "worst = " in finding.span.text
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"ahead": "worst = x.abs().max()", "back": "worst = grad.norm()"},
+        {"ahead": "wide = float(top)"},
+        {"back": "worst = grad.norm().item()", "out": "self.wide(x)"},
+    ],
+)
+def test_healthy_autograd_functions(parts):
+    assert applied(**parts) == []
+
+
+READ = """
+    import torch
+    net = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
+        loss = net(x.cuda()).square().mean()
+        worst = loss.detach() + 1
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        first = loss.item()
+        {between}
+        second = worst.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "said"), [("pass", "once a step for 2 reads"), ("net(x.cuda())", "2 times a step (")]
+)
+def test_recorded_reads_with_no_work_between_them_are_one_wait(between, said):
+    source = script_patient(READ.format(between=between)).source
+    path = source.scripts[0].path
+    process = make_process(
+        make_steps(200, sync=0.004, reads=2.0),
+        records=[
+            site("sync", "item", 0.5, 200, path=path, line=11),
+            site("sync", "item", 0.3, 200, path=path, line=13),
+        ],
+    )
+    [finding] = examine(HostSyncInLoop, make_patient(source=source, recording=make_recording(process)))
+    assert said in finding.message

@@ -1,0 +1,72 @@
+"""A run that made no step has measured nothing: what its source suspects is a note, once for each ailment."""
+
+import textwrap
+
+import pytest
+from recordings import make_process, make_recording, make_steps
+from scripts import script_patient
+
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import Selection
+from gpudoctor.model import Code, Confidence, Severity
+
+PASS = """
+    for x, y in DataLoader(Rows(), batch_size={size}, shuffle=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        print(loss.item(), x.mean().item(), loss.item() / 2, net(x.cuda()).sum().item())
+"""
+PROGRAM = """
+import json, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self):
+        return 4000
+    def __getitem__(self, index):
+        return torch.tensor(json.load(open(f"rows/{index}.json"))), 0
+
+net = torch.nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+
+
+def looked(steps, *records, code="OBS002"):
+    text = PROGRAM + "".join(textwrap.dedent(PASS.format(size=size)) for size in (4, 8, 16))
+    recording = make_recording(make_process(make_steps(steps), records=records), machine_facts={})
+    request = Request(
+        registry=load_registry(), selection=Selection(selected=frozenset({Code(code)}), ignored={})
+    )
+    return examine(script_patient(text, recording=recording), request)
+
+
+@pytest.mark.parametrize("code", ["OBS002", "SYNC001"])
+def test_places_of_one_ailment_are_one_note(code):
+    report = looked(0, code=code)
+    [item] = report.findings
+    assert item.finding.severity is Severity.NOTE and item.finding.confidence is Confidence.SUSPECTED
+    assert "at 2 more places" in item.finding.message
+    assert len({span.line for span in item.finding.evidence if hasattr(span, "line")}) >= 3
+    assert "made no training step" in report.summary.verdict
+    assert "Nothing was measured: what only the source suspects is a note." in report.summary.verdict
+
+
+def test_healthy_a_run_with_steps_says_nothing_of_the_kind():
+    report = looked(4)  # too few to judge: the places stand as the source gives them
+    assert len(report.findings) == 3
+    assert "Nothing was measured" not in report.summary.verdict
+
+
+def test_a_fault_of_the_result_keeps_its_severity():
+    text = PROGRAM + textwrap.dedent(PASS.format(size=4)).replace(
+        "net(x.cuda()), y.cuda()", "net(x.cuda()).softmax(1), y.cuda()"
+    )
+    request = Request(
+        registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP006")}), ignored={})
+    )
+    patient = script_patient(text, recording=make_recording(make_process(make_steps(0))))
+    [item] = examine(patient, request).findings
+    assert item.finding.severity is Severity.ERROR and item.finding.cost.breaks
