@@ -420,3 +420,42 @@ ASKED = """
 @pytest.mark.parametrize(("test", "found"), [("extra", 0), ("not extra", 0), ("loss > 3", 1)])
 def test_one_of_several_results_as_a_bare_condition_is_asked_for_itself(test, found):
     assert len(examine(HostSyncInLoop, script_patient(ASKED.format(test=test)))) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reads"),
+    [
+        ("if torch.isfinite(points).all(): seen += 1", "", 1),
+        ("if torch.sum(torch.abs(labels)) > 9: seen += 1", "", 1),
+        ("if torch.any(points[0] != points[0]): seen += 1", "", 1),
+        ("if (labels == 7).any(): seen += 1", "", 1),
+        ("largest = torch.max(labels).item()", "", 1),
+        ("", "if torch.isfinite(points).all(): seen += 1", 2),
+        ("", "if torch.sum(torch.abs(labels)) > 9: seen += 1", 2),
+        ("if torch.isfinite(model.weight).all(): seen += 1", "", 2),
+    ],
+)
+def test_what_the_loader_gives_is_on_the_host_until_it_is_moved(before, after, reads):
+    script = f"""
+        import torch
+        from elsewhere import Points
+        from torch.utils.data import DataLoader
+
+        loader = DataLoader(Points(), batch_size=8)
+        model = torch.nn.Linear(8, 1).cuda()
+        criterion = torch.nn.MSELoss()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        seen = 0
+        for batch in loader:
+            points, labels, _names = batch
+            {before}
+            points, labels = points.cuda(), labels.cuda()
+            {after}
+            optimizer.zero_grad()
+            loss = criterion(model(points), labels)
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+        """
+    [finding] = examine(HostSyncInLoop, script_patient(script))
+    assert finding.fact("reads") == reads
