@@ -391,7 +391,7 @@ class GraphFlow:
 
 
 def _whole(target: ast.expr, event: Event) -> bool:
-    """Whether a name gets all that its statement assigns, so what the reader tells of that holds of the name."""
+    """Whether a name gets all that its statement assigns, so the reader speaks of the name."""
     node = event.node
     if not isinstance(node, ast.Assign) or (isinstance(node.value, ast.Call) and _called(node.value) in _PAIRS):
         return False

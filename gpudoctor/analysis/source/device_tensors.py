@@ -265,7 +265,7 @@ class DeviceTensors:
         return self._is_model(value.func, name, event)
 
     def _given_by_host(self, call: ast.Call, event: Event | None) -> bool:
-        """Whether a function works on tensors of the host alone: `torch.isnan(images)` before `images.cuda()`."""
+        """Whether a function is given tensors of the host alone: `torch.isnan(x)` before `x.cuda()`."""
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         return any(self._on_host(item, event) for item in given) and not any(
             self.holds(item, event) for item in given
