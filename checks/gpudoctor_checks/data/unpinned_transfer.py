@@ -17,6 +17,7 @@ from gpudoctor.analysis.run.steady_run import (
     sites_of,
 )
 from gpudoctor.analysis.source.batch_bytes import batch_bytes
+from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Move, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
@@ -145,7 +146,7 @@ class UnpinnedTransfer(Check):
             if loop.role is LoopRole.TRAINING:
                 copies += [move for move in batch_moves(source, loop) if move.device != "cpu"]
         copies = list({id(move.call.node): move for move in copies}.values())
-        if not copies or self._small(source, loader):
+        if not copies or self._small(source, loader) or is_never_pinned(source, loader, copies):
             return
         if pinned.value:
             copies = [move for move in copies if move.non_blocking is False]
