@@ -19,13 +19,31 @@ _DEPTH = 3
 
 def is_never_pinned(source: Source, loader: Loader, moves: Sequence[Move]) -> bool:
     """Whether a loader's batches are objects that `pin_memory=True` hands on as they are."""
-    collate = next((item.value for item in loader.call.node.keywords if item.arg == "collate_fn"), None)
+    collate = _collate(loader)
     if collate is None or loader.call.name.startswith(_GRAPH_PACKAGES):
         return False
     made = list(_classes_made(source, collate))
     if made:
         return not any(_pins(source, info) for info in made)
     return any(_moves_in_place(move) for move in moves) and not any(_is_mapping(move) for move in moves)
+
+
+def joins_unread(source: Source, loader: Loader) -> bool:
+    """Whether the items are joined by what was not read, or by a class of the program's own."""
+    collate = _collate(loader)
+    if collate is None or isinstance(collate, ast.Constant):
+        return False
+    own = any(
+        isinstance(node, ast.FunctionDef) and node.name == _last(collate)
+        for script in source.scripts
+        for node in nodes(script, ast.FunctionDef)
+    )
+    read = own or isinstance(collate, ast.Lambda)
+    return bool(list(_classes_made(source, collate))) or not read
+
+
+def _collate(loader: Loader) -> ast.expr | None:
+    return next((item.value for item in loader.call.node.keywords if item.arg == "collate_fn"), None)
 
 
 def _classes_made(source: Source, value: ast.expr, depth: int = _DEPTH) -> Iterator[ClassInfo]:

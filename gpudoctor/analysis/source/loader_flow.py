@@ -86,7 +86,7 @@ class Flow:
         """Follow every loader; a program that hands a loader through more than six hands is left there."""
         if not self.built:
             return
-        built = {call.method for _, call in self.built}
+        built = {_last(call.node.func) for _, call in self.built}  # as imported: `DataLoader as Feed`
         for _ in range(rounds):
             before = self._size()
             active = (

@@ -297,3 +297,21 @@ def test_a_batch_that_pin_memory_leaves_as_it_is(base, more, made, collate, move
     define = OWN.format(base=base, more=more, made=made)
     script = COLLATED.format(define=define, collate=collate, move=move, use=use)
     assert len(examine(UnpinnedTransfer, script_patient(script))) == found
+
+
+@pytest.mark.parametrize("name", ["DataLoader", "DataLoader as Feed"])
+def test_a_loader_is_followed_by_the_name_that_it_is_imported_by(name):
+    script = f"""
+        import torch
+        from elsewhere import Pictures
+        from torch.utils.data import {name}
+
+        batches = {name.rpartition(" ")[2]}(Pictures(), batch_size=64)
+        model = torch.nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in batches:
+            optimizer.zero_grad()
+            model(x.cuda()).mean().backward()
+            optimizer.step()
+        """
+    assert len(examine(UnpinnedTransfer, script_patient(script))) == 1
