@@ -1,5 +1,6 @@
 """DATA004 unpinned-transfer."""
 
+import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
@@ -23,7 +24,7 @@ from gpudoctor.analysis.source.device_transfers import Move, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Known, LoopRole, Source
+from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 
 
 class UnpinnedTransfer(Check):
@@ -144,7 +145,8 @@ class UnpinnedTransfer(Check):
         copies: list[Move] = []
         for _, loop in loader.loops:
             if loop.role is LoopRole.TRAINING:
-                copies += [move for move in batch_moves(source, loop) if move.device != "cpu"]
+                moves = [move for move in batch_moves(source, loop) if move.device != "cpu"]
+                copies += moves if not all(_recast(loop, move) for move in moves) else []
         copies = list({id(move.call.node): move for move in copies}.values())
         if not copies or self._small(source, loader) or is_never_pinned(source, loader, copies):
             return
@@ -182,6 +184,33 @@ class UnpinnedTransfer(Check):
 
 _COPIES = 40
 """Copies that are named: a remedy is whole only with all of them."""
+
+
+_CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type", "type_as"})
+"""Methods that make a new tensor, in pageable memory, where the loader's has another type."""
+
+
+def _recast(loop: Loop, move: Move) -> bool:
+    """Whether a batch changes its type on the host before the copy: what is copied may not be the loader's."""
+    if any(_is_cast(part) for part in ast.walk(move.call.node.func)):
+        return True
+    roots = {part.id for part in ast.walk(move.call.node.func) if isinstance(part, ast.Name)}
+    return any(
+        isinstance(event.node, ast.Assign)
+        and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
+        and any(_is_cast(part) for part in ast.walk(event.node.value))
+        and any(
+            isinstance(part, ast.Name) and part.id in roots
+            for target in event.node.targets
+            for part in ast.walk(target)
+        )
+        and move.call.node not in ast.walk(event.node)
+        for event in loop.events
+    )
+
+
+def _is_cast(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS
 
 
 def _workers(loader: Loader) -> int:

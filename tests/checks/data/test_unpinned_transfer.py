@@ -315,3 +315,31 @@ def test_a_loader_is_followed_by_the_name_that_it_is_imported_by(name):
             optimizer.step()
         """
     assert len(examine(UnpinnedTransfer, script_patient(script))) == 1
+
+
+@pytest.mark.parametrize(
+    ("moves", "found"),
+    [
+        ("x, y = x.cuda(), y.cuda()", 1),
+        ("x, y = x.float().cuda(), y.long().cuda()", 0),
+        ("x = x.type(torch.FloatTensor); x = x.cuda()", 0),
+        ("x = x.cuda().float()", 1),
+        ("x = x.cuda(); x = x.float()", 1),
+        ("x, y = x.float().cuda(), y.cuda()", 1),
+    ],
+)
+def test_a_batch_that_changes_its_type_before_the_copy_is_not_the_pinned_one(moves, found):
+    script = f"""
+        import torch
+        from elsewhere import Pictures
+
+        batches = torch.utils.data.DataLoader(Pictures(), batch_size=64)
+        model = torch.nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in batches:
+            {moves}
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        """
+    assert len(examine(UnpinnedTransfer, script_patient(script))) == found
