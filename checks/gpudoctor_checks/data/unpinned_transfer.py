@@ -1,5 +1,6 @@
 """DATA004 unpinned-transfer."""
 
+import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
@@ -7,12 +8,13 @@ from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans
 from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_cpu, site_spans, sites_of
 from gpudoctor.analysis.source.batch_bytes import batch_bytes
+from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Move, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Known, LoopRole, Source
+from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
 
 
@@ -134,9 +136,10 @@ class UnpinnedTransfer(Check):
         copies: list[Move] = []
         for _, loop in loader.loops:
             if loop.role is LoopRole.TRAINING:
-                copies += [move for move in batch_moves(source, loop) if move.device != "cpu"]
+                moves = [move for move in batch_moves(source, loop) if move.device != "cpu"]
+                copies += moves if not all(_recast(loop, move) for move in moves) else []
         copies = list({id(move.call.node): move for move in copies}.values())
-        if not copies or self._small(source, loader):
+        if not copies or self._small(source, loader) or is_never_pinned(source, loader, copies):
             return
         if pinned.value:
             copies = [move for move in copies if move.non_blocking is False]
@@ -172,6 +175,33 @@ class UnpinnedTransfer(Check):
 
 _COPIES = 40
 """Copies that are named: a remedy is whole only with all of them."""
+
+
+_CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type", "type_as"})
+"""Methods that make a new tensor, in pageable memory, where the loader's has another type."""
+
+
+def _recast(loop: Loop, move: Move) -> bool:
+    """Whether a batch changes its type on the host before the copy: what is copied may not be the loader's."""
+    if any(_is_cast(part) for part in ast.walk(move.call.node.func)):
+        return True
+    roots = {part.id for part in ast.walk(move.call.node.func) if isinstance(part, ast.Name)}
+    return any(
+        isinstance(event.node, ast.Assign)
+        and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
+        and any(_is_cast(part) for part in ast.walk(event.node.value))
+        and any(
+            isinstance(part, ast.Name) and part.id in roots
+            for target in event.node.targets
+            for part in ast.walk(target)
+        )
+        and move.call.node not in ast.walk(event.node)
+        for event in loop.events
+    )
+
+
+def _is_cast(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS
 
 
 def _workers(loader: Loader) -> int:

@@ -234,17 +234,19 @@ class EvalModeMisuse(Check):
         )
         if graph and (_volatile(source, loop) or all(_without_parameters(source, event) for event in runs)):
             graph = False
-        mode = (
-            bool(layers) and not loaded_in_eval_mode(source) and not in_eval_mode(source, script, loop.function)
-        )
+        later = _redefined(script, node)
+        mode = bool(layers) and not loaded_in_eval_mode(source)
+        # Another definition of the name may switch: what runs before that one stands is judged by itself.
+        if mode and (
+            not _trains_until(script, node, later) if later else in_eval_mode(source, script, loop.function)
+        ):
+            mode = False
         if any(event.call is not None and speaks_of_eval(event.call) for event in loop.events):
             mode = False  # a function that the loop calls switches, before each forward
         run = runs[0]
         model = model_of(run.call) if run.call is not None else "the model"
         if _handed_in(script, node, model) and not callers(source, loop.function):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
-        if mode and _redefined(script, node):
-            mode = False  # which model the earlier definition was given, a later one may have changed
         if mode and made_by_loading(source, script, model):
             mode = False
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
@@ -360,14 +362,32 @@ def _told_of(event: Event, loop: Loop) -> bool:
     )
 
 
-def _redefined(script: Script, node: ast.AST) -> bool:
-    """Whether a later statement of the same level, another cell of a notebook, defines the function again."""
-    named = (ast.FunctionDef, ast.AsyncFunctionDef)
-    outer = [item for item in enclosing(script, node) if isinstance(item, named)]
-    return bool(outer) and any(
-        isinstance(item, named) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
+def _redefined(script: Script, node: ast.AST) -> int | None:
+    """The line where a later statement of its level, another cell of a notebook, defines the function again."""
+    outer = [item for item in enclosing(script, node) if isinstance(item, _NAMED)]
+    lines = [
+        item.lineno
         for item in script.tree.body
+        if outer and isinstance(item, _NAMED) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
+    ]
+    return min(lines, default=None)
+
+
+def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
+    """Whether a definition runs before the next of its name, and nothing above that speaks of eval mode."""
+    outer = [item for item in enclosing(script, node) if isinstance(item, _NAMED)][-1]
+    above = [call for call in script.calls if call.span.line < later]
+    runs = any(
+        call.name.rpartition(".")[2] == outer.name
+        and not call.receiver
+        and not call.function
+        and call.span.line > (outer.end_lineno or 0)
+        for call in above
     )
+    return runs and not any(speaks_of_eval(call) for call in above)
+
+
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _whole(script: Script, loop: Loop) -> bool:

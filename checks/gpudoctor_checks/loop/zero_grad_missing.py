@@ -3,15 +3,18 @@
 import ast
 import re
 from collections.abc import Iterator
+from enum import Enum
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, measured, spot
+from gpudoctor.analysis.source.batch_classes import joins_unread
 from gpudoctor.analysis.source.checkpoints import saves_of
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node, steady
+from gpudoctor.analysis.source.loaders import Loader, loaders
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import nodes, parents
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.model import (
     Check,
@@ -73,6 +76,9 @@ _DRAWS = frozenset(
     {"torch.rand", "torch.randn", "torch.randint", "torch.rand_like", "torch.randn_like", "torch.randint_like"}
 )
 
+_GRAPHS = ("torch_geometric.", "dgl.")
+"""Packages of graphs: a loader of one big graph gives one batch."""
+
 _MOVES = frozenset({"to", "cuda", "cpu", "float", "long", "half"})
 """Methods that leave random numbers random."""
 
@@ -95,7 +101,9 @@ class ZeroGradMissing(Check):
         clear by themselves (DeepSpeed, Lightning, HF Trainer) are left alone, and so is a loop that hands its
         optimizer to a function that could not be read. A loop over a range in a function that measures speed
         or memory is a note, and so is one that reads a clock or the memory and draws its targets at random:
-        nobody keeps what it trains.
+        nobody keeps what it trains. A clear right before the loop is a note where a graph loader or an unread
+        collate function may give all data as one batch, and no finding where the batch is the whole dataset.
+        Parameters and optimizers that each pass makes anew hold no old gradients.
     Remedies:
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:
@@ -157,15 +165,19 @@ class ZeroGradMissing(Check):
         for script, loop in source.training_loops:
             if loop.engine is not None:
                 continue
-            steps = _steps(loop)
+            steps = {name: step for name, step in _steps(loop).items() if not _made_anew(loop, name, step)}
             if not steps or not _backwards(loop) or _hidden(local, loop):
                 continue
             for name, step in _uncleared(loop, steps).items():
-                if step.node not in said:
+                batches = _batches(source, script, loop)
+                if step.node not in said and batches is not _Batches.ONE:
                     said.add(step.node)
-                    yield self._found(source, script, loop, name, step)
+                    unsure = batches is _Batches.PERHAPS_ONE
+                    yield self._found(source, script, loop, name, step, perhaps_one=unsure)
 
-    def _found(self, source: Source, script: Script, loop: Loop, name: str, step: Event) -> Finding:
+    def _found(
+        self, source: Source, script: Script, loop: Loop, name: str, step: Event, *, perhaps_one: bool
+    ) -> Finding:
         evidence: tuple[Evidence, ...] = (
             step.span,
             *step.via,
@@ -180,17 +192,101 @@ class ZeroGradMissing(Check):
         broken = Cost(
             breaks="each update adds the gradients of all earlier steps, so training goes wrong silently"
         )
-        measures = _measures_speed(loop) or _measures_on_noise(source, script, loop)
+        harmless = perhaps_one or _measures_speed(loop) or _measures_on_noise(source, script, loop)
+        where = line_at(loop.span, step.span)
+        message = (
+            f"Gradients are cleared once before the loop at {where}, and {name} steps in each pass. "
+            "That is right only where the data are one batch."
+            if perhaps_one
+            else f"{name} steps on gradients that are never cleared: the loop at {where} "
+            "calls backward() and step(), and nothing in it clears them."
+        )
         return self.finding(
-            f"{name} steps on gradients that are never cleared: the loop at {line_at(loop.span, step.span)} "
-            "calls backward() and step(), and nothing in it clears them.",
+            message,
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE if measures else Severity.ERROR,
-            cost=None if measures else broken,
+            severity=Severity.NOTE if harmless else Severity.ERROR,
+            cost=None if harmless else broken,
             subject=f"{step.span.path}:{step.span.line}",
             facts=(("optimizer", name),),
         )
+
+
+class _Batches(Enum):
+    """How many batches a loop goes over whose gradients are cleared right before it."""
+
+    MANY = "many"
+    PERHAPS_ONE = "perhaps one"
+    ONE = "one"
+
+
+def _batches(source: Source, script: Script, loop: Loop) -> _Batches:
+    """Whether the clear before a loop is a clear before its only batch.
+
+    A graph, or whatever an unread collate function joins, is often the whole data in one batch.
+    """
+    if not _cleared_before(script, loop):
+        return _Batches.MANY
+    mine = [item for item in loaders(source) if any(own is loop for _, own in item.loops)]
+    if mine and all(_whole_data(item) for item in mine):
+        return _Batches.ONE
+    if mine and all(item.call.name.startswith(_GRAPHS) or joins_unread(source, item) for item in mine):
+        return _Batches.PERHAPS_ONE
+    return _Batches.MANY
+
+
+def _whole_data(loader: Loader) -> bool:
+    """Whether a loader's batch is as long as its dataset: `batch_size=len(data)`."""
+    dataset = loader.dataset
+    return dataset is not None and loader.chosen("batch_size") == f"len({ast.unparse(dataset)})"
+
+
+def _cleared_before(script: Script, loop: Loop) -> bool:
+    """Whether the statements right before a loop, in its own block, clear gradients."""
+    node: ast.AST | None = loop_node(script, loop)
+    if node is None:
+        return False
+    above = parents(script)[node]
+    while isinstance(above, ast.With | ast.Try):
+        node, above = above, parents(script)[above]
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(above, field, [])
+        if node in block:
+            return any(
+                isinstance(part, ast.Attribute) and CLEARS.search(part.attr)
+                for statement in block[: block.index(node)]
+                if not isinstance(statement, ast.For | ast.While | ast.FunctionDef | ast.ClassDef)
+                for part in ast.walk(statement)
+            )
+    return False
+
+
+def _made_anew(loop: Loop, name: str, step: Event) -> bool:
+    """Whether each pass makes an optimizer and all that it is given: new parameters hold no old gradients."""
+    made = {
+        ast.unparse(target): event.node.value
+        for event in loop.events
+        if isinstance(event.node, ast.Assign) and event.every_pass and event.via == step.via
+        for target in event.node.targets
+    }
+    optimizer = made.get(name)
+    if not isinstance(optimizer, ast.Call) or not optimizer.args:
+        return False
+    given = _owners(optimizer.args[0])
+    return bool(given) and all(isinstance(made.get(owner), ast.Call) for owner in given)
+
+
+def _owners(given: ast.expr) -> set[str]:
+    """Whose parameters an optimizer gets: `net` of `net.parameters()`, `z` of `[z]`."""
+    if isinstance(given, ast.List | ast.Tuple):
+        return set().union(*(_owners(item) for item in given.elts))
+    if (
+        isinstance(given, ast.Call)
+        and isinstance(given.func, ast.Attribute)
+        and given.func.attr == "parameters"
+    ):
+        return {ast.unparse(given.func.value)}
+    return {ast.unparse(given)}
 
 
 def _measures_speed(loop: Loop) -> bool:

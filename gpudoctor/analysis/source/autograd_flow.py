@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
 from gpudoctor.model.graphless import NO_GRAPH
-from gpudoctor.model.signs.source import Event, Loop, Source
+from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, Source
 
 DETACHING = NO_GRAPH | {
     "item", "tolist", "numpy", "size", "dim", "numel", "nelement", "backward", "data_ptr", "format", "keys",
@@ -56,6 +56,14 @@ class GraphFlow:
         """By call site, for each of several results, whether it was cut from the graph."""
         self._components: set[Key] = set()
         self._numbers: set[Key] = set()
+        self._seen: dict[Key, bool] = {}
+        """Whether the last value of a name had a graph, as far as the flow or the reader tells."""
+        self._perhaps: dict[Key, set[int]] = {}
+        """Names that carry a graph only where conditions hold that nobody knows, with the conditions' lines."""
+        self._sure: set[Key] = set()
+        """Names that a backward is called on: tensors with a graph, whatever made them."""
+        self._mixed: set[tuple[Scope, int, int]] = set()
+        """Calls that return a graph in one case and a number in another."""
         self._sites = {site for event in loop.events for site in event.via[-1:]}
         self._last = -1
         self._here = 0
@@ -89,6 +97,8 @@ class GraphFlow:
                 self._last = number
                 wanted |= set(self._names(expression, event.via))
                 parts |= set(self._parts(expression, event.via))
+                if not any(isinstance(part, ast.Add | ast.Sub) for part in ast.walk(expression)):
+                    self._sure |= set(self._parts(expression, event.via))
         feeds = [
             (key, set(self._names(value, via)), set(self._parts(value, via)))
             for key, value, via in self._assignments()
@@ -194,19 +204,31 @@ class GraphFlow:
             self._bind(node.target, node.value, event)
         elif isinstance(node, ast.AugAssign):
             key = self._scopes.key(ast.unparse(node.target), event.via)
-            self._state[key] = self._state.get(key, False) or self._carries(node.value, event, event.via)
+            brings = self._carries(node.value, event, event.via)
+            self._state[key] = self._state.get(key, False) or brings
+            if brings and not self._seen.get(key, False):
+                self._doubt(key, node.value, event, has=True)
         elif isinstance(node, ast.Return) and node.value is not None and event.via:
             place = (event.via[:-1], event.via[-1].line, event.via[-1].column)
-            self._returned[place] = self._returned.get(place, False) or self._carries(
-                node.value, event, event.via
-            )
+            self._return(place, node.value, event)
             if isinstance(node.value, ast.Tuple):
                 cut = [
                     self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
                     for part in node.value.elts
                 ]
-                before = self._parted.get(place, cut)
-                self._parted[place] = [a and b for a, b in zip(cut, before, strict=False)]
+                parted = self._parted.get(place, cut)
+                self._parted[place] = [a and b for a, b in zip(cut, parted, strict=False)]
+
+    def _return(self, place: tuple[Scope, int, int], value: ast.expr, event: Event) -> None:
+        """What a call returns: a graph on one way out and a number on another is no sure graph."""
+        if any(guard.kind is GuardKind.FAILURE for guard in event.guards):
+            return
+        carried = self.carries(value, event)
+        number = self._plain(value) or (isinstance(value, ast.Constant) and value.value is not None)
+        if (carried and self._returned.get(place) is False) or (number and self._returned.get(place)):
+            self._mixed.add(place)
+        if number or carried or place not in self._returned:
+            self._returned[place] = self._returned.get(place, False) or carried
 
     def _bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
         if isinstance(target, ast.Tuple | ast.List):
@@ -230,6 +252,30 @@ class GraphFlow:
         known = self._carries(value, event, event.via)
         told = key in self._components and self._here < self._last and not event.no_grad
         self._state[key] = known or (told and self._unread(value))
+        self._doubt(key, value, event, has=self._state[key] or (_whole(target, event) and event.graph))
+
+    def _doubt(self, key: Key, value: ast.expr, event: Event, *, has: bool) -> None:
+        """Note whether a name has a graph for sure, now that it is bound; `has`: whether its new value does."""
+        asked = {guard.line for guard in event.guards if _open(guard)}
+        before = self._seen.get(key, False) and key not in self._perhaps
+        other_arm = self._perhaps.pop(key, set()) & asked
+        self._seen[key] = has
+        if (has and self._unsure(value, event.via)) or (asked and not other_arm and has != before):
+            self._perhaps[key] = asked
+
+    def _unsure(self, node: ast.expr, via: Scope) -> bool:
+        """Whether a value carries a graph only in some cases, and is a number in the others."""
+        if isinstance(node, ast.IfExp):
+            return self._told_apart(node) or self._unsure(node.body, via) or self._unsure(node.orelse, via)
+        if isinstance(node, ast.Call):
+            return (via, node.lineno, node.col_offset + 1) in self._mixed
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return False
+        key = self._scopes.key(ast.unparse(node), via)
+        if key in self._state or key in self._perhaps:
+            return key in self._perhaps and key not in self._sure
+        found = self._scopes.argument(node.id, via) if via and isinstance(node, ast.Name) else None
+        return found is not None and self._unsure(*found)
 
     def _unread(self, value: ast.expr) -> bool:
         """Whether what makes a value could not be read, so it may carry a graph that a backward walks."""
@@ -239,6 +285,8 @@ class GraphFlow:
 
     def carries(self, node: ast.expr, event: Event) -> bool:
         """Whether the value that an event keeps carries a graph, as far as the reader or a backward tells."""
+        if self._unsure(node, event.via):
+            return False
         told = event.graph and not self._number(node, event.via)
         return told or self._carries(node, event, event.via)
 
@@ -340,6 +388,21 @@ class GraphFlow:
             return True
         # .detach().cpu().mean(): cut further down the chain
         return isinstance(node.func, ast.Attribute) and _cut(node.func.value)
+
+
+def _whole(target: ast.expr, event: Event) -> bool:
+    """Whether a name gets all that its statement assigns, so the reader speaks of the name."""
+    node = event.node
+    if not isinstance(node, ast.Assign) or (isinstance(node.value, ast.Call) and _called(node.value) in _PAIRS):
+        return False
+    return any(target is item for item in node.targets)
+
+
+def _open(guard: Guard) -> bool:
+    """Whether a condition divides the passes, or the jobs, in a way that the source does not tell."""
+    if guard.kind is GuardKind.SWITCH:
+        return guard.never or not isinstance(guard.value, Known)
+    return guard.kind is GuardKind.OTHER and not guard.mostly
 
 
 def _graph_sides(node: ast.BinOp) -> list[ast.expr]:

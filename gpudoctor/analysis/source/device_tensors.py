@@ -257,10 +257,37 @@ class DeviceTensors:
             if name.startswith("torch.Tensor.") or self.holds(value.func.value, event):
                 return True
         if name.startswith("torch.") and not name.startswith(_NO_TENSOR_FUNCTIONS):
+            if self._given_by_host(value, event):
+                return False
             return name.count(".") == 1 or name.startswith(
                 ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
             )
         return self._is_model(value.func, name, event)
+
+    def _given_by_host(self, call: ast.Call, event: Event | None) -> bool:
+        """Whether a function is given tensors of the host alone: `torch.isnan(x)` before `x.cuda()`."""
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        return any(self._on_host(item, event) for item in given) and not any(
+            self.holds(item, event) for item in given
+        )
+
+    def _on_host(self, value: ast.expr, event: Event | None) -> bool:
+        """Whether an expression is a tensor that is known to be on the host."""
+        if isinstance(value, ast.Name | ast.Attribute):
+            text = ast.unparse(value)
+            tensor = event is not None and event.types.get(text) == "torch.Tensor"
+            return tensor and event is not None and event.devices.get(text) == "cpu" and not self._engine
+        if isinstance(value, ast.Call):
+            if isinstance(value.func, ast.Attribute) and self._on_host(value.func.value, event):
+                return value.func.attr not in ("to", "cuda")
+            return ast.unparse(value.func).startswith("torch.") and self._given_by_host(value, event)
+        if isinstance(value, ast.Compare):
+            return self._on_host(value.left, event)
+        if isinstance(value, ast.BinOp):
+            return any(self._on_host(side, event) for side in (value.left, value.right))
+        return isinstance(value, ast.UnaryOp | ast.Subscript) and self._on_host(
+            value.operand if isinstance(value, ast.UnaryOp) else value.value, event
+        )
 
     def _is_model(self, function: ast.expr, name: str, event: Event | None) -> bool:
         text = ast.unparse(function)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.analysis.source.untaken_branches import may_reach
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
 LOADER_CLASSES = frozenset(
@@ -85,7 +86,7 @@ class Flow:
         """Follow every loader; a program that hands a loader through more than six hands is left there."""
         if not self.built:
             return
-        built = {call.method for _, call in self.built}
+        built = {_last(call.node.func) for _, call in self.built}  # as imported: `DataLoader as Feed`
         for _ in range(rounds):
             before = self._size()
             active = (
@@ -180,7 +181,7 @@ class Flow:
             name = _last(value.func)
             if name == "prepare" and position < len(value.args):  # accelerate gives back what it was given
                 return self._carried(script, scope, value.args[position])
-            return self._returns.get((name, position), set()) | self._returns.get((name, None), set())
+            return self._made(name, position, value) | self._made(name, None, value)
         return self._carried(script, scope, value)
 
     def _hold(self, script: Script, scope: str, target: ast.expr, held: set[int]) -> None:
@@ -218,7 +219,7 @@ class Flow:
             name = _last(value.func)
             wraps = name in _WRAPPERS or any(part in name.lower() for part in _WRAPPER_PARTS)
             parts = list(value.args) if wraps else []
-            held = set(self._returns.get((name, None), set()))
+            held = self._made(name, None, value)
             return held.union(*(self._carried(script, scope, part) for part in parts))
         if isinstance(value, ast.IfExp):
             parts = [value.body, value.orelse]
@@ -235,6 +236,26 @@ class Flow:
         elif isinstance(value, ast.Subscript | ast.Starred):
             parts = [value.value]
         return set().union(*(self._carried(script, scope, part) for part in parts))
+
+    def _made(self, name: str, position: int | None, site: ast.Call) -> set[int]:
+        """Loaders that a call of a function gives back: those of the branches that its words lead to."""
+        held = self._returns.get((name, position), set())
+        if len(held) < 2:
+            return set(held)
+        functions = {
+            (script.path, qualified): function for script, qualified, function in self._functions.get(name, ())
+        }
+        return {index for index in held if self._may_make(functions, index, site)}
+
+    def _may_make(
+        self,
+        functions: dict[tuple[str, str], ast.FunctionDef | ast.AsyncFunctionDef],
+        index: int,
+        site: ast.Call,
+    ) -> bool:
+        script, call = self.built[index]
+        function = functions.get((script.path, call.function))
+        return function is None or may_reach(function, script, call, site)
 
     def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute) -> set[int]:
         if isinstance(value, ast.Attribute):

@@ -1,4 +1,7 @@
-"""Branches that no call of a function takes: `if held_out is None` where every call gives a number."""
+"""Branches that no call of a function takes: `if held_out is None` where every call gives a number.
+
+And `if split == "val"` where every call gives another word.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -13,18 +16,27 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def never_taken(source: Source, script: Script, call: Call) -> bool:
-    """Whether a call stands in a branch for a parameter that is None, or is not, as no caller has it."""
+    """Whether a call stands in a branch for a parameter's None, or for a word, that no caller gives."""
     inside: ast.AST = call.node
     asked: list[tuple[ast.If, str, bool]] = []
+    compared: list[tuple[ast.If, str, frozenset[object], bool]] = []
     for above in enclosing(script, call.node):
         if isinstance(above, FUNCTIONS):
-            return isinstance(above, _Function) and any(
-                _is_none(source, above, call.function, name) is (not none)
-                and not _set_before(above, name, head)
-                for head, name, none in asked
+            return isinstance(above, _Function) and (
+                any(
+                    _is_none(source, above, call.function, name) is (not none)
+                    and not _set_before(above, name, head)
+                    for head, name, none in asked
+                )
+                or any(
+                    _never_one_of(source, above, call.function, name, words, holds)
+                    and not _set_before(above, name, head)
+                    for head, name, words, holds in compared
+                )
             )
         if isinstance(above, ast.If):
             asked += _asks(above, holds=inside in above.body)
+            compared += _compares(above, holds=inside in above.body)
         inside = above
     return False
 
@@ -36,6 +48,61 @@ def _asks(head: ast.If, *, holds: bool) -> Iterator[tuple[ast.If, str, bool]]:
             left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(value=None)]
         ):
             yield head, name, isinstance(how, ast.Is) == holds
+
+
+def may_reach(function: _Function, script: Script, call: Call, site: ast.Call) -> bool:
+    """Whether a function that is called at `site` may reach a call in its branches, by the words given."""
+    given = handed(function, site)
+    inside: ast.AST = call.node
+    for above in enclosing(script, call.node):
+        if above is function or given is None:
+            return True
+        if isinstance(above, ast.If):
+            for head, name, words, holds in _compares(above, holds=inside in above.body):
+                value = (defaults(function) | given).get(name)
+                told = isinstance(value, ast.Constant) and not _set_before(function, name, head)
+                if told and isinstance(value, ast.Constant) and (value.value in words) is not holds:
+                    return False
+        inside = above
+    return True
+
+
+def _compares(head: ast.If, *, holds: bool) -> Iterator[tuple[ast.If, str, frozenset[object], bool]]:
+    """The name that a condition compares with words, the words, and whether it is one of them in the branch."""
+    match head.test:
+        case ast.Compare(
+            left=ast.Name(id=name),
+            ops=[ast.Eq() | ast.NotEq() as how],
+            comparators=[ast.Constant(value=str(word))],
+        ):
+            yield head, name, frozenset({word}), isinstance(how, ast.Eq) == holds
+        case ast.Compare(
+            left=ast.Name(id=name),
+            ops=[ast.In() | ast.NotIn() as how],
+            comparators=[ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts)],
+        ) if all(isinstance(part, ast.Constant) for part in parts):
+            words = frozenset(part.value for part in parts if isinstance(part, ast.Constant))
+            yield head, name, words, isinstance(how, ast.In) == holds
+
+
+def _never_one_of(
+    source: Source, function: _Function, qualified: str, name: str, words: frozenset[object], holds: bool
+) -> bool:
+    """Whether no call gives a parameter one of some words; with `holds` False, whether each call gives one."""
+    given = _words(source, function, qualified, name)
+    return given is not None and (not given & words if holds else given <= words)
+
+
+def _words(source: Source, function: _Function, qualified: str, name: str) -> frozenset[object] | None:
+    """The words that the calls of a function give for a parameter; None where one is no constant."""
+    found: set[object] = set()
+    for _, site in _sites(source, qualified):
+        given = handed(function, site.node)
+        value = (defaults(function) | given).get(name) if given is not None else None
+        if not isinstance(value, ast.Constant):
+            return None
+        found.add(value.value)
+    return frozenset(found) or None
 
 
 def _set_before(function: _Function, name: str, head: ast.If) -> bool:
@@ -53,17 +120,21 @@ def _is_none(
     source: Source, function: _Function, qualified: str, name: str, depth: int = _DEPTH
 ) -> bool | None:
     """Whether every call of a function gives None for a parameter, or none does; None where nobody can tell."""
+    sites = _sites(source, qualified)
+    told = {_given(source, script, site, function, name, depth) for script, site in sites}
+    return told.pop() if len(told) == 1 else None
+
+
+def _sites(source: Source, qualified: str) -> list[tuple[Script, Call]]:
+    """The calls of a function, or of the class whose `__init__` it is."""
     owner, _, last = qualified.rpartition(".")
     if last == "__init__":
-        found = [(script, call) for script in source.scripts for call in script.calls if call.method == owner]
-    else:
-        found = [
-            (script, site)
-            for script, site in callers(source, qualified)
-            if not _of_another_class(script, site, owner, last)
-        ]
-    told = {_given(source, script, site, function, name, depth) for script, site in found}
-    return told.pop() if len(told) == 1 else None
+        return [(script, call) for script in source.scripts for call in script.calls if call.method == owner]
+    return [
+        (script, site)
+        for script, site in callers(source, qualified)
+        if not _of_another_class(script, site, owner, last)
+    ]
 
 
 def _of_another_class(script: Script, site: Call, owner: str, method: str) -> bool:

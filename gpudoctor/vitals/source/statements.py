@@ -336,7 +336,7 @@ def _match(program: Program, frame: Frame, node: ast.Match) -> bool:
 
 def _return(program: Program, frame: Frame, node: ast.Return) -> bool:
     thing = NOTHING if node.value is None else evaluate(program, frame, node.value)
-    frame.add(node)
+    frame.add(node, graph=thing.graph)
     frame.give(thing)
     return True
 

@@ -190,3 +190,156 @@ TEXTS = """
 @pytest.mark.parametrize(("size", "found"), [(32, 0), (4096, 1)])
 def test_batches_of_ids_are_small(size, found):
     assert len(examine(UnpinnedTransfer, script_patient(TEXTS.format(size=size)))) == found
+
+
+MADE_BY_WORD = """
+    import torch
+    from elsewhere import Pictures
+
+    def make(split, size=64):
+        if split == "train":
+            made = torch.utils.data.DataLoader(Pictures(split), batch_size=size, shuffle=True)
+        elif split in ("val", "test"):
+            made = torch.utils.data.DataLoader(Pictures(split), batch_size=size)
+        return made
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {uses}
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+    {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("uses", "after", "lines"),
+    [
+        ("batches = make('train')", "", [7]),
+        ("batches = make(split='train', size=8)", "", [7]),
+        ("batches = make('val')", "", [9]),
+        ("batches, held_out = make('train'), make('val')", "print(len(held_out))", [7]),
+        ("batches = make('train'); held_out = make('test')", "print(len(held_out))", [7]),
+    ],
+)
+def test_the_loader_that_is_named_is_the_one_whose_batches_are_copied(uses, after, lines):
+    found = examine(UnpinnedTransfer, script_patient(MADE_BY_WORD.format(uses=uses, after=after)))
+    assert sorted(finding.span.line for finding in found) == lines
+
+
+COLLATED = """
+    import torch
+    from elsewhere import Graphs, Roads, join
+    {define}
+
+    loader = torch.utils.data.DataLoader(Roads(), batch_size=256, {collate})
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in loader:
+        {move}
+        optimizer.zero_grad()
+        loss = model({use}).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+OWN = """
+    class Road{base}:
+        def __init__(self, items):
+            self.points = torch.stack(items)
+
+        def to(self, device):
+            self.points = self.points.to(device)
+            return self
+        {more}
+
+        @classmethod
+        def join(cls, items):
+            return cls(items)
+
+    def gather(items):
+        return {made}
+"""
+PINS = """
+        def pin_memory(self):
+            self.points = self.points.pin_memory()
+            return self
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "more", "made", "collate", "move", "use", "found"),
+    [
+        ("", "", "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 0),
+        ("", "", "Road(items)", "collate_fn=gather", "points = batch.points.cuda()", "points", 0),
+        (
+            "",
+            "",
+            "Road(items)",
+            "collate_fn=lambda items: Road(items)",
+            "batch = batch.to('cuda')",
+            "batch.points",
+            0,
+        ),
+        ("", "", "Road(items)", "collate_fn=Road.join", "batch = batch.to('cuda')", "batch.points", 0),
+        ("", PINS, "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 1),
+        ("(dict)", "", "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 1),
+        ("", "", "torch.stack(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch", 1),
+        ("", "", "Road(items)", "collate_fn=Graphs.join()", "batch.to('cuda')", "batch.points", 0),
+        ("", "", "Road(items)", "collate_fn=join", "batch = batch.to('cuda')", "batch", 1),
+        ("", "", "Road(items)", "shuffle=True", "batch = batch.to('cuda')", "batch", 1),
+    ],
+)
+def test_a_batch_that_pin_memory_leaves_as_it_is(base, more, made, collate, move, use, found):
+    define = OWN.format(base=base, more=more, made=made)
+    script = COLLATED.format(define=define, collate=collate, move=move, use=use)
+    assert len(examine(UnpinnedTransfer, script_patient(script))) == found
+
+
+@pytest.mark.parametrize("name", ["DataLoader", "DataLoader as Feed"])
+def test_a_loader_is_followed_by_the_name_that_it_is_imported_by(name):
+    script = f"""
+        import torch
+        from elsewhere import Pictures
+        from torch.utils.data import {name}
+
+        batches = {name.rpartition(" ")[2]}(Pictures(), batch_size=64)
+        model = torch.nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in batches:
+            optimizer.zero_grad()
+            model(x.cuda()).mean().backward()
+            optimizer.step()
+        """
+    assert len(examine(UnpinnedTransfer, script_patient(script))) == 1
+
+
+@pytest.mark.parametrize(
+    ("moves", "found"),
+    [
+        ("x, y = x.cuda(), y.cuda()", 1),
+        ("x, y = x.float().cuda(), y.long().cuda()", 0),
+        ("x = x.type(torch.FloatTensor); x = x.cuda()", 0),
+        ("x = x.cuda().float()", 1),
+        ("x = x.cuda(); x = x.float()", 1),
+        ("x, y = x.float().cuda(), y.cuda()", 1),
+    ],
+)
+def test_a_batch_that_changes_its_type_before_the_copy_is_not_the_pinned_one(moves, found):
+    script = f"""
+        import torch
+        from elsewhere import Pictures
+
+        batches = torch.utils.data.DataLoader(Pictures(), batch_size=64)
+        model = torch.nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in batches:
+            {moves}
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        """
+    assert len(examine(UnpinnedTransfer, script_patient(script))) == found

@@ -534,3 +534,54 @@ def test_healthy_the_pass_of_a_data_set_is_no_evaluation(name, hand, found):
     text = TRANSFORMED.format(name=name, hand=hand)
     text = text.replace("self.change(x), y\n", "self.change(x), y)\n") if hand == "print(" else text
     assert bool(examine(EvalModeMisuse, script_patient(text))) is found
+
+
+CELLS = """
+    import torch
+    from elsewhere import Rows
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
+    train_loader = torch.utils.data.DataLoader(Rows("a"), batch_size=8)
+    test_loader = torch.utils.data.DataLoader(Rows("b"), batch_size=8)
+    optimizer = torch.optim.Adam(net.parameters())
+    loss_fn = torch.nn.MSELoss()
+
+    def score(model, rows):
+        {first}
+        total = 0.0
+        with torch.no_grad():
+            for x, y in rows:
+                total += loss_fn(model(x), y).item()
+        return total
+
+    for epoch in range(3):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            loss_fn(net(x), y).backward()
+            optimizer.step()
+        {used}
+
+    def score(model, rows):
+        model.eval()
+        found = []
+        with torch.no_grad():
+            for x, y in rows:
+                found.append(loss_fn(model(x), y).item())
+        return sum(found)
+
+    print(score(net, test_loader))
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "used", "said"),
+    [
+        ("pass", "print(score(net, test_loader))", 1),
+        ("model.eval()", "print(score(net, test_loader)); net.train()", 0),
+        ("pass", "net.eval(); print(score(net, test_loader)); net.train()", 0),
+        ("pass", "pass", 0),
+    ],
+)
+def test_the_definition_that_runs_before_the_next_one_is_judged(first, used, said):
+    found = examine(EvalModeMisuse, script_patient(CELLS.format(first=first, used=used)))
+    assert [finding.fact("how") for finding in found] == ["mode"] * said

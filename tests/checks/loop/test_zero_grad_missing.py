@@ -173,3 +173,80 @@ def test_points_drawn_at_random_for_another_loss_may_train(cost, severity):
     script = NOISE.format(clock=CLOCK, target=TARGET, after="pass", cost=cost)
     [finding] = examine(ZeroGradMissing, script_patient(script))
     assert finding.severity is severity
+
+
+CLEARED_BEFORE = """
+    import torch
+    from elsewhere import Roads, joined, roads_of
+    from torch.utils.data import DataLoader
+    from torch_geometric.loader import DataLoader as GraphLoader
+
+    data = Roads("roads.tsv")
+
+    def stack(items):
+        return torch.stack(items)
+
+    class Crossing:
+        def __init__(self, items):
+            self.ends = items
+
+    loader = {loader}
+    net = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def one_epoch():
+        net.train()
+        {before}
+        for batch in loader:
+            loss = torch.nn.functional.mse_loss(net(batch.ends), batch.lengths)
+            loss.backward()
+            optimizer.step()
+
+    for epoch in range(200):
+        one_epoch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loader", "before", "severities"),
+    [
+        ("DataLoader(data, batch_size=16, collate_fn=joined)", "optimizer.zero_grad()", [Severity.NOTE]),
+        ("DataLoader(data, batch_size=16, collate_fn=Crossing)", "net.zero_grad()", [Severity.NOTE]),
+        ("GraphLoader(data, batch_size=16)", "optimizer.zero_grad()", [Severity.NOTE]),
+        ("DataLoader(data, batch_size=len(data))", "optimizer.zero_grad()", []),
+        ("DataLoader(data, batch_size=16, collate_fn=joined)", "pass", [Severity.ERROR]),
+        ("DataLoader(data, batch_size=16, collate_fn=stack)", "optimizer.zero_grad()", [Severity.ERROR]),
+        ("DataLoader(data, batch_size=16)", "optimizer.zero_grad()", [Severity.ERROR]),
+        ("DataLoader(data, batch_size=len(data))", "pass", [Severity.ERROR]),
+    ],
+)
+def test_a_clear_before_a_loop_of_what_may_be_one_batch(loader, before, severities):
+    script = CLEARED_BEFORE.format(loader=loader, before=before)
+    assert [finding.severity for finding in examine(ZeroGradMissing, script_patient(script))] == severities
+
+
+ANEW = """
+    import torch
+    from elsewhere import energy, loader
+
+    start = torch.randn(8, requires_grad=True)
+    net = torch.nn.Linear(8, 1)
+    for x in loader:
+        {make}
+        loss = energy(net(x), start)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        ("z = torch.randn(8, requires_grad=True); optimizer = torch.optim.Adam([z], lr=0.1)", 0),
+        ("net = torch.nn.Linear(8, 1); optimizer = torch.optim.Adam(net.parameters(), lr=0.1)", 0),
+        ("optimizer = torch.optim.Adam(net.parameters(), lr=0.1)", 1),
+        ("z = torch.randn(8, requires_grad=True); optimizer = torch.optim.Adam([z, start], lr=0.1)", 1),
+    ],
+)
+def test_parameters_that_a_pass_makes_anew_have_no_old_gradients(make, found):
+    assert len(examine(ZeroGradMissing, script_patient(ANEW.format(make=make)))) == found

@@ -471,3 +471,80 @@ def test_sick_module_that_keeps_its_outputs(model, loss):
 )
 def test_healthy_module_whose_outputs_do_not_stay(healthy):
     assert examine(GraphRetained, script_patient(MODULE.format(**KEEPING | healthy))) == []
+
+
+BRANCHES = """
+    import torch
+    from elsewhere import Options, loader
+
+    class Agent:
+        def __init__(self, learned, imagine):
+            self.learned = learned
+            self.imagine = imagine
+            self.rate = 0.9
+            self.net = torch.nn.Linear(8, 1).cuda()
+            self.warmth = torch.nn.Parameter(torch.zeros(1))
+            self.optimizer = torch.optim.Adam(self.net.parameters())
+
+        def penalty(self, x):
+            if self.imagine:
+                return self.net(x).mean()
+            return {otherwise}
+
+        def fit(self):
+            kept, total = [], 0.0
+            rate = self.rate
+            for x, y in loader:
+                extra = 0.0
+                if self.learned:
+                    rate = torch.sigmoid(self.warmth)
+                if self.imagine:
+                    extra = self.net(x).mean()
+                if self.learned:
+                    aux = self.net(x).mean()
+                else:
+                    aux = self.net(y).sum()
+                error = ((self.net(x) - rate * y) ** 2).mean()
+                sum_of_all = error + 0.1 * extra + aux
+                self.optimizer.zero_grad()
+                sum_of_all.backward()
+                self.optimizer.step()
+                {statement}
+
+    options = Options()
+    Agent(options.learned, options.imagine).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "otherwise", "findings"),
+    [
+        ("kept.append(rate.item() if self.learned else rate)", "0.0", 0),
+        ("kept.append(extra if isinstance(extra, float) else extra.item())", "0.0", 0),
+        ("kept.append(rate)", "0.0", 0),
+        ("kept.append(extra)", "0.0", 0),
+        ("total += self.penalty(x)", "0.0", 0),
+        ("total += self.penalty(x)", "self.net(x).mean().item()", 0),
+        ("total += self.penalty(x)", "self.net(x).sum()", 1),
+        ("kept.append(aux)", "0.0", 1),
+        ("kept.append(error)", "0.0", 1),
+        ("kept.append(sum_of_all)", "0.0", 1),
+    ],
+)
+def test_a_value_is_named_only_where_every_branch_gives_it_a_graph(statement, otherwise, findings):
+    script = BRANCHES.format(statement=statement, otherwise=otherwise)
+    assert len(examine(GraphRetained, script_patient(script))) == findings
+
+
+@pytest.mark.parametrize(("backward", "findings"), [("extra.backward()", 1), ("(error + extra).backward()", 0)])
+def test_what_a_backward_is_called_on_has_a_graph_on_every_branch(backward, findings):
+    script = BRANCHES.format(statement="kept.append(extra)", otherwise="0.0")
+    script = script.replace("sum_of_all.backward()", backward)
+    assert len(examine(GraphRetained, script_patient(script))) == findings
+
+
+@pytest.mark.parametrize("statement", ["kept.append(extra)", "total += extra"])
+def test_healthy_a_number_that_is_only_logged_and_a_tensor_where_a_switch_is_on(statement):
+    script = BRANCHES.format(statement=statement, otherwise="0.0")
+    script = script.replace("error + 0.1 * extra + aux", "error")
+    assert examine(GraphRetained, script_patient(script)) == []

@@ -520,3 +520,42 @@ def test_recorded_reads_with_no_work_between_them_are_one_wait(between, said):
     )
     [finding] = examine(HostSyncInLoop, make_patient(source=source, recording=make_recording(process)))
     assert said in finding.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reads"),
+    [
+        ("if torch.isfinite(points).all(): seen += 1", "", 1),
+        ("if torch.sum(torch.abs(labels)) > 9: seen += 1", "", 1),
+        ("if torch.any(points[0] != points[0]): seen += 1", "", 1),
+        ("if (labels == 7).any(): seen += 1", "", 1),
+        ("largest = torch.max(labels).item()", "", 1),
+        ("", "if torch.isfinite(points).all(): seen += 1", 2),
+        ("", "if torch.sum(torch.abs(labels)) > 9: seen += 1", 2),
+        ("if torch.isfinite(model.weight).all(): seen += 1", "", 2),
+    ],
+)
+def test_what_the_loader_gives_is_on_the_host_until_it_is_moved(before, after, reads):
+    script = f"""
+        import torch
+        from elsewhere import Points
+        from torch.utils.data import DataLoader
+
+        loader = DataLoader(Points(), batch_size=8)
+        model = torch.nn.Linear(8, 1).cuda()
+        criterion = torch.nn.MSELoss()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        seen = 0
+        for batch in loader:
+            points, labels, _names = batch
+            {before}
+            points, labels = points.cuda(), labels.cuda()
+            {after}
+            optimizer.zero_grad()
+            loss = criterion(model(points), labels)
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+        """
+    [finding] = examine(HostSyncInLoop, script_patient(script))
+    assert finding.fact("reads") == reads
