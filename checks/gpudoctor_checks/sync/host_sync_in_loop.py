@@ -11,7 +11,7 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import Owner, waits_otherwise
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, percent, ran_on_cpu, source_of, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_queue import Queue
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target

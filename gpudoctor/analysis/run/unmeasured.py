@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpudoctor.analysis.run.steady_run import recorded, run_of
-from gpudoctor.model.amounts import count
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import count
 
 _SHOWN = 8
 """Places of one ailment that are named."""
