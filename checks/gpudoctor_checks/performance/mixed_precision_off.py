@@ -16,7 +16,14 @@ from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.precision import ConfigTold, Precision, Told, config_precision, told_precision
+from gpudoctor.analysis.source.precision import (
+    ConfigTold,
+    Precision,
+    Told,
+    config_precision,
+    keeps_stored_dtype,
+    told_precision,
+)
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.model import (
     Check,
@@ -176,13 +183,14 @@ class MixedPrecisionOff(Check):
         full = said.full[:1] if told.precision is Precision.UNKNOWN else ()
         if not (told.full and (told.span is not None or program.starts)) and not full:
             return
-        if told.stored and stored is True:
-            return
         built = network(program)
+        loaded = told.stored or (built is not None and keeps_stored_dtype(built.script, built.span))
+        if loaded and stored is True:
+            return
         severity = self._worth(program, built, told)
         if severity is None:
             return
-        if told.stored and stored is None:
+        if loaded and stored is None:
             severity = Severity.NOTE
         loops = list(program.loops)
         evidence: list[Evidence] = [told.span] if told.span is not None else []

@@ -45,6 +45,7 @@ _FP32_CHECKPOINTS = re.compile(
 TRAINING_ARGUMENTS = re.compile(
     r"(transformers\.(Seq2Seq)?TrainingArguments|sentence_transformers\..*TrainingArguments)$"
 )
+_MODELS = re.compile(r"(Model|For[A-Z]\w{0,80})\.from_pretrained$")
 TRL_CONFIGS = re.compile(r"trl\.\w+Config$")
 """TRL's configs train in bf16 unless told otherwise (since 0.20)."""
 
@@ -251,22 +252,24 @@ def _trl(call: Call) -> Told:
 def _dtype_of_checkpoints(script: Script) -> str:
     """`given` when a checkpoint is loaded in a dtype that is named, `stored` when in that it may be stored in,
     `float32` when it is known to be stored so."""
-    answer = "float32"
-    for call in script.calls:
-        if call.method == "from_pretrained" and re.search(
-            r"(Model|For[A-Z]\w{0,80})\.from_pretrained$", call.name
-        ):
-            if (
-                "torch_dtype" in call.keywords
-                or "dtype" in call.keywords
-                or "quantization_config" in call.keywords
-            ):
-                return "given"
-            first = call.argument("pretrained_model_name_or_path", 0)
-            name = first.value if isinstance(first, Known) else None
-            if not isinstance(name, str) or not _FP32_CHECKPOINTS.search(name):
-                answer = "stored"
-    return answer
+    answers = {_dtype_of_checkpoint(call) for call in script.calls}
+    return next((answer for answer in ("given", "stored") if answer in answers), "float32")
+
+
+def _dtype_of_checkpoint(call: Call) -> str:
+    """The same of one call; "" of one that loads none."""
+    if call.method != "from_pretrained" or not _MODELS.search(call.name):
+        return ""
+    if "torch_dtype" in call.keywords or "dtype" in call.keywords or "quantization_config" in call.keywords:
+        return "given"
+    first = call.argument("pretrained_model_name_or_path", 0)
+    name = first.value if isinstance(first, Known) else None
+    return "float32" if isinstance(name, str) and _FP32_CHECKPOINTS.search(name) else "stored"
+
+
+def keeps_stored_dtype(script: Script, place: SourceSpan) -> bool:
+    """Whether a checkpoint is loaded at a place, in the dtype that it is stored in and that nobody knows."""
+    return any(call.span.line == place.line and _dtype_of_checkpoint(call) == "stored" for call in script.calls)
 
 
 @by_script

@@ -137,6 +137,39 @@ def test_sick_checkpoint_of_unknown_dtype_depends_on_transformers(version, sever
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
+BY_HAND = """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    def train(rows):
+        policy = AutoModelForCausalLM.from_pretrained({model}).cuda()
+        optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-5)
+        for tokens in torch.utils.data.DataLoader(rows, batch_size=2):
+            loss = policy(tokens.cuda(), labels=tokens.cuda()).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    train(torch.load("rows.pt"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "severity"),
+    [
+        ('"Qwen/Qwen2.5-1.5B"', "4.46.0", WARNING),
+        ('"Qwen/Qwen2.5-1.5B"', None, NOTE),
+        ('"Qwen/Qwen2.5-1.5B"', "5.1.0", None),
+        ("rows.name", "5.1.0", None),
+        ('"bert-base-uncased"', "5.1.0", WARNING),
+    ],
+)
+def test_sick_and_healthy_checkpoints_in_a_loop_of_the_users_own(model, version, severity):
+    signs = {"packages": make_packages(transformers=version)} if version else {}
+    findings = examine(MixedPrecisionOff, script_patient(BY_HAND.format(model=model), **signs))
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+
+
 def test_sick_names_that_only_sound_like_it():
     text = (FOLDER / "sick_resnet.py").read_text("utf-8")
     text = text.replace("def main():", "half = 7\n\n\ndef main():\n    precision = half / 2  # 精确率\n")
