@@ -71,7 +71,8 @@ class AccumulationWrong(Check):
     How it knows:
         It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
         pass, and follows the loss back to where it is computed. Before torch 1.1 the scheduler stepped first:
-        where the project's files or its README name such a torch, that order is a note. A recorded run with
+        where the project's files or its README name such a torch, that order is a note. So is it where the
+        scheduler steps with each batch: it skips one of thousands of values. A recorded run with
         one backward pass a step gathers nothing: then there is no accumulation to be wrong.
     False alarms:
         Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
@@ -276,7 +277,7 @@ class AccumulationWrong(Check):
                     item,
                     steps[0],
                     (("epochs", epochs),),
-                    severity=Severity.NOTE if old is not None else None,
+                    severity=Severity.NOTE if old is not None or not epochs else None,
                 ),
             )
 

@@ -37,7 +37,10 @@ def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(AccumulationWrong, patient)
     assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+    assert (finding.severity, finding.confidence) == (
+        Severity.NOTE if path.stem == "sick_early_batch" else Severity.WARNING,
+        Confidence.SUSPECTED,
+    )
     [remedy] = prescribe(AccumulationWrongRule, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
 
@@ -223,3 +226,14 @@ def test_healthy_a_run_whose_every_batch_is_a_step_gathers_nothing(backwards, st
     recording = make_recording(make_process(make_steps(steps, backwards=backwards)))
     patient = script_patient(PATIENTS / "LOOP003" / "sick_undivided.py", recording=recording)
     assert len(examine(AccumulationWrong, patient)) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [("sick_early", Severity.WARNING), ("sick_early_batch", Severity.NOTE)]
+)
+def test_one_value_of_a_schedule_by_epochs_weighs_more_than_one_by_batches(name, severity):
+    text = (PATIENTS / "LOOP003" / f"{name}.py").read_text(encoding="utf-8")
+    [finding] = [
+        item for item in examine(AccumulationWrong, script_patient(text)) if item.fact("how") == "early"
+    ]
+    assert finding.severity is severity
