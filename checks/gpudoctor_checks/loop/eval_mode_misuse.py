@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing, loop_node
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound, callers, enclosing, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.inherited_mode import left_in_eval_mode
 from gpudoctor.analysis.source.scopes import Scopes
@@ -101,7 +101,8 @@ class EvalModeMisuse(Check):
         builds no graph, volatile inputs of torch 0.3 did not, and loaded transformers are in eval mode, as is
         a model after a training that ends with eval(). Where only inputs are optimised, eval is meant. Models
         without dropout and batch norm behave the same in both modes: no eval() there is none, staying in eval
-        mode a note. An instance norm counts only if it keeps running statistics, and is a note.
+        mode a note. An instance norm counts only if it keeps running statistics, and is a note. So is a graph
+        in a loop that ends after a few batches.
     Remedies:
         `@torch.no_grad()` and `model.eval()` for the evaluation, `model.train()` before training goes on.
     References:
@@ -121,6 +122,13 @@ class EvalModeMisuse(Check):
             unit="{steps}",
             source="convention: correctness counts in events",
             meaning="Fewer forward passes in the wrong mode in a recording say nothing.",
+        ),
+        Threshold(
+            name="batches",
+            default=10,
+            unit="{batches}",
+            source="convention: a graph costs at most half of a forward pass, so ten cost five",
+            meaning="A graph is a note in an evaluation that the source limits to fewer batches.",
         ),
         Threshold(
             name="evaluation",
@@ -261,8 +269,7 @@ class EvalModeMisuse(Check):
                 f"The evaluation loop at {line_at(loop.span, shown)} runs {model} {lacks[how]}.",
                 evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
                 confidence=Confidence.SUSPECTED,
-                # In training mode an instance norm normalises each image by itself, as most authors mean it.
-                severity=Severity.NOTE if how == "mode" and layers == "instance norm" else Severity.WARNING,
+                severity=Severity.NOTE if self._minor(how, layers, script, loop) else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
                 facts=(
                     ("how", how),
@@ -271,6 +278,14 @@ class EvalModeMisuse(Check):
                     ("whole", _whole(script, loop)),
                 ),
             )
+
+    def _minor(self, how: str, layers: str, script: Script, loop: Loop) -> bool:
+        """In training mode an instance norm normalises each image by itself, as most authors mean it; a graph
+        for a few batches takes no time."""
+        if how == "mode":
+            return layers == "instance norm"
+        passes = bound(script, loop)
+        return passes is not None and passes < self.limit("batches")
 
     def _training(self, source: Source, left: _Left, layers: str) -> Finding:
         call = left.forward.call

@@ -96,6 +96,22 @@ def test_gradients_alone_are_switched_off_without_asking():
     )
 
 
+@pytest.mark.parametrize(
+    ("head", "severity"),
+    [
+        ("for x, y in loader:", Severity.WARNING),
+        ("for at, (x, y) in enumerate(loader):\n        if at >= 200: break", Severity.WARNING),
+        ("for at, (x, y) in enumerate(loader):\n        if at >= 5: break", Severity.NOTE),
+        ("for _, (x, y) in zip(range(4), loader):", Severity.NOTE),
+    ],
+)
+def test_a_graph_for_a_few_batches_is_a_note(head, severity):
+    path = next(path for path in sick_scripts("LOOP002") if path.stem == "sick_no_grad")
+    text = path.read_text(encoding="utf-8").replace("for x, y in loader:", head)
+    [finding] = examine(EvalModeMisuse, script_patient(text))
+    assert (finding.fact("how"), finding.severity) == ("graph", severity)
+
+
 EMBED = """
     import torch
     class Finder:
