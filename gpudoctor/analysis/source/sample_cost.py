@@ -208,6 +208,12 @@ class _Reader:
         found = self._calls.get(id(value))
         return found is None or not any(guard.never for guard in found[1].guards)
 
+    def _switched_off(self, loop: ast.For | ast.While) -> bool:
+        """Whether the defaults keep a loop from running: a condition around it says so of the calls in it."""
+        records = [self._calls.get(id(part)) for part in ast.walk(loop) if isinstance(part, ast.Call)]
+        guards = [guard for record in records if record is not None for guard in record[1].guards]
+        return any(guard.never and guard.line < loop.lineno for guard in guards)
+
     def _made(self, script: Script, call: Call) -> tuple[Script, ClassInfo] | None:
         """The program's class that a call makes; None where its name does not settle which one."""
         own = built(self.source, script, call).own
@@ -325,11 +331,11 @@ class _Reader:
         found = self._bodies[key] = []
         unused = optional(owner, construction)
         for node in ast.walk(function):
-            if isinstance(node, ast.For | ast.While) and loops and works(node):
+            if isinstance(node, ast.For | ast.While) and loops and works(node) and not self._switched_off(node):
                 found.append(
                     ItemWork(what="runs a Python loop", call=head(node), span=script.span(node))
                 )  # fmt: skip
-            if not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Call) or not self._runs(node):
                 continue
             if isinstance(node.func, ast.Attribute) and node.func.attr in unused:
                 continue
