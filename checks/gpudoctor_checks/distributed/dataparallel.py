@@ -28,7 +28,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
-from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source, Value
 from gpudoctor.model.visible_devices import entries
 from gpudoctor.text import capitalised
 
@@ -166,6 +166,8 @@ def _one_device(program: Program, call: Call) -> bool:
     devices = call.argument("device_ids", 1)
     if isinstance(devices, Known) and isinstance(devices.value, tuple) and len(devices.value) == 1:
         return True
+    if isinstance(given, ast.Attribute) and any(_is_one(s.arguments.get(given.attr)) for s in program.scripts):
+        return True
     for guard in call.guards:
         if guard.never:
             return True
@@ -175,6 +177,14 @@ def _one_device(program: Program, call: Call) -> bool:
             if isinstance(value, Known) and isinstance(value.value, int) and value.value <= 1:
                 return True
     return False
+
+
+def _is_one(option: Value | None) -> bool:
+    """Whether the default of an option for devices is one of them: its number, or a list of one."""
+    value = option.value if isinstance(option, Known) else None
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, tuple) and len(value) == 1
+    )
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:

@@ -197,3 +197,26 @@ def test_the_branch_for_one_gpu_copies_to_none():
     """
     [finding] = examine(Dataparallel, script_patient(text))
     assert finding.message.startswith("Line 6 wraps the model in DataParallel if `len(gpu_ids) > 1`:")
+
+
+CARDS = """
+    import argparse, torch
+    from torch import nn
+    options = argparse.ArgumentParser()
+    options.add_argument("--cards", nargs="+", type=int, default={default})
+    options = options.parse_args()
+    if isinstance(options.cards, int):
+        options.cards = [options.cards]
+    net = nn.DataParallel(nn.Linear(512, 4096), device_ids=options.cards).cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    for x in torch.utils.data.DataLoader(torch.load("x.pt"), batch_size=64):
+        loss = net(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("default", "found"), [("0", 0), ("[0]", 0), ("[0, 1]", 1), ("None", 1)])
+def test_an_option_for_devices_that_asks_for_one(default, found):
+    assert len(examine(Dataparallel, script_patient(CARDS.format(default=default)))) == found
